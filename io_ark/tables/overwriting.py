@@ -175,9 +175,13 @@ def _files_read_by(source: str | Rspecifier, names: set[bytes] | None, parts: bo
             names are looked at; None for all files.
         parts: only yield files that are read from an offset.
     """
-    table = classify_rspecifier(source) if isinstance(source, str) else source
+    if isinstance(source, str):
+        table = classify_rspecifier(source)
+        name = source if table is None else table.rxfilename
+    else:
+        table, name = source, source.rxfilename
     with suppress(ArkError):  # an invalid name, which opening the input refuses
-        target = parse_rxfilename(split_range(source if table is None else table.rxfilename)[0])
+        target = parse_rxfilename(split_range(name)[0])
         path = 0 if target.kind == "stdin" else target.path
         if path == "":
             return

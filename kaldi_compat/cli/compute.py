@@ -100,17 +100,6 @@ def spectral_program(name: str) -> Program:
     return program(program_name(feature), text, program_options(feature))(main)
 
 
-def check_lone_speakers(feature: FeatureType, utt2spk: str) -> None:
-    """Refuse or ignore speakers without a table of VTLN factors, as each of Kaldi's programs does.
-
-    Raises:
-        OptionError: the program is compute-mfcc-feats. In Kaldi's other programs the condition is the wrong way round.
-    """
-    message = f"--utt2spk={utt2spk} has no effect without --vtln-map"
-    require(feature.name != "mfcc", message)
-    logger.warning("%s", message)
-
-
 def compute_features(
     feature: FeatureType,
     options: ApplicationOptions,
@@ -127,7 +116,9 @@ def compute_features(
     """
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
-        check_lone_speakers(feature, vtln.utt2spk)
+        message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map"
+        require(feature.name != "mfcc", message)  # Kaldi's other programs check the opposite, so they only ignore it.
+        logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
     is_htk = options.output_format == "htk"
     counts = Counts()

@@ -86,37 +86,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        arguments = command_parser().parse_args(sys.argv[2:] if argv is None else argv)
+        options = command_parser().parse_args(sys.argv[2:] if argv is None else argv)
     except SystemExit as end:  # --help exits
         return int(end.code or 0)
     except OptionError as error:
         return fail(error)
     try:
         with warnings_in_one_line():
-            return _run(arguments)
+            return _run(options)
     except MemoryError as error:
         return fail(KaldiCompatError(f"out of memory: {error}"))
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return fail(error)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    if arguments.command == "list":
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "list":
         presets = [Preset.of(name) for name in list_presets()]
         width = max(len(preset.name) for preset in presets)
         for preset in presets:
             print(f"{preset.name:{width}}  {preset.title}")
         return 0
-    preset = Preset.of(arguments.name)
-    if arguments.command == "show":
-        print(json.dumps(as_dict(preset), indent=2) if arguments.json else text(preset))
+    preset = Preset.of(options.name)
+    if options.command == "show":
+        print(json.dumps(as_dict(preset), indent=2) if options.json else text(preset))
         return 0
-    if arguments.command == "export":
-        return _export(arguments)
-    return _check(preset, arguments)
+    if options.command == "export":
+        return _export(options)
+    return _check(preset, options)
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace) -> int:
     try:
         from kaldi_compat.torch.export import export_frontend
     except ModuleNotFoundError as error:
@@ -124,24 +124,24 @@ def _export(arguments: argparse.Namespace) -> int:
             f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
         ) from None
     exported = export_frontend(
-        arguments.name,
-        arguments.file,
-        statistics=arguments.statistics,
-        lengths=arguments.lengths,
-        int16=arguments.int16,
-        dft=arguments.dft,
+        options.name,
+        options.file,
+        statistics=options.statistics,
+        lengths=options.lengths,
+        int16=options.int16,
+        dft=options.dft,
     )
     print(exported)
     return 0
 
 
-def _check(preset: Preset, arguments: argparse.Namespace) -> int:
+def _check(preset: Preset, options: argparse.Namespace) -> int:
     from kaldi_compat.frontends.numpy import Frontend
 
-    require(0 <= arguments.tolerance < np.inf, f"tolerance={arguments.tolerance} must be a number of at least 0")
-    frontend = Frontend(preset, statistics=arguments.statistics)
+    require(0 <= options.tolerance < np.inf, f"tolerance={options.tolerance} must be a number of at least 0")
+    frontend = Frontend(preset, statistics=options.statistics)
     largest, total, count = 0.0, 0.0, 0
-    for label, samples, expected, rate in _references(arguments.against):
+    for label, samples, expected, rate in _references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
             print(f"{label}: features have the shape {expected.shape}, those of the preset {features.shape}")
@@ -152,11 +152,11 @@ def _check(preset: Preset, arguments: argparse.Namespace) -> int:
         if not np.isfinite(difference).all():
             print(f"{label}: the features hold NaN or infinite values")
             return DIFFERENT_STATUS
-    same = largest <= arguments.tolerance
+    same = largest <= options.tolerance
     verdict = "the same" if same else "different"
     print(
         f"{preset.name}: {verdict}; largest difference {largest:.2g}, mean {total / max(count, 1):.2g}, tolerance "
-        f"{arguments.tolerance:g}"
+        f"{options.tolerance:g}"
     )
     return 0 if same else DIFFERENT_STATUS
 

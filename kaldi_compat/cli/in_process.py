@@ -45,13 +45,16 @@ def commands_in_process() -> Iterator[None]:
 def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     """Return the exit status and the output of a command; None for a command of the shell."""
     import shlex
+    import shutil
 
     texts = _stages(command)
     stages = list(map(shlex.split, texts))
     first = len(stages)
     while first and _is_ours(stages[first - 1], first == 1):
         first -= 1
-    if first == len(stages) or not all(_is_program(words[0]) for words in stages[:first]):
+    others = [words[0] for words in stages[:first]]
+    # Other commands must be files on PATH. The keyword "time" is one for the shell only.
+    if first == len(stages) or not all(name != "time" and shutil.which(name) for name in others):
         return None
     ours = stages[first:]
     if not first:
@@ -75,13 +78,6 @@ def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
 def _stages(command: str) -> list[str]:
     """Return the commands of a pipeline; none if it has other shell syntax than quotes."""
     return re.findall(rf"({_STAGE})(?:\||$)", command) if re.fullmatch(_PIPELINE, command) else []
-
-
-def _is_program(name: str) -> bool:
-    """Return True for a file on PATH that is not a keyword of the shell."""
-    import shutil
-
-    return name != "time" and shutil.which(name) is not None
 
 
 def _is_ours(words: list[str], is_first: bool) -> bool:

@@ -11,7 +11,7 @@ import shutil
 import io_ark.native
 from io_ark import __version__
 from io_ark.extras import not_installed
-from kaldi_compat.exact.engine import library
+from kaldi_compat.native import library
 
 
 def info() -> str:

@@ -18,7 +18,7 @@ from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
-from kaldi_compat.native import NATIVE, Library
+from kaldi_compat.native import NATIVE
 
 # Function of a number of frames that returns the rand_r() states of their noise.
 Seeds = Callable[[int], npt.NDArray[np.int32]]
@@ -182,11 +182,6 @@ def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: i
     batch, out = chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
     steps.compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out
-
-
-def library() -> Library:
-    """Return the C library of the engine; false, with a reason, if NumPy replaces it."""
-    return NATIVE.library()
 
 
 def features_of_rows(

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.libm import cosf, sinf
 
-Floats = np.ndarray[Any, np.dtype[np.float32]]
-Doubles = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 SQRT_HALF = np.float32(np.sqrt(0.5))

@@ -24,7 +24,6 @@ from kaldi_compat.options.spectral import (
     SpectrogramOptions,
 )
 
-Integers = npt.NDArray[np.int32]
 F32 = np.float32
 
 KINDS: dict[type[FrameOptions], str] = {
@@ -176,7 +175,7 @@ def split_radix_tables(log_points: int) -> list[Floats]:
     return steps
 
 
-def mixed_radix_tables(n: int) -> tuple[Integers, Floats]:
+def mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
     """Return the prime factors of ``n``, and the concatenated roots of unity (n, 2) of the factors' steps."""
     factors = kaldi_fft.prime_factors(n)
     steps = [np.empty((0, 2), F32)]

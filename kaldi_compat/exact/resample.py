@@ -195,7 +195,9 @@ def _resample_by_phase(
 
 
 def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
-    samples, is_float = _for_c(samples)
+    if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
+        raise ValueError("samples must be int16 or float32 of shape (T,)")
+    samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
     starts, counts, _, first, end = chunks.T
     if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
         raise ValueError(f"a chunk lies outside of the {len(samples)} samples")
@@ -225,13 +227,6 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
         for start, count, begin, first, end in chunks.tolist()
     ]
     return np.concatenate([np.empty(0, F32), *parts])
-
-
-def _for_c(samples: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
-    """Return contiguous samples, and True for float32, False for int16."""
-    if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
-        raise ValueError("samples must be int16 or float32 of shape (T,)")
-    return np.ascontiguousarray(samples), samples.dtype == np.float32
 
 
 def outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:

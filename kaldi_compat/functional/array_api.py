@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
-from kaldi_compat.functional.compiler import compiler_says
 
 if TYPE_CHECKING:
     import torch
@@ -78,6 +77,11 @@ def is_traced(x: Any) -> bool:
 def is_traced_or_differentiated(x: Any) -> bool:
     """Return True if a compiler, a tracer, autograd or vmap follows the operations on ``x``: see :class:`Tracing`."""
     return tracing(x).traced_or_differentiated
+
+
+def compiler_says(torch: Any, question: str) -> bool:
+    """Return the answer of ``torch.compiler`` to a question such as ``is_compiling``; False for unknown questions."""
+    return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
 
 
 def astype(x: Array, dtype: Any) -> Array:

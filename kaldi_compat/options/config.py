@@ -160,7 +160,7 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     return name, value.strip(WHITE_SPACE) if equals else None
 
 
-def spell_as_flags(message: str, options: type[Any]) -> str:
+def spell_as_flags(message: str, options: Any) -> str:
     """Spell the options in an error message as flags.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
@@ -239,5 +239,5 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
     ...     load_options(FbankOptions, file.name, dither=0.0).num_mel_bins
     80
     """
-    values = {flag.field: value for flag, value in read_config(path, flag_table(options))}
+    values = {flag.field: value for flag, value in read_config(path, flag_table(cast(Any, options)))}
     return options(**{**values, **changes})

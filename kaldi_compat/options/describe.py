@@ -31,15 +31,13 @@ def signature(function: Callable[..., Any], options: type[Any] | None = None) ->
     """Return a function's signature, its ``**changes`` replaced by the options themselves."""
     own = inspect.signature(function)
     declared = list(own.parameters.values())
-    named = [_typed(p, options) for p in declared if options is None or p.kind is not p.VAR_KEYWORD]
+    named = [
+        p.replace(annotation=options | None) if options is not None and p.name == "options" else p
+        for p in declared
+        if options is None or p.kind is not p.VAR_KEYWORD
+    ]
     replaced = parameters(options) if options is not None and len(named) < len(declared) else []
     return own.replace(parameters=named + replaced)
-
-
-def _typed(parameter: inspect.Parameter, options: type[Any] | None) -> inspect.Parameter:
-    if options is None or parameter.name != "options":
-        return parameter
-    return parameter.replace(annotation=options | None)
 
 
 def html(title: str, options: Any, engine: str = "") -> str:

@@ -46,7 +46,7 @@ class Paths:
         self.costs = np.zeros(self.constants.states, np.float32)
         shapes = self.constants.states, self.constants.lags
         fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
-        self._memory = memory if memory is not None and fits else Lattice.empty(self.constants, 0)
+        self.memory = memory if memory is not None and fits else Lattice.empty(self.constants, 0)
         self._count = 0
 
     def __len__(self) -> int:
@@ -61,24 +61,20 @@ class Paths:
             ends: end of each utterance, counted from the first undecided frame.
         """
         count = len(self) + end - begin
-        if count > len(self._memory.best):
-            undecided, self._memory = self._lattice(), Lattice.empty(self.constants, max(count, 2 * len(self)))
+        if count > len(self.memory.best):
+            undecided, self.memory = self._lattice(), Lattice.empty(self.constants, max(count, 2 * len(self)))
             self._keep(undecided)
         self._count = count
         search(self.constants, frames, begin, end, self.costs, self._lattice(), ends)
 
     def _lattice(self) -> Lattice:
-        return self._memory.part(0, len(self))
+        return self.memory.part(0, len(self))
 
     def _keep(self, undecided: Lattice) -> None:
         self._count = len(undecided.best)
-        pairs: Any = zip(self._memory, undecided, strict=True)
+        pairs: Any = zip(self.memory, undecided, strict=True)
         for memory, frames in pairs:
             memory[: self._count] = frames
-
-    def memory_up_to(self, frames: int) -> Lattice | None:
-        """Return the memory for new paths, which replace these; None if it is for more frames."""
-        return self._memory if len(self._memory.best) <= frames else None
 
     def agreed(self, max_latency: int) -> int:
         """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
@@ -171,7 +167,7 @@ def track_block(
             count = paths.agreed(len(paths) - count)
         features[decided : decided + count] = paths.decide(count)
         decided += count
-    _thread.memory = paths.memory_up_to(2 * _ROWS)
+    _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None  # A longer block's is released.
     return features, frames.rows
 
 

@@ -42,17 +42,15 @@ class _Archive:
     """Table of a rspecifier, opened in each process."""
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
-        self._reader = InEachProcess(_open_archive, codec, rspecifier, pipes=pipes, network=network)
+        self._reader = InEachProcess(
+            io_ark.RandomAccessReader[Any], rspecifier, kind=codec, pipes=pipes, network=network
+        )
 
     def __contains__(self, key: str) -> bool:
         return key in self._reader()
 
     def __getitem__(self, key: str) -> object:
         return self._reader()[key]
-
-
-def _open_archive(codec: Codec[Any], rspecifier: str, *, pipes: bool, network: bool) -> io_ark.RandomAccessReader[Any]:
-    return io_ark.RandomAccessReader(rspecifier, kind=codec, pipes=pipes, network=network)
 
 
 class _AlignmentCodec(Codec[Any]):

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, compiler_says
 from kaldi_compat.native import NATIVE
-from kaldi_compat.options.spectral import Dft, Engine
+from kaldi_compat.options.spectral import Engine
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.tensors.dither import Generator
 
@@ -39,18 +38,10 @@ def accelerated(cls: type[Cls]) -> type[Cls]:
     return cls
 
 
-def checked_engine(engine: Engine) -> Engine:
-    """Return the name of an engine, or raise :class:`OptionError`."""
-    if engine not in ENGINES:
-        raise OptionError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
-    return engine
-
-
-def checked_dft(dft: Dft) -> Dft:
-    """Return the name of a way to compute spectra, or raise :class:`OptionError`."""
-    if dft not in get_args(Dft):
-        raise OptionError(f"dft must be one of {', '.join(get_args(Dft))}, not {dft!r}")
-    return dft
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise :class:`OptionError` unless an argument has one of these values."""
+    if value not in choices:
+        raise OptionError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:

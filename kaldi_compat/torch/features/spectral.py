@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, get_num_threads
@@ -15,14 +15,20 @@ from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
-from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul, tracing
+from kaldi_compat.functional.array_api import (
+    Tracing,
+    compiler_says,
+    is_traced,
+    is_traced_or_differentiated,
+    matmul,
+    tracing,
+)
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, check_scale, warn_user
-from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
-from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
+from kaldi_compat.torch.features.engines import ENGINES, check_choice, engine_for, is_exact
 from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
@@ -70,8 +76,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         self, options: FrameOptions | None = None, *, engine: Engine = "auto", dft: Dft = "fft", **changes: Any
     ) -> None:
         super().__init__(options, **changes)
-        self.engine = checked_engine(engine)
-        self.dft = checked_dft(dft)
+        check_choice("engine", engine, ENGINES)
+        check_choice("dft", dft, get_args(Dft))
+        self.engine, self.dft = engine, dft
         if dft == "matmul":
             rounded, remainder = dft_matrix(self.size, self.points)
             self._constant("dft_rounded", rounded)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import compiler_says
 from kaldi_compat.torch.tensors.copies import to_device
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import compiler_says
 
 
 def is_capturing(device: torch.device) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import compiler_says
 
 
 def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
