@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.mel import F32, FloatArray
+from kaldi_compat.exact.arrays import Floats
+from kaldi_compat.exact.mel import F32
 from kaldi_compat.functional.array_api import is_traced_or_differentiated, keeps_precision, matmul
 
 # Bands in a group of the filter bank, which fill one or two vector registers.
@@ -30,7 +31,7 @@ def power(x: Tensor, exponent: float) -> Tensor:
     return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
 
 
-def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]]]:
+def in_groups(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
     """Split a filter bank, which is mostly zeros, into groups of neighboring bands: a few small, dense matrices.
 
     Args:
