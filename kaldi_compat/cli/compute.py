@@ -157,7 +157,7 @@ def warn_of_nan(block: ArrayBlock) -> None:
             )
 
 
-def htk_block(block: ArrayBlock, feature: FeatureType, options: FrameOptions) -> Block:
+def htk_block(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
     """Return a block of features in HTK's format. Kaldi's header has a shift of 10 ms except for the spectrogram."""
     period, kind = 100_000, feature.htk_kind(options)  # in units of 100 ns
     if feature.name == "spectrogram":

@@ -15,7 +15,7 @@ import functools
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -121,14 +121,17 @@ def normalize(name: str) -> str:
     return name.replace("_", "-").lower()
 
 
-@functools.cache
-def flag_table(options: type[Any]) -> dict[str, Flag]:
+def _flags_of(options: type[Any]) -> dict[str, Flag]:
     """Return the flags of an options dataclass by their normalized names, sorted as Kaldi lists them."""
     flags = [
         Flag(info(field).flag or normalize(field.name), field.name, cast(Scalar, field.default), info(field))
         for field in dataclasses.fields(options)
     ]
     return {normalize(flag.name): flag for flag in sorted(flags, key=lambda flag: normalize(flag.name))}
+
+
+# The cache is for programs that run many times in one process. mypy takes classes for unhashable.
+flag_table: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_flags_of))
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
@@ -139,7 +142,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
     """
     flag = flags.get(normalize(name))
     if flag is None:
-        known = nearest(name, {known.field: known.info for known in flags.values()})
+        known = nearest(name, {candidate.field: candidate.info for candidate in flags.values()})
         hint = f"did you mean --{normalize(known)}?" if known else "--help lists all options"
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
@@ -160,7 +163,7 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     return name, value.strip(WHITE_SPACE) if equals else None
 
 
-def spell_as_flags(message: str, options: Any) -> str:
+def spell_as_flags(message: str, options: type[Any]) -> str:
     """Spell the options in an error message as flags.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
@@ -239,5 +242,5 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
     ...     load_options(FbankOptions, file.name, dither=0.0).num_mel_bins
     80
     """
-    values = {flag.field: value for flag, value in read_config(path, flag_table(cast(Any, options)))}
+    values = {flag.field: value for flag, value in read_config(path, flag_table(options))}
     return options(**{**values, **changes})

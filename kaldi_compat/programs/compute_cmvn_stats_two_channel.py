@@ -74,14 +74,14 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
                 f"Expecting 3 fields per line of reco2file_and_channel file {name}, got: {line} (line {number})"
             )
         calls.setdefault(fields[1], []).append(fields[0])
-    calls = []
+    grouped = []
     for call, utterances in sorted(calls.items()):
         if len(utterances) == 2:
-            calls.append(utterances)
+            grouped.append(utterances)
         else:
             logger.warning("Call %s has %d utterances, expected two; treating them singly.", call, len(utterances))
-            calls += [[utterance] for utterance in utterances]
-    return calls
+            grouped += [[utterance] for utterance in utterances]
+    return grouped
 
 
 @dataclass

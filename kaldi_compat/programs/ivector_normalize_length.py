@@ -36,8 +36,8 @@ def main(options: Options, source: str, target: str) -> int:
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         rows = vectors(block)
-        target = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
-        scales = (lengths(rows).astype(np.float64) / target).astype(np.float32)
+        length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
+        scales = (lengths(rows).astype(np.float64) / length).astype(np.float32)
         for key, ratio in zip(block.names(), scales.tolist(), strict=True):
             vlog(2, "Ratio for key %s is %g", key, ratio)
             if ratio == 0:

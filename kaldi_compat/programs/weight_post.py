@@ -40,8 +40,8 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
         table, writer = tables.lookup("vector", weights), tables.write(codec, target)
 
         def weigh(block: PosteriorBlock) -> PosteriorBlock:
-            weights = table.find(block, lambda key: f"No weights for utterance {key}")
-            return weight_block(block, weights, options.length_tolerance)
+            vectors = table.find(block, lambda key: f"No weights for utterance {key}")
+            return weight_block(block, vectors, options.length_tolerance)
 
         counts = map_table(blocks, writer, weigh)
     logger.info("Scaled %d posteriors; errors on %d", counts.done, counts.failed)
