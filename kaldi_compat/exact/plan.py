@@ -157,9 +157,8 @@ def table_of(weights: Floats, loudness: Floats) -> MelTable:
     """Return the table of filters with these weights, float32 (fft_bins, num_mel_bins)."""
     used = weights != 0
     first = used.argmax(0)
-    end = np.where(
-        used.any(0), len(weights) - used[::-1].argmax(0), 1
-    )  # A filter without weights gets a single weight of zero.
+    # A filter without weights gets a single weight of zero.
+    end = np.where(used.any(0), len(weights) - used[::-1].argmax(0), 1)
     columns = np.ascontiguousarray(weights.T)
     bounds = list(zip(first.tolist(), end.tolist(), strict=True))
     parts = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))

@@ -212,9 +212,8 @@ def _rows_times(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int
     total: Floats = np.broadcast_to(np.asarray(onto, np.float32), (*x.shape[:-1], rows))
     for begin in range(0, whole, _BLOCK_COLUMNS):
         end = min(begin + _BLOCK_COLUMNS, whole)
-        first = (
-            begin + (end - begin) % accumulators
-        )  # With eight accumulators, an odd group of four columns comes first.
+        # With eight accumulators, an odd group of four columns comes first.
+        first = begin + (end - begin) % accumulators
         sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
         for start, stop in [(begin, first), *((i, i + accumulators) for i in range(first, end, accumulators))]:
             lanes = (..., slice(0, stop - start))

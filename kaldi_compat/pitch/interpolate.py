@@ -139,9 +139,8 @@ class RaggedGrids:
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
         others = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
-        others = np.maximum(
-            others, np.finfo(np.float32).tiny
-        )  # so that a certain pitch leaves a finite logarithm to others
+        # so that a certain pitch leaves a finite logarithm to others
+        others = np.maximum(others, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
             states=states,

@@ -136,9 +136,8 @@ class _Root(nn.Module):
 def _traced(module: nn.Module, example: Tensor) -> Any:
     lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # Warnings of tracing, because the tests compare with the module at other lengths.
+        # Warnings of tracing, because the tests compare with the module at other lengths.
+        warnings.simplefilter("ignore")
         traced = torch.jit.trace(module, (example, lengths), check_trace=False)
     for part in traced.modules():
         if part._c._has_method("forward"):  # a list of modules has none
