@@ -12,7 +12,7 @@ import stat
 from typing import Any
 
 MAX_FILE_BYTES = 1 << 26  # larger than any preset or file of statistics
-MAX_DIGITS = 308  # of an integer: larger ones are infinite in double precision
+MAX_DIGITS = 308  # Limit on integers, so that they are finite in double precision.
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 

@@ -9,7 +9,7 @@ The classes have the options and the call of the torch modules of the same names
     features, counts = fbank(batch, lengths)        # (B, T) -> (B, frames, 80), (B,)
     features = fbank([samples, others])             # a list of (frames, 80)
     stream = fbank.stream()                         # audio in chunks
-    online = OnlineCmvn(statistics)                      # normalizes frames as they arrive, as apply-cmvn-online
+    online = OnlineCmvn(statistics)                 # normalizes frames as they arrive, as apply-cmvn-online
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayFeature", "ArrayStream", "Fbank", "Generator", "Mfcc", "OnlineCmvn", "Plp", "Spectrogram"]
 
-# Importing numpy.random and what normalizes frames takes 10 ms and 4 MB, so it waits until it is needed.
+# numpy.random and OnlineCmvn are imported on demand, because this takes 10 ms and 4 MB.
 Generator = Union["np.random.Generator", NoiseSource, None]
 
 
@@ -144,8 +144,8 @@ class ArrayFeature(AudioFeature):
 
         Args:
             samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): an array (T,) or (B, T),
-                or a list of arrays (T,); or what ``io_ark.load("a.wav")`` returns, whose rate is checked. int16 is used
-                as it is; everything else is computed in float32.
+                a list of arrays (T,), or a :class:`io_ark.Wave` such as ``io_ark.load("a.wav")``, whose rate is
+                checked. int16 is not converted; everything else is computed in float32.
             lengths: number of samples in each row of (B, T); the samples after them are ignored.
             vtln_warp: VTLN factor, or one per utterance. The spectrogram ignores it, as in Kaldi.
             generator: source of the noise of dithering: a generator of this object if None, a
@@ -216,7 +216,7 @@ class ArrayStream:
         With ``snip_edges=False`` there are such frames: pass the same factor and generator as for the chunks.
 
         Args:
-            vtln_warp, generator: as for a chunk.
+            vtln_warp, generator: see :meth:`__call__`.
 
         Returns:
             (frames, dim), float32.
@@ -230,8 +230,8 @@ class ArrayStream:
 
         Args:
             samples: the next chunk, (T,); T may be 0.
-            final: the utterance ends with this chunk: its last frames are returned, and the stream is reset.
-            vtln_warp, generator: as for the feature.
+            final: True if the utterance ends with this chunk. Its last frames are returned, and the stream is reset.
+            vtln_warp, generator: see the feature.
 
         Returns:
             (frames, dim), float32.

@@ -1,8 +1,8 @@
 """Draw features, pitch and mel filters with matplotlib (extra ``plot``).
 
 All functions take NumPy arrays or tensors, draw into ``axes`` (the current axes if None) and return the axes, so that
-titles, limits and lines can be changed afterwards. ``options`` are the options that the features were computed with, or
-the module itself: they give the axes their seconds and Hz.
+titles, limits and lines can be changed afterwards. ``options`` are the options of the features, or the module itself.
+The axes take their seconds and Hz from them.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def show_features(
         options: the options or the module that computed them; without, the axes count frames and columns.
         axes: matplotlib axes to draw into.
         title: title of the axes.
-        colorbar: draw the scale of the colours.
-        limits: values of the first and the last colour; the range of the finite values if None.
-        cmap: matplotlib's name of the colours.
+        colorbar: draw the scale of the colors.
+        limits: values of the first and the last color; the range of the finite values if None.
+        cmap: matplotlib's name of the colors.
 
     Returns:
         The axes.
@@ -68,8 +68,8 @@ def show_features(
     """
     drawn: Axes = _axes(axes, title)
     values, configured = _as_features(features), _frame_options(options)
-    colours = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(drawn, values, configured, 1.0, colours, _range(values) if limits is None else limits)
+    colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
+    image = _draw_image(drawn, values, configured, 1.0, colors, _range(values) if limits is None else limits)
     drawn.set_xlabel("frame" if configured is None else "time in seconds")
     _label_columns(drawn, configured, values.shape[1])
     if colorbar:
@@ -89,7 +89,7 @@ def show_pitch(
     """Draw a pitch track over time, alone or over a spectrogram.
 
     Args:
-        track: (frames, 2): correlation and pitch in Hz, as ``Pitch`` and ``compute-kaldi-pitch-feats`` give them.
+        track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
         options: the options or module of the pitch; without, the time axis counts frames.
         spectrogram: (frames, dim) of ``Spectrogram``, drawn below the track.
         spectrogram_options: the options or module of the spectrogram; Kaldi's defaults if None.
@@ -122,9 +122,9 @@ def show_pitch(
     if spectrogram is not None:
         _draw_spectrogram(drawn, _as_features(spectrogram), _frame_options(spectrogram_options) or SpectrogramOptions())
     voiced = values[:, 0] >= UNVOICED
-    colour = "C0" if spectrogram is None else "white"
-    drawn.plot(times, values[:, 1], color=colour, alpha=0.4, linewidth=1)
-    drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=colour, linewidth=2.5, label="pitch")
+    color = "C0" if spectrogram is None else "white"
+    drawn.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
+    drawn.plot(times, np.where(voiced, values[:, 1], np.nan), color=color, linewidth=2.5, label="pitch")
     drawn.set_xlabel("frame" if pitch_options is None else "time in seconds")
     drawn.set_ylabel("pitch in Hz" if spectrogram is None else "frequency in Hz")
     return drawn
@@ -185,14 +185,14 @@ def compare(
     names: tuple[str, str] = ("first", "second"),
     axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
-    """Draw two feature matrices, on the same scale of colours, and their difference.
+    """Draw two feature matrices, on the same scale of colors, and their difference.
 
     Args:
         first: (frames, dim), an array or a tensor.
         second: features of the same shape.
         options: the options or the module that computed them; without, the axes count frames and columns.
         names: titles of the two.
-        axes: three matplotlib axes; those of a new figure if None.
+        axes: three matplotlib axes; None for a new figure.
 
     Returns:
         The three axes. The title of the last one has the largest and the mean absolute difference.

@@ -110,7 +110,7 @@ class KindScan:
 
     @cached_property
     def _table(self) -> Structure:
-        return NATIVE.structure("table", ends=self._ends, shapes=self._shapes)
+        return NATIVE.structure("table")(ends=self._ends, shapes=self._shapes)
 
     def entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)

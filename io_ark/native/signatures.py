@@ -10,7 +10,7 @@ import ctypes
 import functools
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -89,31 +89,39 @@ def _argument(declared: str) -> Any:
 
 
 class Structure:
-    """A structure for C together with the arrays that it points to.
+    """A structure for C together with the arrays that it points to. See :meth:`Signatures.structure`.
 
     Args:
-        kind: its ctypes structure.
-        dtypes: type of the array that each pointer points to, by field.
+        sources: objects whose attributes are the values of the fields that ``values`` lacks. The first source counts.
         values: values of the fields: numbers, arrays, which are converted to the type that the pointer has, lists or
-            tuples of arrays for a list of pointers, or None. Fields that are left out are zero.
+            tuples of arrays for a list of pointers, or None. Fields without a value are zero.
+
+    Attributes:
+        fields: the ctypes structure.
+        address, pointer: the address of ``fields``, as a number and for ctypes.
     """
 
-    def __init__(self, kind: Any, dtypes: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        self.fields = kind()
+    _kind: ClassVar[Any]  # ctypes structure
+    _dtypes: ClassVar[Mapping[str, Any]]  # maps a pointer's field to the type of its array
+
+    def __init__(self, *sources: Any, **values: Any) -> None:
+        self.fields = self._kind()
         self.address = ctypes.addressof(self.fields)
         self.pointer = ctypes.c_void_p(self.address)
-        self._dtypes = dtypes
-        self._kept: dict[str, Any] = {}
+        self._arrays: dict[str, Any] = {}
+        if sources:
+            names = [field[0] for field in self._kind._fields_]
+            values = {name: getattr(s, name) for s in reversed(sources) for name in names if hasattr(s, name)} | values
         self.set(**values)
 
     def set(self, **values: Any) -> None:
         """Set some fields."""
         for name, value in values.items():
             if isinstance(value, np.ndarray):
-                array = self._kept[name] = np.ascontiguousarray(value, self._dtypes[name])
+                array = self._arrays[name] = np.ascontiguousarray(value, self._dtypes[name])
                 value = address(array)
             elif isinstance(value, list | tuple):
-                arrays = self._kept[name] = [np.ascontiguousarray(each, np.float32) for each in value]
+                arrays = self._arrays[name] = [np.ascontiguousarray(each, np.float32) for each in value]
                 value = (ctypes.c_void_p * len(getattr(self.fields, name)))(*map(address, arrays))
             setattr(self.fields, name, value)
 
@@ -193,7 +201,8 @@ class Signatures:
         return function if takes_addresses else _interruptible(function)
 
     @functools.cache  # noqa: B019
-    def _kind(self, name: str) -> tuple[Any, dict[str, Any]]:
+    def structure(self, name: str) -> type[Structure]:
+        """Return the class of a structure: calling it with values returns a structure that holds them."""
         declared = dict(each.split(":") for each in self._structures[name])
         bases = {field: kind.partition("*")[0] for field, kind in declared.items() if "*" in kind}
         fields = []
@@ -202,14 +211,5 @@ class Signatures:
             pointer: Any = ctypes.c_void_p * int(size[:-1]) if size else ctypes.c_void_p
             fields.append((field, pointer if "*" in kind else _NUMBERS[kind]))
         dtypes = {field: _DTYPES.get(base) for field, base in bases.items()}
-        return type(name, (ctypes.Structure,), {"_fields_": fields}), dtypes
-
-    def structure(self, name: str, *sources: Any, **values: Any) -> Structure:
-        """Return a structure with these values, and of other fields those of the first source that has them.
-
-        See :class:`Structure`.
-        """
-        kind, dtypes = self._kind(name)
-        names = [field[0] for field in kind._fields_] if sources else []
-        found = {field: getattr(each, field) for each in reversed(sources) for field in names if hasattr(each, field)}
-        return Structure(kind, dtypes, found | values)
+        attributes = {"_kind": type(name, (ctypes.Structure,), {"_fields_": fields}), "_dtypes": dtypes}
+        return type(name, (Structure,), attributes)

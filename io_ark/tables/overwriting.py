@@ -1,12 +1,16 @@
-"""Check, before an output is opened, whether that would destroy an input or another output."""
+"""Check, before an output is opened, whether opening it would destroy an input or another output.
+
+Files are compared by device and inode, so links and other spellings of a name are recognized. An input that is a script
+file counts together with the files that its lines name. Commands cannot be looked into, and the files that a script
+file *to write to* names are not checked.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 
 from io_ark.errors import ArkError, SpecifierError
 from io_ark.specifier import (
@@ -18,68 +22,72 @@ from io_ark.specifier import (
     split_range,
 )
 
-# Lines of a script file whose files are compared by device and inode. Others are compared if they have the file's name.
-_LINES = 1000
+# Lines of a script file whose files are compared by device and inode. A later line is compared only if its file has the
+# name of an output, because looking up a million files would take longer than the job.
+MAX_COMPARED_LINES = 1000
 
-Identity = tuple[int, int]
+Identity = tuple[int, int]  # device and inode of a file
 
 
-def overwritten_input(output: str, inputs: Iterable[str | Rspecifier], *, parts: bool = False) -> str | None:
-    """Return the file of an output that is one of the inputs, or None.
+def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
+    """Refuse the outputs of a program that are one of its inputs, and tables that share a file.
 
-    Files are compared by device and inode, so links and other spellings of a name are found. An input that is a script
-    file counts together with the files that its lines name.
+    A single file is written after all inputs have been read, so it may be one of them, as in Kaldi. It must not be an
+    archive of which an object is read, because the other objects would be lost.
 
     Args:
-        output: a wspecifier or wxfilename. (The files that a script file *to write to* names are not looked at.)
-        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier. Commands cannot be looked into.
-        parts: only look at inputs that are named with an offset: the file has other objects, too.
+        outputs: wspecifiers and wxfilenames.
+        inputs: rspecifiers and rxfilenames.
 
-    >>> overwritten_input("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"]) is None
-    True
+    Raises:
+        SpecifierError: a table is an input or has a file of another table, or a file is an archive that is read.
     """
-    return replaced_input(_files_written_by(output), inputs, parts=parts)
+    tables: list[str] = []
+    files: list[str] = []
+    for output in outputs:
+        paths, is_table = _files_written_by(output)
+        (tables if is_table else files).extend(paths)
+    refuse_equal_files(tables)
+    refuse_replacing(tables, inputs)
+    refuse_replacing(files, inputs, parts=True)
 
 
-def replaced_input(
+def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
+    """Raise :class:`SpecifierError` if an output is one of the inputs.
+
+    Args:
+        output: a wspecifier or wxfilename.
+        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
+
+    >>> refuse_overwriting("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"])
+    """
+    refuse_replacing(_files_written_by(output)[0], inputs)
+
+
+def refuse_replacing(
     files: Iterable[str], inputs: Iterable[str | Rspecifier], *, parts: bool = False, every_line: bool = False
-) -> str | None:
-    """Return the first of these files and folders that is one of the inputs, or None.
+) -> None:
+    """Raise :class:`SpecifierError` if one of these files and folders is one of the inputs.
 
     If none of the files exists, the inputs are not looked at.
 
     Args:
         files: names of files and folders that are to be written.
-        inputs, parts: as for :func:`overwritten_input`.
-        every_line: compare the files of all lines of script files by device and inode. Otherwise, after the first
-            thousand lines, only files with the name of an output are compared.
+        inputs: as for :func:`refuse_overwriting`.
+        parts: only look at inputs with an offset, whose files have other objects as well.
+        every_line: compare the files of all lines of script files by device and inode, not only those of the first
+            ``MAX_COMPARED_LINES`` lines and those with the name of an output.
     """
     written = {identity: path for path in files if (identity := _identity(path))}
     if not written:
-        return None
+        return
     names = {
         os.fsencode(os.path.basename(name)) for path in written.values() for name in (path, os.path.realpath(path))
     }
-    for each in inputs:
-        for identity in _read(each, None if every_line else names, parts):
+    for source in inputs:
+        for identity in _files_read_by(source, None if every_line else names, parts):
             if identity in written:
-                return written[identity]
-    return None
-
-
-def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier], *, parts: bool = False) -> None:
-    """Raise :class:`SpecifierError` if an output is one of the inputs (see :func:`overwritten_input`)."""
-    _refuse_input(overwritten_input(output, inputs, parts=parts))
-
-
-def refuse_replacing(files: Iterable[str], inputs: Iterable[str | Rspecifier], *, every_line: bool) -> None:
-    """Raise :class:`SpecifierError` if one of these files is one of the inputs (see :func:`replaced_input`)."""
-    _refuse_input(replaced_input(files, inputs, every_line=every_line))
-
-
-def _refuse_input(path: str | None) -> None:
-    if path is not None:
-        raise overwriting_error(path)
+                raise overwriting_error(written[identity])
 
 
 def overwriting_error(path: str) -> SpecifierError:
@@ -96,23 +104,25 @@ class Inputs:
 
     def __contains__(self, identity: object) -> bool:
         if self._identities is None:
-            self._identities = {found for each in self._inputs for found in _read(each, None, False)}
+            self._identities = {file for source in self._inputs for file in _files_read_by(source, None, False)}
         return identity in self._identities
 
 
 def refuse_sharing(outputs: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two outputs are one file, where each would overwrite the other.
+    """Raise :class:`SpecifierError` if two outputs share a file, which each would overwrite.
 
     >>> refuse_sharing(["ark,scp:a.ark,a.scp", "ark,t:./a.scp"])
     Traceback (most recent call last):
     io_ark.errors.SpecifierError: ./a.scp: is written twice: choose another output
     """
-    refuse_equal_files(chain.from_iterable(map(_files_written_by, outputs)))
+    refuse_equal_files(path for output in outputs for path in _files_written_by(output)[0])
 
 
 def refuse_equal_files(files: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two of these names lead to one file: by device and inode, or if it is not there
-    yet, by its path without links."""
+    """Raise :class:`SpecifierError` if two of these names lead to one file.
+
+    Files that exist are compared by device and inode, others by their paths without links.
+    """
     seen: set[str | Identity] = set()
     real_folders: dict[str, str] = {}
     for path in files:
@@ -142,37 +152,48 @@ def _identity(path: str | bytes | int) -> Identity | None:
     return None
 
 
-def _files_written_by(output: str) -> list[str]:
-    """Return the files that an output creates."""
+def _files_written_by(output: str) -> tuple[list[str], bool]:
+    """Return the files that an output creates, and True if the output is a table."""
     table = classify_wspecifier(output)
-    if table is not None and table.kind == "scp":
-        return []
-    targets = [output] if table is None else [table.archive, table.script][: 1 + (table.kind == "both")]
+    if table is None:
+        targets = [output]
+    else:
+        targets = {"scp": [], "ark": [table.archive], "both": [table.archive, table.script]}[table.kind]
     paths = []
-    for each in targets:
-        with suppress(ArkError):  # raised when it is opened
-            paths.append(parse_wxfilename(each).path)
-    return [path for path in paths if path]
+    for target in targets:
+        with suppress(ArkError):  # which opening the output raises
+            paths.append(parse_wxfilename(target).path)
+    return [path for path in paths if path], table is not None
 
 
-def _read(each: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
+def _files_read_by(source: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
     """Yield the files that an input reads.
 
     Args:
-        each: the input.
-        names: of the files in the lines of a script file after the first thousand, only those with one of these names
-            are looked at; None: all.
-        parts: only files with an offset.
+        source: the input.
+        names: file names. After the first ``MAX_COMPARED_LINES`` lines of a script file, only files with one of these
+            names are looked at; None for all files.
+        parts: only yield files that are read from an offset.
     """
-    table = classify_rspecifier(each) if isinstance(each, str) else each
-    name = each if isinstance(each, str) and table is None else getattr(table, "rxfilename", "")
-    path = _path(name)
-    if path is None:
-        return
-    if not parts or _path(name, parts) is not None:
-        yield _identity(path)
-    if table is None or table.kind != "scp" or path == 0:
-        return
+    if isinstance(source, str):
+        table = classify_rspecifier(source)
+        name = source if table is None else table.rxfilename
+    else:
+        table, name = source, source.rxfilename
+    with suppress(ArkError):  # an invalid name, which opening the input refuses
+        target = parse_rxfilename(split_range(name)[0])
+        path = 0 if target.kind == "stdin" else target.path
+        if path == "":
+            return
+        if not parts or target.offset is not None:
+            yield _identity(path)
+        if table is None or table.kind != "scp" or path == 0:
+            return
+        yield from _files_of_script(path, names, parts)
+
+
+def _files_of_script(path: str | int, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
+    """Yield the files that the lines of a script file name. The parameters are those of :func:`_files_read_by`."""
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
         for number, line in enumerate(script):
@@ -183,18 +204,6 @@ def _read(each: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iter
             file = before if is_part else file
             if file in seen or (parts and not is_part) or target[-1:] == b"|":  # a command
                 continue
-            if names is None or number < _LINES or os.path.basename(file) in names:
+            if names is None or number < MAX_COMPARED_LINES or os.path.basename(file) in names:
                 seen.add(file)
                 yield _identity(0 if file == b"-" else file)
-
-
-def _path(rxfilename: str, part: bool = False) -> str | int | None:
-    """Return the file of an rxfilename: 0 for standard input, None for a command, an invalid name, or no ``part``."""
-    with suppress(ArkError):
-        target = parse_rxfilename(split_range(rxfilename)[0])
-        if part and target.offset is None:
-            return None
-        if target.kind == "stdin":
-            return 0
-        return target.path or None
-    return None

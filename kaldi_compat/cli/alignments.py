@@ -22,19 +22,19 @@ Integers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
 
-PART = 1 << 13  # frames
+PART_FRAMES = 1 << 13  # Frames of a part, whose arrays fit the cache.
 
 
 def with_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return other posteriors with as many frames under the keys of a block."""
+    """Return posteriors of the same frames under the keys of a block."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
 def parts(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Yield parts of sets of posteriors of the same frames, so small that what is computed for one fits a cache."""
+    """Yield parts of sets of posteriors of the same frames that fit a cache."""
     count = len(sets[0].counts)
-    frames = np.diff([*range(0, count, PART), count])
-    return zip(*(each.split(frames) for each in sets), strict=True)
+    frames = np.diff([*range(0, count, PART_FRAMES), count])
+    return zip(*(posteriors.split(frames) for posteriors in sets), strict=True)
 
 
 def in_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
@@ -53,14 +53,14 @@ def frame_values(block: PosteriorBlock, values: Weights) -> ArrayBlock:
 
 
 def frame_sums(frames: Integers, weights: Weights, count: int) -> Weights:
-    """Return the sums of weights by frame, (count,), added one after the other in single precision."""
+    """Return the sums of weights by frame, (count,), added in order in single precision."""
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
     return sums
 
 
 def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
-    """Return posteriors with those entries for which the mask, (entries,), is true."""
+    """Select the entries for which a mask (entries,) is true."""
     if entries.all():
         return posteriors
     so_far = np.append(0, np.cumsum(entries))
@@ -75,7 +75,7 @@ def first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
 
 
 def in_reverse(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Return each frame's entries in reverse, which is the order of a hash table in which no two share a bucket."""
+    """Reverse the entries of each frame: the order of a hash table in which no two keys share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
@@ -95,24 +95,24 @@ def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 
 def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
-    """Multiply the weights of each frame by a factor, (frames,) or one for all; a factor of 0 removes its entries."""
-    each = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
-    multiplied = posteriors._replace(weights=posteriors.weights * each)
-    return select_entries(multiplied, np.broadcast_to(each != 0, multiplied.weights.shape))
+    """Multiply the weights of frames by factors, (frames,) or one number. A factor of 0 removes the entries."""
+    by_entry = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
+    multiplied = posteriors._replace(weights=posteriors.weights * by_entry)
+    return select_entries(multiplied, np.broadcast_to(by_entry != 0, multiplied.weights.shape))
 
 
 def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Return the entries of both sets frame by frame, those of the first set first; and which are of the second."""
+    """Merge two sets frame by frame, the first set first. Also return a mask of the second set's entries."""
     pairs = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
-    for mask, each in ((~is_second, first), (is_second, second)):
-        integers[mask], weights[mask] = each.integers, each.weights
+    for mask, entries in ((~is_second, first), (is_second, second)):
+        integers[mask], weights[mask] = entries.integers, entries.weights
     return PosteriorArrays(pairs.sum(axis=1), integers, weights), is_second
 
 
 def run_sums(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Return the sums of runs of values, added one after the other in single precision."""
+    """Return the sums of runs of values, added in order in single precision."""
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)
@@ -124,7 +124,7 @@ def parse_number(text: str, message: str, end: float = math.inf) -> float:
     """Parse a number below ``end`` and round it to single precision.
 
     Raises:
-        OptionError: it is not one; with the message.
+        OptionError: the string is not such a number; with ``message``.
     """
     number = parse_real(text, end)
     if number is None:
@@ -136,7 +136,7 @@ def single_file(name: str) -> str:
     """Return the name of a file that is not a table.
 
     Raises:
-        OptionError: it is a table.
+        OptionError: the name is a table's.
     """
     if is_table_rspecifier(name):
         raise OptionError(f"{name}: expected a single file, not a table")
@@ -146,12 +146,12 @@ def single_file(name: str) -> str:
 def read_symbols(rxfilename: str) -> dict[int, str]:
     """Read a symbol table, such as phones.txt: a symbol and its number in each line.
 
-    As in OpenFst, a NUL ends a line, and the first number of a symbol counts. The first symbol of a number counts among
-    the numbers that count up from 0 at the start of the file, elsewhere the last one.
+    As in OpenFst, a NUL ends a line, and a symbol has its first number. While the numbers count up from 0 at the start
+    of the file, a number has its first symbol, later its last symbol.
 
     Raises:
-        OptionError: it has an invalid line, or none.
-        ArkError: it cannot be read.
+        OptionError: the file has an invalid line, or is empty.
+        ArkError: the file cannot be read.
     """
     symbols: dict[int, str] = {}
     seen: set[str] = set()
@@ -175,20 +175,20 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
 
 
 def read_phone_map(rxfilename: str) -> dict[int, int]:
-    """Read a map of phones: an old phone and a new one in each line.
+    """Read a map of phones. A line holds an old phone and a new phone.
 
     Raises:
-        OptionError: it has an invalid line, or none.
-        ArkError: it cannot be read.
+        OptionError: the file has an invalid line, or is empty.
+        ArkError: the file cannot be read.
     """
     phones: dict[int, int] = {}
     for number, line in enumerate(text_lines(rxfilename), 1):
         if not line.strip():
             continue
-        found = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
-        if found is None or not all(int(each) in INT32 for each in found.groups()):
+        pair = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
+        if pair is None or not all(int(phone) in INT32 for phone in pair.groups()):
             raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new one, found {line!r}")
-        old, new = found.groups()
+        old, new = pair.groups()
         if int(old) in phones or not int(old) or not int(new):
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")
         phones[int(old)] = int(new)

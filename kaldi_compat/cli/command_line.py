@@ -51,9 +51,9 @@ Standard = TypeVar("Standard", bound=CommonOptions)
 class CommandLine(Generic[Standard]):
     """A parsed command line."""
 
-    values: dict[str, Scalar]  # the program's options that were given, by field
-    standard: Standard  # the options that every program has
-    arguments: tuple[str, ...]  # the other arguments, in order
+    values: dict[str, Scalar]  # maps fields of the program's options to their values, if the line sets them
+    standard: Standard  # options of every program
+    arguments: tuple[str, ...]  # arguments that are not options, in order
 
 
 def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]) -> CommandLine[Standard]:
@@ -66,7 +66,7 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     Args:
         argv: the arguments.
         options: the dataclass of the program's own options, or their flags.
-        standard: the dataclass of the options that it shares with others, such as :class:`StandardOptions`.
+        standard: the dataclass of the options that programs share, such as :class:`StandardOptions`.
 
     Raises:
         OptionError: an unknown option, an invalid value, or a bad configuration file.
@@ -74,38 +74,34 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     standard_flags = flag_table(standard)
     flags = (options if isinstance(options, dict) else flag_table(options)) | standard_flags
     named = list(takewhile(lambda argument: argument != "--", argv))
-    given = list(takewhile(_is_flag, named))
+    options_of_line = list(takewhile(lambda argument: argument.startswith("--"), named))
     values: dict[str, Scalar] = {}
-    for name, text in map(split_flag, filter(_is_flag, named)):
+    for name, text in (split_flag(argument) for argument in named if argument.startswith("--")):
         if normalize(name) in ("help", "version"):
-            found: dict[str, Any] = {normalize(name): True}
-            return CommandLine({}, standard(**found), ())
+            shown: dict[str, Any] = {normalize(name): True}
+            return CommandLine({}, standard(**shown), ())
         if normalize(name) == "config":
             path = str(flags["config"].parse(text))
             values.update((normalize(flag.name), value) for flag, value in read_config(path, flags))
-    for name, text in map(split_flag, given):
+    for name, text in map(split_flag, options_of_line):
         flag = find_flag(flags, name)
         values[normalize(flag.name)] = flag.parse(text)
 
-    rest = list(argv[len(given) :])
-    if "--" in rest:
-        rest.remove("--")
+    arguments = list(argv[len(options_of_line) :])
+    if "--" in arguments:
+        arguments.remove("--")
     by_field = {
         flag.field: values[name] for name, flag in flags.items() if name in values and name not in standard_flags
     }
     shared: dict[str, Any] = {flag.field: values[name] for name, flag in standard_flags.items() if name in values}
-    return CommandLine(by_field, standard(**shared), tuple(rest))
-
-
-def _is_flag(argument: str) -> bool:
-    return argument.startswith("--")
+    return CommandLine(by_field, standard(**shared), tuple(arguments))
 
 
 def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
     """Rewrite a command line in the style of Kaldi's shell scripts for :func:`parse`.
 
-    There, options stand before, after and between the arguments; a value may follow its option after a space; and
-    ``--no-name`` sets a boolean to false.
+    In that style, options may come before, after and between the arguments, a value may follow its option after a
+    space, and ``--no-name`` sets a boolean to false.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
     >>> from_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], flag_table(CmvnOptions))
@@ -114,23 +110,23 @@ def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
     Raises:
         UsageError: an option lacks its value.
     """
-    given: list[str] = []
-    rest: list[str] = []
+    flagged: list[str] = []
+    arguments: list[str] = []
     left = deque(argv)
     while left:
         argument = left.popleft()
         if argument == "--":
-            rest += left
+            arguments += left
             break
-        if not _is_flag(argument) and argument != "-h":
-            rest.append(argument)
+        if not argument.startswith("--") and argument != "-h":
+            arguments.append(argument)
             continue
-        given.append("--help" if argument == "-h" else _with_value(argument, left, flags))
-    return [*given, "--", *rest]
+        flagged.append("--help" if argument == "-h" else _with_value(argument, left, flags))
+    return [*flagged, "--", *arguments]
 
 
 def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
-    """Join an option and its value, which is taken from the arguments that follow if need be."""
+    """Join an option and its value, which may be the next argument."""
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))
     if equals:
@@ -153,7 +149,7 @@ def usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) 
 
 
 def option_list(title: str, options: type[Any]) -> str:
-    """Return a line for each option below a title, as Kaldi lists them; "" if there are none."""
+    """Return Kaldi's list of options below a title, one line for an option; "" without options."""
     lines = [
         f"  --{flag.name:<25} : {flag.description} ({flag.kind}, default = {flag.shown_default})\n"
         for flag in flag_table(options).values()
@@ -162,17 +158,17 @@ def option_list(title: str, options: type[Any]) -> str:
 
 
 def version(program: str) -> str:
-    """Return what ``--version`` prints."""
+    """Return the line of ``--version``."""
     return f"{program} (kaldi-compat) {__version__}"
 
 
 def shell_line(words: Sequence[str]) -> str:
-    """Join words to a line that a shell splits into them again, quoted as Kaldi quotes."""
+    """Join words to a line of a shell, with Kaldi's quotes."""
     return " ".join(map(quoted, words))
 
 
 def quoted(word: str) -> str:
-    """Return a word as Kaldi shows it to a shell: in quotes if need be."""
+    """Quote a word for a shell as Kaldi does, if it needs quotes."""
     if word and all((char.isascii() and char.isalnum()) or char in UNQUOTED for char in word):
         return word
     if "'" in word and not any(char in word for char in '"`$\\'):

@@ -11,7 +11,6 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
@@ -25,9 +24,8 @@ from kaldi_compat.cli.objects import Matrix, channel_of, durations_of, waves_of
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.exact.batch import make_batch
-from kaldi_compat.exact.engine import compute, subtract_mean
-from kaldi_compat.exact.plan import is_supported, plan_of
+from kaldi_compat.exact.engine import compute, make_batch, subtract_mean
+from kaldi_compat.exact.plan import KINDS, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform, waveform_filter
 from kaldi_compat.options.base import as_float32, option, require
@@ -51,7 +49,7 @@ MONO = -1
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationOptions(FrameOptions):
-    """Options of the four programs besides those of the feature."""
+    """Options of the four programs, without the options of the feature."""
 
     output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
@@ -102,17 +100,6 @@ def spectral_program(name: str) -> Program:
     return program(program_name(feature), text, program_options(feature))(main)
 
 
-def check_lone_speakers(feature: FeatureType, utt2spk: str) -> None:
-    """Refuse or ignore speakers without a table of VTLN factors, as each of Kaldi's programs does.
-
-    Raises:
-        OptionError: the program is compute-mfcc-feats. In Kaldi's other programs the condition is the wrong way round.
-    """
-    message = f"--utt2spk={utt2spk} has no effect without --vtln-map"
-    require(feature.name != "mfcc", message)
-    logger.warning("%s", message)
-
-
 def compute_features(
     feature: FeatureType,
     options: ApplicationOptions,
@@ -129,17 +116,16 @@ def compute_features(
     """
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
-        check_lone_speakers(feature, vtln.utt2spk)
+        message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map"
+        require(feature.name != "mfcc", message)  # Kaldi's other programs check the opposite, so they only ignore it.
+        logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
-    htk = options.output_format == "htk"
-    as_htk: Any = partial(
-        HtkFeatures, sample_period=htk_frame_shift(feature, options), parameter_kind=feature.htk_kind(options)
-    )
+    is_htk = options.output_format == "htk"
     counts = Counts()
     with Tables() as tables:
         warps = tables.lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
         blocks = tables.read("wave", source)
-        writer = tables.write("htk" if htk else "matrix", target)
+        writer = tables.write("htk" if is_htk else "matrix", target)
         durations = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
 
         def computed(block: Block) -> ArrayBlock:
@@ -152,7 +138,7 @@ def compute_features(
 
         finished = results(computed, tables.ahead(blocks), counts)
         for features in tables.ahead(with_progress(finished, lambda: counts.total)):
-            writer.write_block(features.map(lambda _, matrix: as_htk(matrix)) if htk else features)
+            writer.write_block(htk_block(features, feature, options) if is_htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
@@ -171,13 +157,16 @@ def warn_of_nan(block: ArrayBlock) -> None:
             )
 
 
-def htk_frame_shift(feature: FeatureType, options: FrameOptions) -> int:
-    """Return the frame shift for the HTK header in units of 100 ns: in Kaldi, 10 ms except for the spectrogram."""
-    return int(np.float32(options.frame_shift) * np.float32(10_000)) if feature.name == "spectrogram" else 100_000
+def htk_block(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
+    """Return a block of features in HTK's format. Kaldi's header has a shift of 10 ms except for the spectrogram."""
+    period, kind = 100_000, feature.htk_kind(options)  # in units of 100 ns
+    if feature.name == "spectrogram":
+        period = int(np.float32(options.frame_shift) * np.float32(10_000))
+    return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
 
 
 class SpectralExtractor:
-    """Computes the features of blocks of utterances; Kaldi's random numbers continue from one to the next."""
+    """Computes the features of blocks of utterances. Kaldi's random numbers continue from block to block."""
 
     def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
@@ -193,8 +182,8 @@ class SpectralExtractor:
             noise: source of the noise of dithering; Kaldi's random numbers if None.
 
         Raises:
-            Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. Of
-                several utterances, this says only that they must be computed in smaller blocks.
+            Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. For
+                a block of several utterances, ``Skip`` asks the caller to split the block.
         """
         audio = self.audio(block)
         factors = self.warps(block, warps)
@@ -217,7 +206,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def audio(self, block: Block) -> WaveBlock:
-        """Return the audio to compute features of: one channel of each utterance.
+        """Return the channel of each utterance that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.
@@ -233,22 +222,19 @@ class SpectralExtractor:
         return channel_of(block, channel)
 
     def warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Return the VTLN factor of each utterance, or of all."""
+        """Return the VTLN factors of the utterances, or one factor for all."""
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` unless an utterance is alone or all have the feature's sampling rate.
-
-        It is also raised if audio must be resampled and the options forbid it.
-        """
-        wanted = self.options.sample_frequency
-        for rate in audio.rates[audio.rates.astype(np.float32) != wanted].tolist():
-            if len(audio) > 1 or not (self.options.allow_downsample if rate > wanted else self.options.allow_upsample):
-                flag = "--allow-downsample=true" if rate > wanted else "--allow-upsample=true"
+        """Raise :class:`AudioError` if audio must be resampled, and is not alone or the options forbid it."""
+        target = self.options.sample_frequency
+        for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
+            if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
+                flag = "--allow-downsample=true" if rate > target else "--allow-upsample=true"
                 raise AudioError(
-                    f"Waveform and config sample Frequency mismatch: {rate:g} .vs {wanted:g} (use {flag} to resample)"
+                    f"Waveform and config sample Frequency mismatch: {rate:g} .vs {target:g} (use {flag} to resample)"
                 )
 
 
@@ -258,14 +244,14 @@ class Computer(Protocol):
     def features(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio: all frames, and how many each utterance has.
+        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
 
-        Audio that is alone in its block is resampled if need be.
+        Audio of another rate is resampled. It must be alone in its block.
         """
 
 
 def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
-    """Return what computes a feature with the engine and on the device that the options name.
+    """Return the computer of a feature for the engine and device that the options name.
 
     Raises:
         OptionError: that engine cannot compute on that device, or the device does not exist.
@@ -273,10 +259,10 @@ def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
     own_options = feature_options(feature.options, options)
-    if options.engine == "exact" and not is_supported(own_options):
+    is_supported = feature.options in KINDS
+    if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
-    exact_by_default = options.engine == "auto" and is_supported(own_options)
-    if options.device == "cpu" and (options.engine == "exact" or exact_by_default):
+    if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
         return ExactComputer(own_options)
     return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
 
@@ -333,10 +319,10 @@ class TorchComputer:
 
         from kaldi_compat.torch.features.resample import linear_resample
 
-        rate, wanted = wave.sample_frequency, self.module.options.sample_frequency
+        rate, target = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():
-            # torch warns of arrays that may not be written to, such as views of what was read.
+            # torch warns of read-only arrays, such as views of a file's bytes.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
             audio = torch.from_numpy(samples).to(self.device)
-            audio = audio if rate == wanted else linear_resample(audio.float(), *waveform_filter(rate, wanted))
+            audio = audio if rate == target else linear_resample(audio.float(), *waveform_filter(rate, target))
             return np.asarray(self.module(audio, vtln_warp=warp, generator=noise).cpu())

@@ -17,7 +17,7 @@ def parse_dims(text: str, name: str) -> list[int]:
     if not text:
         return []
     is_list = re.fullmatch(r"\s*[+-]?\d+(:\s*[+-]?\d+)*", text, re.ASCII)
-    dims = [int(each) for each in text.split(":")] if is_list else []
-    if not dims or not all(each in INT32 for each in dims):
+    dims = list(map(int, text.split(":"))) if is_list else []
+    if not dims or not all(dim in INT32 for dim in dims):
         raise OptionError(f"{name}: expected a colon-separated list of integers such as 13:14:15, not {text!r}")
     return dims

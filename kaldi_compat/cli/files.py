@@ -22,7 +22,7 @@ from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
 WRITE_FLAGS = TRUNCATING_FLAGS & ~os.O_TRUNC
-NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # which Windows lacks
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag.
 Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
@@ -48,12 +48,12 @@ def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
 
 
 def printable_rxfilename(rxfilename: str) -> str:
-    """Return the name as Kaldi logs it."""
+    """Return the name in the form of Kaldi's logs."""
     return "standard input" if rxfilename in ("", "-") else quoted(rxfilename)
 
 
 def printable_wxfilename(wxfilename: str) -> str:
-    """Return the name as Kaldi logs it."""
+    """Return the name in the form of Kaldi's logs."""
     return "standard output" if wxfilename in ("", "-") else quoted(wxfilename)
 
 
@@ -74,8 +74,8 @@ class FileSink:
         directory: directory of the files.
         extension: extension of the files.
         file_format: name of their format for warnings.
-        encode: returns the bytes of a block's files: headers ``(entries, bytes)`` and the numbers of all matrices; or
-            None if a header cannot hold its fields.
+        encode: function of a block that returns the headers of its files ``(entries, bytes)`` and the numbers of all
+            matrices, or None if a header cannot hold its fields.
         source: rspecifier of the matrices, whose files are not overwritten.
 
     Raises:
@@ -97,7 +97,7 @@ class FileSink:
         """Write the files of a block, and return the block.
 
         Raises:
-            FeatureError: the files cannot hold a matrix, or what the options say of it.
+            FeatureError: the header of a file cannot hold the size of a matrix, or the options.
             Skip: a file cannot be written.
         """
         encoded = self._encode(block)

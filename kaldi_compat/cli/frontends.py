@@ -1,4 +1,4 @@
-"""The command ``kaldi-compat frontend``, for front ends of published models; and what its neighbours share with it."""
+"""The command ``kaldi-compat frontend`` for front ends of published models, and helpers of similar commands."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def command_parser() -> argparse.ArgumentParser:
     export.add_argument("name", help=PRESET_HELP)
     export.add_argument("file", metavar="OUT.onnx", help="the file to write")
     export.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
-    export.add_argument("--lengths", action="store_true", help="the graph takes the lengths of a padded batch, too")
+    export.add_argument("--lengths", action="store_true", help="the graph also takes the lengths of a padded batch")
     export.add_argument("--int16", action="store_true", help="the graph takes int16, not floating point in -1 to 1")
     export.add_argument(
         "--dft", choices=("matmul", "fft"), default="matmul", help="spectra by a matrix product (default) or a DFT node"
@@ -86,37 +86,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        given = command_parser().parse_args(sys.argv[2:] if argv is None else argv)
-    except SystemExit as end:  # of --help
+        options = command_parser().parse_args(sys.argv[2:] if argv is None else argv)
+    except SystemExit as end:  # --help exits
         return int(end.code or 0)
     except OptionError as error:
         return fail(error)
     try:
         with warnings_in_one_line():
-            return _run(given)
+            return _run(options)
     except MemoryError as error:
         return fail(KaldiCompatError(f"out of memory: {error}"))
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return fail(error)
 
 
-def _run(given: argparse.Namespace) -> int:
-    if given.command == "list":
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "list":
         presets = [Preset.of(name) for name in list_presets()]
         width = max(len(preset.name) for preset in presets)
         for preset in presets:
             print(f"{preset.name:{width}}  {preset.title}")
         return 0
-    preset = Preset.of(given.name)
-    if given.command == "show":
-        print(json.dumps(as_dict(preset), indent=2) if given.json else text(preset))
+    preset = Preset.of(options.name)
+    if options.command == "show":
+        print(json.dumps(as_dict(preset), indent=2) if options.json else text(preset))
         return 0
-    if given.command == "export":
-        return _export(given)
-    return _check(preset, given)
+    if options.command == "export":
+        return _export(options)
+    return _check(preset, options)
 
 
-def _export(given: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace) -> int:
     try:
         from kaldi_compat.torch.export import export_frontend
     except ModuleNotFoundError as error:
@@ -124,34 +124,39 @@ def _export(given: argparse.Namespace) -> int:
             f"export needs {error.name}, which is not installed: pip install torch onnx onnxscript"
         ) from None
     exported = export_frontend(
-        given.name, given.file, statistics=given.statistics, lengths=given.lengths, int16=given.int16, dft=given.dft
+        options.name,
+        options.file,
+        statistics=options.statistics,
+        lengths=options.lengths,
+        int16=options.int16,
+        dft=options.dft,
     )
     print(exported)
     return 0
 
 
-def _check(preset: Preset, given: argparse.Namespace) -> int:
+def _check(preset: Preset, options: argparse.Namespace) -> int:
     from kaldi_compat.frontends.numpy import Frontend
 
-    require(0 <= given.tolerance < np.inf, f"tolerance={given.tolerance} must be a number of at least 0")
-    frontend = Frontend(preset, statistics=given.statistics)
+    require(0 <= options.tolerance < np.inf, f"tolerance={options.tolerance} must be a number of at least 0")
+    frontend = Frontend(preset, statistics=options.statistics)
     largest, total, count = 0.0, 0.0, 0
-    for label, samples, expected, rate in _references(given.against):
+    for label, samples, expected, rate in _references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
             print(f"{label}: features have the shape {expected.shape}, those of the preset {features.shape}")
             return DIFFERENT_STATUS
         difference = np.abs(features.astype(np.float64) - expected)
-        largest = max(largest, float(difference.max(initial=0.0)))  # NaN, too, is a difference
+        largest = max(largest, float(difference.max(initial=0.0)))  # NaN is a difference as well.
         total, count = total + float(difference.sum()), count + difference.size
         if not np.isfinite(difference).all():
             print(f"{label}: the features hold NaN or infinite values")
             return DIFFERENT_STATUS
-    same = largest <= given.tolerance
+    same = largest <= options.tolerance
     verdict = "the same" if same else "different"
     print(
         f"{preset.name}: {verdict}; largest difference {largest:.2g}, mean {total / max(count, 1):.2g}, tolerance "
-        f"{given.tolerance:g}"
+        f"{options.tolerance:g}"
     )
     return 0 if same else DIFFERENT_STATUS
 

@@ -3,8 +3,8 @@
 A recipe with ``wav-reverberate ... |`` for each utterance starts a process for each, which takes ten times as long as
 the computation. A command is run here if it is one of :data:`PROGRAMS`, found on PATH as ours, or a pipeline that ends
 with these; other programs before them, such as ``sox`` or ``flac``, run in a shell. It must read and write single files
-and have no other shell syntax than quotes; any other command is the shell's. Output, messages and exit status are those
-of the processes.
+and have no other shell syntax than quotes; any other command is the shell's. Output, messages and exit status are the
+same as with processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ELSEWHERE = r"--(?:verbose|help|version|config)\b|.*=$|.*[=:,]-(?:,|$)|.*/(?:de
 
 @contextmanager
 def commands_in_process() -> Iterator[None]:
-    """Run such commands in this process within this context."""
+    """Run commands of script files in this process within this context."""
     COMMANDS_IN_PROCESS.append(_run)
     try:
         yield
@@ -43,15 +43,18 @@ def commands_in_process() -> Iterator[None]:
 
 
 def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
-    """Return the exit status and the output of a command; None if it is not to be run here."""
+    """Return the exit status and the output of a command; None for a command of the shell."""
     import shlex
+    import shutil
 
     texts = _stages(command)
-    stages = [shlex.split(each) for each in texts]
+    stages = list(map(shlex.split, texts))
     first = len(stages)
     while first and _is_ours(stages[first - 1], first == 1):
         first -= 1
-    if first == len(stages) or not all(_is_program(words[0]) for words in stages[:first]):
+    others = [words[0] for words in stages[:first]]
+    # Other commands must be files on PATH. The keyword "time" is one for the shell only.
+    if first == len(stages) or not all(name != "time" and shutil.which(name) for name in others):
         return None
     ours = stages[first:]
     if not first:
@@ -61,7 +64,7 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
         with open(reading, "rb", buffering=0) as stream:
             return _run_programs(ours, stream)
     finally:
-        wait_for(process)  # a shell ignores the status of all but the last command, too
+        wait_for(process)  # A shell also ignores the status of all commands but the last.
 
 
 def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
@@ -73,15 +76,8 @@ def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
 
 
 def _stages(command: str) -> list[str]:
-    """Return the commands of a pipeline without other shell syntax than quotes; none of any other command."""
+    """Return the commands of a pipeline; none if it has other shell syntax than quotes."""
     return re.findall(rf"({_STAGE})(?:\||$)", command) if re.fullmatch(_PIPELINE, command) else []
-
-
-def _is_program(name: str) -> bool:
-    """Return True for a file on PATH: not a word that has a meaning for the shell."""
-    import shutil
-
-    return name != "time" and shutil.which(name) is not None
 
 
 def _is_ours(words: list[str], is_first: bool) -> bool:

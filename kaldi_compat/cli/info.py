@@ -11,7 +11,7 @@ import shutil
 import io_ark.native
 from io_ark import __version__
 from io_ark.extras import not_installed
-from kaldi_compat.exact.engine import library
+from kaldi_compat.native import library
 
 
 def info() -> str:
@@ -40,13 +40,13 @@ def _half(library: io_ark.native.Library) -> str:
 
 
 def _programs() -> str:
-    """Say whose programs a shell would run, by a program that every recipe calls."""
-    found = shutil.which("compute-mfcc-feats")
-    if found is None:
+    """Say whose programs a shell would run. Every recipe calls compute-mfcc-feats."""
+    path = shutil.which("compute-mfcc-feats")
+    if path is None:
         return "not on PATH"
-    with open(found, "rb") as file:
+    with open(path, "rb") as file:
         is_ours = b"kaldi_compat" in file.read(4096)
-    return f"{'these' if is_ours else 'others'} are first on PATH, in {os.path.dirname(found)}"
+    return f"{'these' if is_ours else 'others'} are first on PATH, in {os.path.dirname(path)}"
 
 
 def _torch() -> str:

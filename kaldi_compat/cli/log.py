@@ -33,7 +33,7 @@ def vlog(level: int, message: str, *values: object) -> None:
 
 
 def verbose_level(verbose: int) -> int:
-    """Return the logging level for ``--verbose``: as in Kaldi, LOG lines are shown at 0 and below, too."""
+    """Return the logging level for ``--verbose``. As in Kaldi, LOG lines are also shown below 0."""
     return logging.INFO - max(0, min(verbose, MAX_VERBOSE))
 
 
@@ -85,7 +85,7 @@ class KaldiFormatter(logging.Formatter):
 
 
 class StandardErrorHandler(logging.Handler):
-    """Writes records to standard error; of a command that runs in this process, those shown without ``--verbose``."""
+    """Writes records to standard error. Commands in this process log as without ``--verbose``."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not _command.get() or record.levelno >= logging.INFO:
@@ -93,7 +93,7 @@ class StandardErrorHandler(logging.Handler):
 
 
 def handler_of_commands() -> logging.Handler:
-    """Return a handler of what commands in this process log, for a process that is no program itself."""
+    """Return a handler for logs of commands in this process, for a process that is not a program."""
     handler = StandardErrorHandler()
     handler.setFormatter(KaldiFormatter(""))
     handler.addFilter(lambda record: bool(_command.get()))
@@ -103,7 +103,7 @@ def handler_of_commands() -> logging.Handler:
 @contextmanager
 def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
     """Send our packages' logs and Python's warnings to standard error in Kaldi's format within this context."""
-    if STANDARD_STREAMS.get() is not None:  # of a command in the process of another program, which does so
+    if STANDARD_STREAMS.get() is not None:  # a command in the process of a program, which sends the logs
         token = _command.set(program)
         try:
             yield
@@ -112,11 +112,11 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
         return
     handler = StandardErrorHandler()
     handler.setFormatter(KaldiFormatter(program))
-    before = [(each.level, each.propagate) for each in LOGGERS]
-    for each in LOGGERS:
-        each.addHandler(handler)
-        each.setLevel(verbose_level(verbose))
-        each.propagate = False
+    before = [(source.level, source.propagate) for source in LOGGERS]
+    for source in LOGGERS:
+        source.addHandler(handler)
+        source.setLevel(verbose_level(verbose))
+        source.propagate = False
     try:
         with warnings.catch_warnings():
             # Kaldi computes with infinities and NaN in silence.
@@ -124,10 +124,10 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
             warnings.showwarning = _warn
             yield
     finally:
-        for each, (level, propagate) in zip(LOGGERS, before, strict=True):
-            each.removeHandler(handler)
-            each.setLevel(level)
-            each.propagate = propagate
+        for source, (level, propagate) in zip(LOGGERS, before, strict=True):
+            source.removeHandler(handler)
+            source.setLevel(level)
+            source.propagate = propagate
 
 
 def _warn(

@@ -24,9 +24,10 @@ from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
 
 BlockFunction = Callable[[Any], Block]
-# Parts that a block is divided into to find an entry that is refused: fewer cost more if one is, more if all are.
+# Number of parts that a refused block is divided into. Fewer parts take longer to find one refused entry, more parts
+# take longer if all entries are refused.
 _PARTS = 8
-_LOG_EVERY = 10
+_LOG_EVERY = 10  # Utterances between two lines of progress.
 
 
 class Sink(Protocol):
@@ -49,7 +50,7 @@ class Counts:
 
     @property
     def status(self) -> int:
-        """Exit status of most of Kaldi's programs: 0 if anything was done, else 1."""
+        """Exit status of most of Kaldi's programs: 0 if an entry was done, else 1."""
         return 0 if self.done else 1
 
 
@@ -85,7 +86,7 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
 def _results_around(
     warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
 ) -> Iterator[Block]:
-    """Yield the results of the entries that have no warning, and log the warnings of the others, in order."""
+    """Yield the results of entries without a warning, and log the warnings, in the order of the entries."""
     runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
@@ -150,7 +151,7 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 
 
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
-    """Raise an error with the key before its message; errors of tables have it already."""
+    """Raise an error with the key before its message, unless it is an error of a table that names the key."""
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key
     if isinstance(error, KaldiCompatError) and key:
@@ -170,8 +171,8 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
     With ``progress``, log how many results there are (see :func:`with_progress`).
     """
     counts = Counts()
-    found = results(function, blocks, counts)
-    for result in with_progress(found, lambda: counts.done) if progress else found:
+    computed = results(function, blocks, counts)
+    for result in with_progress(computed, lambda: counts.done) if progress else computed:
         writer.write_block(result)
     return counts
 
@@ -180,7 +181,7 @@ def features(block: ArrayBlock) -> Matrix:
     """Return the rows of all matrices of a block, (rows, columns).
 
     Raises:
-        Skip: the matrices of several entries differ in their number of columns, or one has no elements.
+        Skip: several matrices differ in their columns, or a matrix is empty.
     """
     rows = block.matrix()
     if rows is None:
@@ -192,7 +193,7 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
     """Return the matrices of a block, (entries, rows, columns).
 
     Raises:
-        Skip: the matrices of several entries differ in shape, or one has no elements.
+        Skip: several matrices differ in shape, or a matrix is empty.
     """
     matrices = block.stack()
     if matrices is None:
@@ -213,10 +214,10 @@ def vectors(block: ArrayBlock) -> Vector:
 
 
 def only(block: Block, value: Any) -> Any:
-    """Return a value that the only entry of a block has.
+    """Return ``value`` if a block has one entry.
 
     Raises:
-        Skip: there are several entries.
+        Skip: the block has several entries.
     """
     if len(block) > 1:
         raise Skip
@@ -227,13 +228,13 @@ def are_tables(source: str, target: str) -> bool:
     """Return True if source and target are tables, False if both are single files.
 
     Raises:
-        OptionError: one is a table, the other a file.
+        OptionError: source and target are a table and a file.
     """
     source_is: bool = io_ark.is_table_rspecifier(source)
     target_is: bool = io_ark.is_table_wspecifier(target)
     if source_is != target_is:
         table, file = (source, target) if source_is else (target, source)
-        raise OptionError(f"{table} is a table and {file or 'the other'} a single file: both must be the same")
+        raise OptionError(f"{table} is a table and {file or 'the other'} a single file: use two tables or two files")
     return source_is
 
 
@@ -255,11 +256,11 @@ def convert(
         source: an rspecifier, or a file name.
         target: a wspecifier, or a file name.
         binary: write a single file in binary.
-        kind_out: type of the objects that are written, if it is another one.
+        kind_out: type of the objects that are written; None for ``kind``.
         output_first: open the target table before the source (see :class:`~kaldi_compat.cli.tables.Tables`).
 
     Raises:
-        OptionError: one of the names is a table and the other a file; or a single file has no output.
+        OptionError: source and target are a table and a file, or a single file has no output.
     """
     if are_tables(source, target):
         return convert_table(function, kind, source, target, kind_out=kind_out, output_first=output_first)
@@ -279,7 +280,7 @@ def convert_file(
     """Write the result of a function for the object of a single file.
 
     Raises:
-        OptionError: there is no result.
+        OptionError: the function skipped the object.
     """
     try:
         ((_, result),) = function(block_of([""], [value])).entries()
@@ -298,7 +299,7 @@ def convert_table(
     output_first: bool = False,
     progress: bool = False,
 ) -> Counts:
-    """Apply a function to the blocks of a table, as :func:`convert` does, for programs that take no single files."""
+    """Apply a function to the blocks of a table: :func:`convert` for programs without single files."""
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None
         blocks = tables.read(kind, source)
@@ -306,6 +307,6 @@ def convert_table(
 
 
 def packed_or_same(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return a block in the form in which it was read, if a table of the same kind takes that; or else the block."""
+    """Return the packed form of a block if it has one that the writer accepts; otherwise the block."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

@@ -40,7 +40,7 @@ def channel_of(block: Block, channel: int) -> WaveBlock:
             returned, with Kaldi's warning if there are more.
 
     Raises:
-        Skip: there are several entries with several channels, or with other samples than 16-bit integers.
+        Skip: a block of several entries has audio with several channels, or without 16-bit samples.
     """
     if isinstance(block, WaveBlock):
         return block

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-# Numbers of buckets of C++'s std::unordered_map as it grows, in GNU's library. There are never fewer than entries.
+# Numbers of buckets of GNU's std::unordered_map as it grows. A table has at least as many buckets as entries.
 BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933)
-SORTED_STABLY = 16  # elements that std::sort sorts by insertion
+MAX_SORTED_BY_INSERTION = 16  # Most elements that GNU's std::sort sorts by insertion, which is stable.
 
 
 def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -23,7 +23,7 @@ def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int
     filled = counts > 0
     starts = (np.cumsum(counts) - counts)[filled]
     collides = np.zeros(len(counts), bool)
-    if len(starts):  # a bit that is there twice carries over in the sum
+    if len(starts):  # A bit that occurs twice carries over in the sum.
         collides[filled] = np.add.reduceat(bits, starts) != np.bitwise_or.reduceat(bits, starts)
     return collides
 
@@ -31,14 +31,14 @@ def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int
 def hash_order(
     pdfs: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the order in which hash tables, one for each frame, have their keys.
+    """Return the order of the keys in hash tables, one table for each frame.
 
     Args:
         pdfs: (entries,): the keys in the order in which they were inserted, frame by frame.
         frames: (entries,): their frames.
         counts: (frames,): number of entries of each frame.
     """
-    # A new key comes first; or first of its bucket, if that has others.
+    # A new key comes first, or first of its bucket if the bucket has other keys.
     times = np.arange(len(pdfs))
     _, first, bucket = np.unique(frames * BUCKETS[0] + pdfs % BUCKETS[0], return_index=True, return_inverse=True)
     order = np.lexsort((-times, -first[bucket], frames))
@@ -50,10 +50,10 @@ def hash_order(
 
 
 def large_hash_order(keys: list[int]) -> list[int]:
-    """Return the order of a hash table that grows while the keys are inserted, as their positions."""
+    """Return the positions of keys in the order of a hash table that grows while they are inserted."""
     order: list[int] = []
     for begin, end in pairwise((0, *BUCKETS, len(keys))):
-        buckets = next(each for each in BUCKETS if each >= min(end, len(keys)))
+        buckets = next(count for count in BUCKETS if count >= min(end, len(keys)))
         chain: dict[int, list[int]] = {}
         for place in [*order, *range(begin, min(end, len(keys)))]:
             chain.setdefault(keys[place] % buckets, []).append(place)
@@ -73,7 +73,7 @@ def sort_order(keys: list[int]) -> list[int]:
     spans = [(0, len(keys))]
     while spans:
         first, last = spans.pop()
-        while last - first > SORTED_STABLY:
+        while last - first > MAX_SORTED_BY_INSERTION:
             cut = partition(keys, order, first, last)
             spans.append((cut, last))
             last = cut

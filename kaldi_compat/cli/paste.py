@@ -17,33 +17,33 @@ from kaldi_compat.cli.program import ERROR_STATUS
 from kaldi_compat.cli.tables import LookupReader, Tables
 
 Array = npt.NDArray[Any]
-# Takes the arrays of each table and the keys, and returns the numbers of all results and the length of each.
+# Function of the arrays of the tables and the keys that returns the numbers of the results and their lengths.
 Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.NDArray[np.int64]]]
 
 
 def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, combine: Combine) -> int:
-    """Write what a function makes of the entries of tables that have a key of the first; return the exit status."""
+    """Combine the entries of tables under the keys of the first table, and return the exit status."""
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.lookup(kind, name)) for name in others]
 
         def combined(block: ArrayBlock) -> ArrayBlock:
-            found = [
+            others_of_block = [
                 table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
             ]
-            made, lengths = combine([[array for _, array in block.entries()], *found], block.names())
-            return block.with_vectors(made, lengths) if made.ndim == 1 else block.with_rows(made, lengths)
+            values, lengths = combine([[array for _, array in block.entries()], *others_of_block], block.names())
+            return block.with_vectors(values, lengths) if values.ndim == 1 else block.with_rows(values, lengths)
 
         counts = map_table(blocks, writer, combined)
     return logged_status(counts)
 
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
-    """Write what a function makes of the objects in single files, named ``what`` in the log; return the exit status."""
+    """Combine the objects of single files, called ``what`` in the log, and return the exit status."""
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
-        result, _ = combine([[each] for each in arrays], [""])
+        result, _ = combine([[array] for array in arrays], [""])
     except Skip as reason:
         logger.warning("%s", reason)
         return 1
@@ -63,11 +63,11 @@ def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Seque
 
     Args:
         parts: for each table, the array of each entry.
-        tolerance: by how much the lengths of an entry's arrays may differ.
+        tolerance: largest allowed difference of the lengths of an entry's arrays.
         keys: the entries' keys, for messages.
 
     Raises:
-        Skip: lengths differ by more than the tolerance, or one is zero.
+        Skip: lengths differ by more than the tolerance, or an array is empty.
     """
     lengths = np.array([[len(array) for array in arrays] for arrays in parts])
     shortest, longest = lengths.min(axis=0), lengths.max(axis=0)
@@ -86,7 +86,7 @@ def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Seque
 
 
 def join_columns(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
-    """Concatenate arrays, each cut to a length. One that is alone is not copied."""
+    """Cut arrays to lengths and concatenate them. A single array is not copied."""
     parts = [array[:length] for array, length in zip(arrays, lengths, strict=True)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -94,15 +94,15 @@ def join_columns(arrays: Iterable[Array], lengths: Iterable[int]) -> Array:
 def paste_columns(
     parts: Sequence[Sequence[Matrix]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-    """Concatenate the columns of matrices, cut to the rows of the shortest one.
+    """Concatenate the columns of matrices, cut to the rows of the shortest matrix.
 
     Args:
         parts: for each table, the matrix of each entry.
         keys: the entries' keys, for messages.
-        tolerance: by how much the numbers of rows of an entry's matrices may differ.
+        tolerance: largest allowed difference of the rows of an entry's matrices.
 
     Returns:
-        The rows of all results, and how many each has.
+        The rows of all results, and their numbers of rows.
 
     Raises:
         Skip: the numbers of rows differ by more than the tolerance, or a matrix has no rows; or the matrices of a table
@@ -111,4 +111,4 @@ def paste_columns(
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
         raise Skip
     lengths = common_lengths(parts, tolerance, keys)
-    return np.concatenate([join_columns(each, lengths) for each in parts], axis=1), np.array(lengths)
+    return np.concatenate([join_columns(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)

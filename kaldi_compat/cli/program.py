@@ -13,9 +13,9 @@ A program is a module with a dataclass of options (if it has any) and one functi
         return counts.status
 
 The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
-takes any number (``at_least`` arguments in all). Those of which the name ends with ``target`` are outputs, and if the
-last one's does, the last argument is one; so are options that start with ``write_``. A table that is an input is
-refused as an output, and so is one that is another output.
+takes any number (``at_least`` arguments in all). Parameters whose names end with ``target`` are outputs. If the last
+parameter's name does, the last argument is an output. Options that start with ``write_`` are outputs as well. A table
+that is an input, or another output, is refused as an output.
 
 The function returns the exit status. An exception ends the program with status 255 and one line; ``ArkError`` and
 ``KaldiCompatError`` are for mistakes that the user can correct. ``[project.scripts]`` of pyproject.toml names ``main``;
@@ -37,9 +37,8 @@ from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, not_installed
-from io_ark.specifier import is_table_wspecifier
 from io_ark.streams.pipes import WITHHELD
-from io_ark.tables.overwriting import refuse_overwriting, refuse_sharing
+from io_ark.tables.overwriting import refuse_conflicts
 from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
 from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
@@ -50,14 +49,14 @@ from kaldi_compat.options.config import UsageError, spell_as_flags
 
 USAGE_STATUS = 1
 ERROR_STATUS = 255
-BROKEN_PIPE_STATUS = 141  # as shells report a program ended by SIGPIPE
+BROKEN_PIPE_STATUS = 141  # Shells report it for a program ended by SIGPIPE.
 
 WITHHELD.update(SETTINGS)
 
 
 @dataclass(frozen=True)
 class NoOptions(BaseOptions):
-    """No options, for a program that has none of its own."""
+    """Options of a program without options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,28 +79,25 @@ class Program:
         self.options = options
         self.run = run
         parameters = list(inspect.signature(run).parameters.values())[1:]
-        required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+        required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
         self.at_least = max(at_least, len(required))
-        self.at_most = sys.maxsize if any(each.kind is each.VAR_POSITIONAL for each in parameters) else len(parameters)
-        self.names = [each.name for each in parameters]
+        self.at_most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
+        self.names = [parameter.name for parameter in parameters]
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run with these arguments and return the exit status; without, as this process, which may end here."""
+        """Run with these arguments and return the exit status. Without arguments, run as this process and end it."""
         if argv is None:
             open_closed_streams()
-            return end_of_process(self._run(sys.argv[1:]))
-        return self._run(argv)
-
-    def _run(self, argv: Sequence[str]) -> int:
-        with logging_as_kaldi(self.name, verbose=0):
-            try:
-                line = parse(argv, self.options, StandardOptions)
-            except KaldiCompatError as error:
+            return end_of_process(self(sys.argv[1:]))
+        try:
+            line = parse(argv, self.options, StandardOptions)
+        except KaldiCompatError as error:
+            with logging_as_kaldi(self.name, verbose=0):
                 if isinstance(error, UsageError):
                     say(self.usage())
                     say(f"Command line was: {shell_line([self.name, *argv])}")
                 log_error(error)
-                return ERROR_STATUS
+            return ERROR_STATUS
         if line.standard.help:
             say(self.usage())
             return 0
@@ -114,25 +110,11 @@ class Program:
             status = self.end_with_usage()
             say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
             return status
-
-        def run() -> int:
-            with wave_files_as_in_kaldi():
-                options = self.options(**line.values)
-                self.refuse_overwriting(line)
-                return self.run(options, *line.arguments)
-
         with logging_as_kaldi(self.name, line.standard.verbose), commands_in_process():
-            return self._guarded(run)
+            return self._run_guarded(line)
 
-    def refuse_overwriting(self, line: CommandLine[StandardOptions]) -> None:
-        """Raise an error if a table to write to is one that is read, or another one that is written.
-
-        A single file is not written before all inputs are read, and may be one of them, as in Kaldi, but not an archive
-        of which an object is read.
-
-        Raises:
-            SpecifierError: the table is an input, or an output twice.
-        """
+    def _refuse_conflicts(self, line: CommandLine[StandardOptions]) -> None:
+        """Refuse outputs that would destroy an input or another output: see :func:`refuse_conflicts`."""
         values = [(name, value) for name, value in line.values.items() if isinstance(value, str)]
         before = (self.names[:-1] + [""] * len(line.arguments))[: max(0, len(line.arguments) - 1)]
         values += zip([*before, *self.names[-1:]], line.arguments, strict=True)
@@ -140,34 +122,37 @@ class Program:
         outputs: list[str] = []
         for name, value in values:
             (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
-        tables = list(filter(is_table_wspecifier, outputs))
-        refuse_sharing(tables)
-        for output in outputs:
-            refuse_overwriting(output, inputs, parts=output not in tables)
+        refuse_conflicts(outputs, inputs)
 
     def usage(self) -> str:
-        """Return what ``--help`` prints."""
+        """Return the text of ``--help``."""
         return usage(self.text, self.options)
 
     def end_with_usage(self) -> int:
-        """Print the usage, and return the status that tells of wrong arguments."""
+        """Print the usage, and return the status of wrong arguments."""
         say(self.usage())
         return USAGE_STATUS
 
-    def wrong_number(self, given: int) -> str:
+    def wrong_number(self, count: int) -> str:
         """Return the message for a wrong number of arguments."""
         if self.at_least == self.at_most:
-            wanted = str(self.at_least)
+            expected = str(self.at_least)
         elif self.at_most == sys.maxsize:
-            wanted = f"at least {self.at_least}"
+            expected = f"at least {self.at_least}"
         else:
-            wanted = f"{self.at_least} to {self.at_most}"
-        return f"expected {wanted} argument{'s' * (wanted != '1')}, not {given}"
+            expected = f"{self.at_least} to {self.at_most}"
+        return f"expected {expected} argument{'s' * (expected != '1')}, not {count}"
 
-    def _guarded(self, run: Callable[[], int]) -> int:
+    def _run_guarded(self, line: CommandLine[StandardOptions]) -> int:
+        """Run the function and return its status, or the status that an exception stands for."""
         try:
-            _catch_interrupts()
-            status = run()
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # See kaldi_compat/programs/__init__.py.
+                with contextlib.suppress(ValueError):  # in a thread of a user's process that is not the main thread
+                    signal.signal(signal.SIGINT, signal.default_int_handler)
+            with wave_files_as_in_kaldi():
+                options = self.options(**line.values)
+                self._refuse_conflicts(line)
+                status = self.run(options, *line.arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
             return status
@@ -219,7 +204,7 @@ def wave_files_as_in_kaldi() -> Iterator[None]:
 
 
 def open_closed_streams() -> None:
-    """Open closed standard streams (``2>&-``) on /dev/null, so that no output file takes their descriptors."""
+    """Open closed standard streams (``2>&-``) on /dev/null, so that no output file gets their descriptors."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -229,15 +214,8 @@ def open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
 
 
-def _catch_interrupts() -> None:
-    """Let ^C raise KeyboardInterrupt again, which ended the process while modules were imported."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see kaldi_compat/programs/__init__.py
-        with contextlib.suppress(ValueError):  # a thread other than the main one, of a user's process
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def printing(run: Callable[[], int]) -> int:
-    """Run a command of ``kaldi-compat`` that prints; return its status, or another if its text cannot be written."""
+    """Run a command of ``kaldi-compat`` that prints; return its status, or an error's if printing fails."""
     why = "it is closed"
     try:
         if sys.stdout is not None:
@@ -274,7 +252,7 @@ def end_of_process(status: int) -> int:
 
 
 def _is_broken_pipe(error: BaseException | None) -> bool:
-    """Return whether the reader of our output has closed it, as ``| head`` does."""
+    """Return True if the reader of our output has closed it, as ``| head`` does."""
     while error is not None:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             return True

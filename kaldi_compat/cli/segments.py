@@ -28,7 +28,7 @@ def parse_segment(line: str) -> Segment:
 
 
 def _fault(line: str) -> str:
-    """Return the part of Kaldi's warning that tells what is wrong with a line."""
+    """Return the part of Kaldi's warning that names the mistake of a line."""
     fields = split_words(line)
     if len(fields) not in (4, 5):
         return ""
@@ -51,7 +51,7 @@ class SegmentOptions:
 
 
 def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line: str = "") -> Wave:
-    """Return the segment's audio (see :meth:`io_ark.Segment.cut`). Warnings show ``line``, the segment's as it is.
+    """Return the segment's audio (see :meth:`io_ark.Segment.cut`). Warnings show the segment's ``line``.
 
     Raises:
         Skip: the segment lies outside the recording, is too short, or its channel does not exist; with Kaldi's warning.

@@ -27,7 +27,7 @@ MANY = {"vector": "vectors", "matrix": "matrices"}
 
 
 def form_of(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return what to add up: several tables, one table, several files, or nothing valid."""
+    """Return the form of the arguments: several tables, one table, several files, or none of these."""
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):
@@ -36,7 +36,7 @@ def form_of(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]
 
 
 def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bool) -> int:
-    """Add up all entries of a table in double precision, but those of another shape than the first, and write a file.
+    """Add up the entries of a table that have the first entry's shape, in double precision, and write a file.
 
     Args:
         kind: type of the entries.
@@ -65,20 +65,20 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
     return 0 if counts.failed < counts.done else 1
 
 
-def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], wanted: Sequence[int]) -> None:
-    """Log that entries of a shape have no part in a sum of that shape."""
+def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expected: Sequence[int]) -> None:
+    """Log that entries are left out of a sum with another shape."""
     for key in keys:
         if shape[0]:
-            logger.warning("Dimension mismatch for key %s: %s vs. %s", key, shape_of(shape), shape_of(wanted))
+            logger.warning("Dimension mismatch for key %s: %s vs. %s", key, shape_of(shape), shape_of(expected))
         else:
             logger.warning("Zero %s input for key %s", kind, key)
 
 
 def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
-    """Return the sum of vectors in double precision, and their number.
+    """Return the sum of vectors in double precision, and the number of vectors.
 
     Raises:
-        FeatureError: they differ in length.
+        FeatureError: the vectors differ in length.
     """
     total, count = np.zeros(0), 0
     for block in blocks:
@@ -98,7 +98,7 @@ def of_one_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
 
 
 def sum_onto(total: Doubles, block: ArrayBlock) -> Doubles:
-    """Add the entries of a block, which have one shape, to a sum one after the other; an empty sum has no terms."""
+    """Add the entries of a block, which have one shape, to a sum in order. An empty sum has no terms."""
     terms = block.values.reshape(len(block), *block.shapes[0, : block.dimensions].tolist()).astype(np.float64)
     terms = terms if total.shape != terms.shape[1:] else np.concatenate((total[None], terms))
     result: Doubles = np.add.accumulate(terms, axis=0)[-1]
@@ -109,14 +109,14 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
     """Add up the entries in files, and write a file.
 
     Args:
-        kind: type of the entries. As in Kaldi, each must be at least as large as the ones before.
+        kind: type of the entries. As in Kaldi, an entry must be at least as large as the entries before it.
         names: the files, and the one to write.
         average: divide the sum by the number of files.
         binary: write in binary.
 
     Raises:
-        OptionError: one of the names is a table.
-        FeatureError: an entry is smaller than one before.
+        OptionError: a name is a table's.
+        FeatureError: an entry is smaller than an earlier entry.
     """
     *sources, target = names
     total = np.zeros((0,) * DIMENSIONS[kind], np.float32)
@@ -171,7 +171,7 @@ class _System(NamedTuple):
 
 @dataclass
 class _Sums:
-    """Sums of the entries of a table and those of other systems."""
+    """Sums of the entries of a table and of other systems."""
 
     kind: Kind  # type of the entries
     source: str  # rspecifier of the table
@@ -181,7 +181,7 @@ class _Sums:
     missing: int = 0  # number of entries that the other tables lacked
 
     def add(self, block: ArrayBlock) -> ArrayBlock:
-        """Return the sums of a block's entries, which other systems lack only if the entry is alone."""
+        """Return the sums of a block's entries. An entry that another system lacks must be alone in its block."""
         keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_each(keys)) for system in self.systems]
         fits = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
@@ -190,22 +190,22 @@ class _Sums:
         result = block.values if self.scale == 1.0 else scale_vector(block.values, self.scale)
         self.total += len(block)
         for (system, values), fit in zip(systems, fits, strict=True):
-            found = [value for value in values if value is not None]
-            self.total += len(found)
-            self.missing += len(block) - len(found)
+            present = [value for value in values if value is not None]
+            self.total += len(present)
+            self.missing += len(block) - len(present)
             if not fit:
-                self._warn(keys[0], shapes[0], found, system.where)
+                self._warn(keys[0], shapes[0], present, system.where)
             elif system.factor != 0:
-                result = plus(result, np.float32(system.factor), ArrayBlock.of(keys, found).values)
+                result = plus(result, np.float32(system.factor), ArrayBlock.of(keys, present).values)
         return replace(block, values=result)
 
-    def _warn(self, key: str, shape: Sequence[int], found: Sequence[Floats], where: str) -> None:
-        if not found:
+    def _warn(self, key: str, shape: Sequence[int], values: Sequence[Floats], where: str) -> None:
+        if not values:
             logger.warning("No %s found for utterance %s for %s", self.kind, key, where)
             return
         logger.warning(
             "Dimension mismatch for utterance %s : %s for %s vs %s primary %s, rspecifier:%s",
-            key, shape_of(found[0].shape), where, shape_of(shape), self.kind, self.source,
+            key, shape_of(values[0].shape), where, shape_of(shape), self.kind, self.source,
         )  # fmt: skip
 
 
@@ -217,5 +217,5 @@ def plus(x: Floats, factor: np.float32, y: Floats) -> Floats:
 
 
 def shape_of(shape: Iterable[int]) -> str:
-    """Return the shape of a vector or matrix as Kaldi logs it."""
+    """Return the shape of a vector or matrix in the form of Kaldi's logs."""
     return " by ".join(map(str, shape))

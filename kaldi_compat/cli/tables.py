@@ -32,20 +32,20 @@ class Tables(ExitStack):
     """
 
     def read(
-        self, kind: Kind, rspecifier: str, wanted: Callable[[str], bool] | None = None, size: int = BLOCK_BYTES
+        self, kind: Kind, rspecifier: str, is_needed: Callable[[str], bool] | None = None, size: int = BLOCK_BYTES
     ) -> Iterator[Any]:
-        """Open a table and return its blocks. Of a script file, no object is read before the first block is needed.
+        """Open a table and return its blocks. A script file's objects are read when the first block is needed.
 
         Args:
             kind: type of the objects.
             rspecifier: name of the table.
-            wanted: returns False for keys whose objects need not be readable: of a script file they are not read, and
-                their value is None.
-            size: bytes of a block of such a script file; 0 for blocks of one entry, if ``wanted`` looks up keys.
+            is_needed: function of a key that returns False if its object need not be readable. Such objects of a script
+                file are not read, and their value is None.
+            size: bytes of a block of such a script file; 0 for blocks of one entry, if ``is_needed`` looks up keys.
         """
         reader = self.enter_context(io_ark.SequentialReader[Any](rspecifier, kind=kind))
-        if wanted is not None and parse_rspecifier(rspecifier).kind == "scp":
-            return _wanted_blocks(reader, wanted, size)
+        if is_needed is not None and parse_rspecifier(rspecifier).kind == "scp":
+            return _needed_blocks(reader, is_needed, size)
         return reader.blocks()
 
     def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
@@ -93,17 +93,19 @@ class Tables(ExitStack):
         return (future.result() for future in self.ahead(pool.submit(function, item) for item in items))
 
 
-def _wanted_blocks(reader: io_ark.SequentialReader[Any], wanted: Callable[[str], bool], most: int) -> Iterator[Block]:
+def _needed_blocks(
+    reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], max_bytes: int
+) -> Iterator[Block]:
     keys: list[str] = []
     values: list[Any] = []
     size = 0
     try:
         for key, read in reader.entries():
-            value = read() if wanted(key) else None
+            value = read() if is_needed(key) else None
             keys.append(key)
             values.append(value)
             size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
-            if size >= most:
+            if size >= max_bytes:
                 yield block_of(keys, values)
                 keys, values, size = [], [], 0
     except ArkError:
@@ -120,10 +122,10 @@ def has_second_core() -> bool:
 
 
 class Missing(Skip):
-    """Some of several entries of a block are not in a table.
+    """A table lacks some of the entries of a block.
 
     Args:
-        warnings: for each entry, the warning; None if it is there.
+        warnings: a warning for each entry; None for an entry that is present.
     """
 
     def __init__(self, warnings: list[str | None]) -> None:
@@ -168,11 +170,11 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
     def find(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
         """Return the values under the keys of a block.
 
-        The next calls may ask for parts of the block. They do not look up a key again.
+        Further calls for parts of the block do not look up the keys again.
 
         Args:
             block: the block.
-            missing: returns the warning for a key that is missing.
+            missing: function of a missing key that returns its warning.
 
         Raises:
             Skip: the key is missing, or of several keys some are (:class:`Missing`).
@@ -180,9 +182,9 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """
         keys = block.names()
         values = self.find_each(keys)
-        found = [value for value in values if value is not None]
-        if len(found) == len(values):
-            return found
+        present = [value for value in values if value is not None]
+        if len(present) == len(values):
+            return present
         if len(values) == 1:
             raise Skip(missing(keys[0]))
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
@@ -191,7 +193,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         """Return the values under some keys, None where one is missing. See :meth:`find`.
 
         Raises:
-            Skip: there are several, and the table allows one look-up of each (option ``o``).
+            Skip: ``keys`` are several, but the table allows one look-up of a key (option ``o``).
             ArkError: a value cannot be read.
         """
         if self.is_once:
@@ -207,7 +209,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         return [self._found[key] for key in keys]
 
     def has(self, key: str) -> bool:
-        """Return True if the table has a key, which is then asked for: its value is kept."""
+        """Return True if the table has a key. The value stays in memory, because a look-up of the key follows."""
         return key in self if self.is_once else self.find_each([key])[0] is not None
 
     def prefetch(self, keys: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.exact.batch import num_frames
+from kaldi_compat.exact.engine import num_frames
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 

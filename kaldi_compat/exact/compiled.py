@@ -1,4 +1,4 @@
-"""Call the C half of the exact engine."""
+"""Calls of the C library of the exact engine."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
 from kaldi_compat.native import Structure, address
 
-FRAMES_AHEAD = 32  # frames of a stream for which there is memory
+FRAMES_AHEAD = 32  # Number of frames of a stream that memory is allocated for at once.
 KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 
 @functools.lru_cache(maxsize=64)
 def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
     options, half = plan.options, plan.points // 2
-    tables = native.structure(
-        "spectral_plan",
+    tables = native.structure("spectral_plan")(
         plan,
         options,
         kind=KINDS.index(plan.kind),
@@ -53,13 +52,12 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute :func:`kaldi_compat.exact.steps.compute` of a plan that C knows.
+    """Compute :func:`kaldi_compat.exact.steps.compute` in C, for a plan with ``is_in_c``.
 
     Raises:
-        MemoryError: there is no memory for a block of frames.
+        MemoryError: memory for a block of frames is short.
     """
-    audio = native.structure(
-        "audio_batch",
+    audio = native.structure("audio_batch")(
         samples=address(batch.samples),
         count=len(batch.starts),
         start=batch.starts,
@@ -70,23 +68,22 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         seeds=batch.seeds,
         type=batch.samples.dtype == np.float32,
     )
-    # The tables are held: two threads may make some at the same time, of which the cache keeps only one.
+    # A variable keeps the tables alive, because the cache keeps only one of two that threads make at the same time.
     tables = _plan_structure(plan, batch.warp_factors)
-    function = native.function("spectral_features", takes_addresses=True)  # the engine has checked ``out``
+    function = native.function("spectral_features", takes_addresses=True)  # The engine has checked ``out``.
     if function(tables.address, audio.address, begin, end, address(out)):
         raise MemoryError("no memory for a block of frames")
 
 
 class ChunkCall:
-    """Computes frames of a buffer, again and again: the structures for C and memory for some frames are made once."""
+    """Computes frames of a buffer again and again, with structures for C and memory that are made once."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._length, self._first, self._rows = (np.zeros(size, np.int64) for size in (1, 1, 2))
         self._warp, self._tables = 1.0, _plan_structure(plan, (1.0,))
         self._buffer: Floats | None = None
-        self._audio = native.structure(
-            "audio_batch",
+        self._audio = native.structure("audio_batch")(
             count=1,
             start=np.zeros(1, np.int64),
             length=self._length,
@@ -112,13 +109,13 @@ class ChunkCall:
     ) -> Floats:
         """Compute frames of the first ``length`` samples of a buffer.
 
-        The other arguments are those of :func:`~kaldi_compat.exact.batch.chunk_batch`. Nothing is checked.
+        See :func:`~kaldi_compat.exact.engine.chunk_batch` for the other parameters. Nothing is checked.
 
         Returns:
             (count, dim).
 
         Raises:
-            MemoryError: there is no memory for a block of frames.
+            MemoryError: memory for a block of frames is short.
         """
         if count == 0:
             return self._frames[:0]
@@ -138,10 +135,7 @@ class ChunkCall:
         out = self._address + 4 * self._plan.dim * begin
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError("no memory for a block of frames")
-        found = self._frames[begin:end]
-        if end == len(self._frames):  # release the memory: it may be that of a long chunk
+        features = self._frames[begin:end]
+        if end == len(self._frames):  # Release the memory, which a long chunk may have made large.
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
-        return found
-
-
-chunk_call = ChunkCall
+        return features

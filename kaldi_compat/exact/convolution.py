@@ -1,4 +1,4 @@
-"""Convolution by Kaldi's FFT in blocks, in C."""
+"""Convolution in C, in blocks by Kaldi's FFT."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaldi_compat.exact.plan import split_radix_tables
 
 
 def fft_points(taps: int) -> int:
-    """Return the points of the FFT for this number of taps, which decides where the blocks lie, and so the result."""
+    """Return the points of the FFT for a filter of ``taps``. They decide the blocks and so the rounding."""
     return max(4, 1 << (4 * taps - 1).bit_length())
 
 
@@ -28,8 +28,7 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     half = points // 2
     padded = np.zeros(points, np.float32)
     padded[: len(taps)] = taps
-    tables = native.structure(
-        "convolution",
+    tables = native.structure("convolution")(
         log_points=half.bit_length() - 1,
         taps=len(taps),
         twiddles=split_radix_tables(half.bit_length() - 1),

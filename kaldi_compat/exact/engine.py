@@ -1,24 +1,118 @@
-"""The exact engine: Kaldi's bits, computed in C if the library is there and in NumPy otherwise."""
+"""The exact engine: Kaldi's bits, computed in C if the library was built and in NumPy otherwise."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.exact.batch import AudioBatch, chunk_batch, make_batch, num_frames
+from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import column_sums
-from kaldi_compat.native import NATIVE, Library
+from kaldi_compat.native import NATIVE
 
-# From a number of frames to the rand_r() states of their noise.
+# Function of a number of frames that returns the rand_r() states of their noise.
 Seeds = Callable[[int], npt.NDArray[np.int32]]
+
+MIN_ROWS_PER_THREAD = 64  # Fewer frames take less time than it takes to start a thread.
+
+
+def make_batch(
+    plan: Plan,
+    samples: npt.ArrayLike,
+    lengths: Sequence[int] | npt.NDArray[Any] | None = None,
+    *,
+    starts: Sequence[int] | npt.NDArray[Any] | None = None,
+    vtln_warp: float | Sequence[float] | npt.NDArray[Any] = 1.0,
+) -> AudioBatch:
+    """Return a batch of whole utterances.
+
+    Args:
+        plan: gives the size and the shift of the frames.
+        samples: audio of the utterances, one array (T,). int16 and float32 are not copied.
+        lengths: number of samples of each utterance; None for a single utterance.
+        starts: index of each utterance's first sample; None if the utterances follow one another.
+        vtln_warp: one VTLN factor, or one for each utterance.
+
+    Raises:
+        AudioError: the samples are not real numbers of shape (T,), or an utterance lies outside of them.
+    """
+    audio = as_samples(samples)
+    sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
+    if starts is None:
+        starts = np.cumsum(sizes) - sizes
+    starts = np.array(starts, np.int64)
+    if min(starts.min(initial=0), sizes.min(initial=0)) < 0 or (starts + sizes).max(initial=0) > len(audio):
+        raise AudioError(f"an utterance lies outside of the {len(audio)} samples")
+    counts = num_frames(plan, sizes)
+    # Kaldi makes no filters for an utterance without frames, so its factor may be invalid.
+    warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
+    factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
+    return AudioBatch(
+        samples=audio,
+        starts=starts,
+        lengths=sizes,
+        firsts=np.full_like(sizes, plan.first),
+        rows=np.concatenate(([0], np.cumsum(counts))),
+        warps=indices[:-1].astype(np.int32),
+        warp_factors=tuple(factors.tolist()),
+    )
+
+
+def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
+    """Return ``count`` frames of one buffer as a batch. The buffer holds an utterance or a chunk of a stream.
+
+    Args:
+        samples: the buffer (T,).
+        first: index of the first frame's first sample. It may be negative, and the last frame may extend beyond the
+            end. The buffer is reflected there, so it must then start or end where the utterance does.
+        count: number of frames.
+        vtln_warp: VTLN factor.
+
+    Raises:
+        AudioError: the samples are not real numbers of shape (T,), or there are frames but no samples.
+    """
+    audio = as_samples(samples)
+    if count and not len(audio):
+        raise AudioError("an utterance without samples cannot have frames")
+    return AudioBatch(
+        samples=audio,
+        starts=np.zeros(1, np.int64),
+        lengths=np.array([len(audio)], np.int64),
+        firsts=np.array([first], np.int64),
+        rows=np.array([0, count], np.int64),
+        warps=np.zeros(1, np.int32),
+        warp_factors=(float(np.float32(vtln_warp)),),
+    )
+
+
+def num_frames(plan: Plan, lengths: Any) -> Any:
+    """Return the number of frames in audio of each length in samples (Kaldi: NumFrames)."""
+    if plan.options.snip_edges:
+        return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
+    return (lengths + plan.shift // 2) // plan.shift
+
+
+def as_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Convert audio (T,) to the types of the engine: contiguous int16 if it is int16, otherwise float32.
+
+    Raises:
+        AudioError: the samples are not real numbers of shape (T,).
+    """
+    audio = np.asarray(samples)
+    if audio.ndim != 1 or audio.dtype.kind not in "iuf":
+        raise AudioError(f"samples must be real numbers of shape (T,), not {audio.dtype} of shape {audio.shape}")
+    contiguous = np.ascontiguousarray(audio, np.int16 if audio.dtype == np.int16 else np.float32)
+    return contiguous if contiguous.flags.aligned else contiguous.copy()
 
 
 def compute(
@@ -27,53 +121,67 @@ def compute(
     """Compute the features of a batch.
 
     Args:
-        plan: what to compute: :func:`~kaldi_compat.exact.plan.plan_of`.
-        batch: the audio: :func:`~kaldi_compat.exact.batch.make_batch`.
-        seeds: gives the states of the noise of a plan with dithering; None for a batch that has states.
-        threads: threads of the C library; NumPy uses one.
-        out: where to put the features, float32 of shape (rows, dim), contiguous.
+        plan: the feature: see :func:`~kaldi_compat.exact.plan.plan_of`.
+        batch: the audio: see :func:`make_batch`.
+        seeds: returns the states of the noise of a plan with dithering; None if the batch holds them.
+        threads: number of threads of the C library. NumPy uses one.
+        out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
     Returns:
-        Features (rows, dim); those of utterance ``u`` are rows ``batch.rows[u]`` to ``batch.rows[u + 1]``.
+        Features (rows, dim). Rows ``batch.rows[u]`` to ``batch.rows[u + 1]`` belong to utterance ``u``.
 
-    >>> from kaldi_compat.exact.batch import make_batch
+    Raises:
+        ValueError: ``out`` has another type or shape.
+
     >>> from kaldi_compat.exact.plan import plan_of
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> plan = plan_of(FbankOptions(num_mel_bins=80))
     >>> compute(plan, make_batch(plan, np.arange(16000, dtype=np.int16))).shape
     (98, 80)
     """
-    rows, half = int(batch.rows[-1]), half_of(plan)
+    rows, implementation = int(batch.rows[-1]), implementation_of(plan)
     if seeds is not None and plan.options.dither != 0:
         batch = batch.with_seeds(seeds(rows))
     if out is None:
         out = np.empty((rows, plan.dim), np.float32)
     elif out.shape != (rows, plan.dim) or out.dtype != np.float32 or not out.flags.c_contiguous:
         raise ValueError(f"out must be contiguous float32 of shape {(rows, plan.dim)}")
-    if threads == 1 or rows < 64 * threads:
-        half.compute(plan, batch, 0, rows, out)
+    if threads == 1 or rows < MIN_ROWS_PER_THREAD * threads:
+        implementation.compute(plan, batch, 0, rows, out)
         return out
-    from concurrent.futures import ThreadPoolExecutor  # takes as long to import as a program's other modules
+    from concurrent.futures import ThreadPoolExecutor  # Importing it takes as long as a program's other modules.
 
-    edges = [rows * i // threads for i in range(threads + 1)]
+    bounds = [rows * part // threads for part in range(threads + 1)]
     with ThreadPoolExecutor(threads) as pool:
-        parts = itertools.pairwise(edges)
-        for done in [pool.submit(half.compute, plan, batch, a, b, out[a:b]) for a, b in parts]:
-            done.result()
+        futures = [
+            pool.submit(implementation.compute, plan, batch, begin, end, out[begin:end])
+            for begin, end in itertools.pairwise(bounds)
+        ]
+        for future in futures:
+            future.result()
     return out
 
 
-def half_of(plan: Plan) -> ModuleType:
-    """Return the module that computes a plan: in C if the library is there and knows the plan, otherwise in NumPy."""
+def implementation_of(plan: Plan) -> ModuleType:
+    """Return the module that computes a plan: ``compiled`` if the C library supports the plan, otherwise ``steps``."""
     if NATIVE.in_use:
         return compiled if plan.is_in_c else steps
     NATIVE.say_missing()
     return steps
 
 
-def library() -> Library:
-    """Return the C library of the engine; false, with a reason, if it computes in NumPy."""
-    return NATIVE.library()
+def chunk_call(plan: Plan) -> Callable[..., Floats]:
+    """Return a function that computes frames of a buffer, again and again.
+
+    See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
+    """
+    return compiled.ChunkCall(plan) if implementation_of(plan) is compiled else partial(_compute_chunk, plan)
+
+
+def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
+    batch, out = chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
+    steps.compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
+    return out
 
 
 def features_of_rows(
@@ -87,44 +195,44 @@ def features_of_rows(
     """Compute the features of the rows of an array.
 
     Args:
-        plan: what to compute.
+        plan: the feature.
         rows: audio (..., T).
-        lengths: samples that count in each row (...); None for all.
+        lengths: number of valid samples of each row (...); None if all samples are valid.
         warps: one VTLN factor, or one for each row.
-        seeds: gives the states of dithering noise; None if the plan has none.
-        threads: threads of the C library.
+        seeds: returns the states of the noise; None for a plan without dithering.
+        threads: number of threads of the C library.
 
     Returns:
-        Features (..., frames, dim), zero past a row's own frames; and the rows' numbers of frames (...), or None.
+        Features (..., frames, dim), zero past a row's own frames; and the number of frames of each row (...), or None
+        without lengths.
     """
     leading, width = rows.shape[:-1], rows.shape[-1]
+    max_frames = int(num_frames(plan, width))
     if not leading and lengths is None and isinstance(warps, float):
-        frames = int(num_frames(plan, width))
-        # Kaldi makes no filters for an utterance without frames, so that its factor may be any.
-        batch = chunk_batch(rows, plan.first, frames, warps if frames else 1.0)
+        # Kaldi makes no filters for an utterance without frames, so its factor may be invalid.
+        batch = chunk_batch(rows, plan.first, max_frames, warps if max_frames else 1.0)
         return compute(plan, batch, seeds, threads=threads), None
-    count = int(np.prod(leading))
+    count = math.prod(leading)
     sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
     batch = make_batch(plan, rows.reshape(-1), sizes, starts=np.arange(count) * width, vtln_warp=warps)
     features = compute(plan, batch, seeds, threads=threads)
-    most = int(num_frames(plan, width))
-    counts = np.diff(batch.rows)
     if lengths is None:
-        return features.reshape(*leading, most, plan.dim), None
-    padded = np.zeros((count, most, plan.dim), np.float32)
-    for row, first, number in zip(padded, batch.rows, counts, strict=False):
-        row[:number] = features[first : first + number]
-    return padded.reshape(*leading, most, plan.dim), counts.reshape(leading)
+        return features.reshape(*leading, max_frames, plan.dim), None
+    counts = np.diff(batch.rows)
+    padded = np.zeros((count, max_frames, plan.dim), np.float32)
+    for row, first, frames in zip(padded, batch.rows, counts, strict=False):
+        row[:frames] = features[first : first + frames]
+    return padded.reshape(*leading, max_frames, plan.dim), counts.reshape(leading)
 
 
 def features_of_list(
     plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds | None, threads: int = 1
 ) -> list[Floats]:
-    """Compute the features of utterances (T,) of any lengths, all at once: a list of (frames, dim)."""
+    """Compute the features of utterances (T,) of any lengths in one batch, and return a list of (frames, dim)."""
     samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
-    batch = make_batch(plan, samples, [len(each) for each in utterances], vtln_warp=warps)
+    batch = make_batch(plan, samples, [len(utterance) for utterance in utterances], vtln_warp=warps)
     features = compute(plan, batch, seeds, threads=threads)
-    return [features[first:end] for first, end in itertools.pairwise(batch.rows)]
+    return [features[begin:end] for begin, end in itertools.pairwise(batch.rows)]
 
 
 def subtract_mean(features: Floats) -> Floats:

@@ -1,9 +1,8 @@
 """Kaldi's real FFT with Kaldi's rounding (src/matrix/srfft.cc, src/matrix/matrix-functions.cc), in NumPy.
 
-Where a spectrum spans more than float32 resolves, its low end is rounding error, and so is the last digit of audio that
-is cut to whole numbers. Kaldi's FFT of a real signal steps its root of unity by repeated multiplication in float32,
-which at a few thousand points is off by 1e-4: no other FFT gives its numbers. This one does, operation by operation: a
-split radix for powers of two, else a mixed radix.
+Kaldi's FFT of a real signal computes its roots of unity by repeated multiplication in float32. At a few thousand points
+these are off by 1e-4, so no other FFT gives Kaldi's numbers. The functions here repeat Kaldi's operations one by one: a
+split radix for powers of two, and a mixed radix for other numbers of points.
 """
 
 from __future__ import annotations
@@ -14,19 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.libm import cosf, sinf
 
-Floats = np.ndarray[Any, np.dtype[np.float32]]
-Doubles = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.intp]]
 
 SQRT_HALF = np.float32(np.sqrt(0.5))
 
 
 def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """FFT of real ``(..., n)``, ``n`` even: real and imaginary parts ``(..., n / 2)``.
+    """Compute the FFT of real ``(..., n)`` with even ``n``: real and imaginary parts ``(..., n / 2)``.
 
-    The imaginary part of bin 0 holds bin ``n / 2``, which is real as bin 0 is.
+    The imaginary part of bin 0 holds bin ``n / 2``. Both bins are real.
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
@@ -36,10 +34,10 @@ def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Return what :func:`packed_rfft` does, computed in double precision and rounded once.
+    """Compute :func:`packed_rfft` in double precision, rounded once.
 
-    For powers of two, the additions and products are those of ``packages/c/kaldi_features.h``, because the last bits of
-    NumPy's own FFT depend on its version and on the processor.
+    For powers of two, it repeats the operations of ``packages/c/kaldi_features.h``, because the last bits of NumPy's
+    own FFT depend on its version and on the processor.
     """
     n = signal.shape[-1]
     if n & (n - 1):
@@ -53,7 +51,7 @@ def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def _halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
-    """FFT of real ``(..., n)`` in double precision, ``n`` a power of two: the parts ``(..., n / 2 + 1)``.
+    """Compute the FFT of real ``(..., n)`` in double precision, for a power of two: two of ``(..., n / 2 + 1)``.
 
     The transforms of even and odd samples are combined, from transforms of one sample up to all of them.
     """
@@ -84,7 +82,7 @@ def directions(n: int) -> tuple[Doubles, Doubles]:
 
 
 def packed_irfft(re: Floats, im: Floats) -> Floats:
-    """The inverse of :func:`packed_rfft` times ``n``, for powers of two."""
+    """Compute the inverse of :func:`packed_rfft`, times ``n``, for powers of two."""
     root_re, root_im = roots(2 * re.shape[-1])
     re, im = _separate_even_and_odd(re, im, -root_re, root_im, ends=np.float32(0.5))
     im, re = _complex_fft(im, re)
@@ -122,15 +120,16 @@ def _separate_even_and_odd(
 
 @lru_cache(maxsize=4)
 def roots(n: int) -> tuple[Floats, Floats]:
-    """``exp(-2 pi i k / n)`` for ``k = 1 .. n / 4``, each the rounded product of the one before and the first."""
+    """Return ``exp(-2 pi i k / n)`` for ``k = 1 .. n / 4``: rounded products of the previous root and the first."""
     return _powers(_root(n), n // 4)
 
 
 def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
-    """Split-radix FFT of ``(..., n)``, decimation in frequency: a block of points becomes three smaller ones, in place.
+    """Compute the split-radix FFT of ``(..., n)`` by decimation in frequency.
 
-    One of half the size has the even bins, two of a quarter have the odd ones. All blocks of a size are computed at
-    once, from the largest on; the bins end up in bit-reversed order.
+    A block of points becomes three smaller blocks: a block of half the size with the even bins, and two blocks of a
+    quarter with the odd bins. All blocks of a size are computed together, the largest first. The bins of the last
+    blocks are in bit-reversed order.
     """
     n, shape = re.shape[-1], re.shape
     re, im = (x.reshape(-1, n).T.copy() for x in (re, im))
@@ -154,7 +153,7 @@ def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
 
 
 def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
-    """Blocks ``(blocks, n, rows)`` times ``exp(-2 pi i step n / size)``, with three products in place of four."""
+    """Multiply blocks ``(blocks, n, rows)`` by ``exp(-2 pi i step n / size)``, with three products instead of four."""
     cosine, minus_sum, difference = (x[:, None] for x in twiddles(size, step))
     common = cosine * (re + im)
     turned_re, turned_im = difference * im + common, minus_sum * re + common
@@ -186,7 +185,7 @@ def bit_reversed(n: int) -> Indices:
 
 
 def _root(n: int) -> tuple[Any, Any]:
-    """``exp(-2 pi i / n)``."""
+    """Return ``exp(-2 pi i / n)``."""
     angle = np.float32(-2.0 * np.pi / n)
     return cosf(angle), sinf(angle)
 
@@ -196,7 +195,7 @@ def _product(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
-    """The first ``count`` powers of a root, from the first on, each the rounded product of the one before and it."""
+    """Return the powers 1 to ``count`` of a root: rounded products of the previous power and the root."""
     powers = [(np.float32(1), np.float32(0))]
     for _ in range(count):
         powers.append(_product(powers[-1], root))
@@ -204,7 +203,7 @@ def _powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
 
 
 def prime_factors(n: int) -> tuple[int, ...]:
-    """In ascending order.
+    """Return the prime factors of ``n`` in ascending order.
 
     >>> prime_factors(200)
     (2, 2, 2, 5, 5)
@@ -214,7 +213,7 @@ def prime_factors(n: int) -> tuple[int, ...]:
 
 
 def _mixed_radix(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """Complex FFT ``(..., n)`` of as many points as the product of these factors."""
+    """Compute the complex FFT ``(..., n)``, where ``n`` is the product of the factors."""
     if not factors:
         return re, im
     radix = factors[0]
@@ -234,7 +233,7 @@ def _mixed_radix(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floa
 
 @lru_cache(maxsize=64)
 def mixed_base(n: int, radix: int) -> tuple[Floats, Floats]:
-    """Return what the second part of each output ``(radix, n / radix)`` is multiplied by: real and imaginary parts."""
+    """Return the factors of the second part of an output ``(radix, n / radix)``, real and imaginary parts."""
     re, im = _powers(_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]
     for _ in range(radix - 1):

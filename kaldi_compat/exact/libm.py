@@ -1,9 +1,9 @@
 """The C library's exp, log, sin and cos in single precision, to the last bit, on NumPy arrays.
 
-Kaldi's elementwise functions call ``expf`` and ``logf``, and its text output shows their rounding; its FFT takes its
-twiddle factors from ``sinf`` and ``cosf``. glibc computes all
-in double precision by a table and a short polynomial (Szabolcs Nagy, Arm optimized routines), whose error decides in
-which direction a value close to the middle between two floats goes; exact rounding would differ now and then.
+Kaldi's elementwise functions call ``expf`` and ``logf``, and its FFT takes its twiddle factors from ``sinf`` and
+``cosf``. glibc computes them in double precision by a table and a short polynomial (Szabolcs Nagy, Arm optimized
+routines). The error of the polynomial decides the rounding of a value near the middle between two floats, where exact
+rounding would sometimes differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXP_POLYNOMIAL = [
 STEPS_PER_E = float.fromhex("0x1.71547652b82fep+0") * EXP_STEPS
 EXP_OVERFLOW, EXP_UNDERFLOW = np.float32(float.fromhex("0x1.62e42ep6")), np.float32(float.fromhex("-0x1.9fe368p6"))
 
-LOG_STEP_BITS = 19  # the top four bits of a float's fraction choose the table's row
+LOG_STEP_BITS = 19  # The top four bits of a float's fraction are the row of the table.
 LOG_OFFSET = 0x3F330000
 LOG_INVERSE, LOG_CENTER = np.array(
     [
@@ -48,7 +48,7 @@ LOG_INVERSE, LOG_CENTER = np.array(
     ]
 ).T.copy()
 LOG_POLYNOMIAL = [float.fromhex(c) for c in ("-0x1.00ea348b88334p-2", "0x1.5575b0be00b6ap-2", "-0x1.ffffef20a4123p-2")]
-# Lowest power first, on -pi/4 to pi/4.
+# Coefficients on -pi/4 to pi/4, lowest power first.
 SINE = [float.fromhex(c) for c in ("0x1p0", "-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13")]
 COSINE = [
     float.fromhex(c)
@@ -64,7 +64,7 @@ LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 
 
 def expf(x: npt.ArrayLike) -> Floats:
-    """The exponential of float32 numbers.
+    """Return the exponential of float32 numbers.
 
     >>> expf([0.0, 1.0])
     array([1.       , 2.7182817], dtype=float32)
@@ -84,7 +84,7 @@ def expf(x: npt.ArrayLike) -> Floats:
 
 
 def logf(x: npt.ArrayLike) -> Floats:
-    """The natural logarithm of float32 numbers.
+    """Return the natural logarithm of float32 numbers.
 
     >>> logf([1.0, 2.0])
     array([0.       , 0.6931472], dtype=float32)
@@ -106,14 +106,14 @@ def logf(x: npt.ArrayLike) -> Floats:
         y0 = LOG_CENTER[row] + exponent * LN2
         a0, a1, a2 = LOG_POLYNOMIAL
         y = (a0 * (r * r) + (a1 * r + a2)) * (r * r) + (y0 + r)
-        if not all_normal:  # zero, negative numbers, infinity and NaN: as NumPy has them
+        if not all_normal:  # NumPy computes zero, negative numbers, infinity and NaN.
             y = np.where((x > 0) & np.isfinite(x), y, np.log(x.astype(np.float64)))
         result: Floats = y.astype(np.float32)
     return result
 
 
 def sinf(x: npt.ArrayLike) -> Floats:
-    """The sine of float32 numbers up to a few turns.
+    """Return the sine of float32 numbers up to a few turns.
 
     >>> sinf([0.0, 0.5])
     array([0.        , 0.47942555], dtype=float32)
@@ -122,12 +122,12 @@ def sinf(x: npt.ArrayLike) -> Floats:
 
 
 def cosf(x: npt.ArrayLike) -> Floats:
-    """The cosine of float32 numbers up to a few turns."""
+    """Return the cosine of float32 numbers up to a few turns."""
     return sincosf(x)[1]
 
 
 def sincosf(angle: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """The sine and the cosine of float32 numbers up to a few turns."""
+    """Return the sine and the cosine of float32 numbers up to a few turns."""
     x = np.asarray(angle, np.float32).astype(np.float64)
     quarters = np.rint(x * (2.0 / np.pi))
     x = x - quarters * (np.pi / 2.0)

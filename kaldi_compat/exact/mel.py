@@ -1,7 +1,7 @@
 """Mel filter bank and its VTLN warp: Kaldi's src/feat/mel-computations.cc.
 
-The filter banks are computed once per option set and warp, in NumPy and in float32 where Kaldi uses it: the edges of
-a bin are differences of nearly equal mel values, so rounding decides the last digits of its weights.
+The filter banks are computed once per option set and warp factor, in float32 where Kaldi uses it. The edges of a bin
+are differences of nearly equal mel values, so rounding decides the last digits of its weights.
 """
 
 from __future__ import annotations
@@ -10,28 +10,27 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from io_ark.logs import Logger
 from kaldi_compat.errors import OptionError
+from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions, MelFeatureOptions
 
 logger = Logger("kaldi_compat")
 F32 = np.float32
-FloatArray = npt.NDArray[np.float32]
 
 
-def mel_scale(frequency: FloatArray | np.float32) -> FloatArray:
+def mel_scale(frequency: Floats | np.float32) -> Floats:
     """Convert Hz to mel, ``1127 ln(1 + f / 700)``, rounded at each step as in Kaldi."""
-    mel: FloatArray = F32(1127) * logf(F32(1) + frequency / F32(700))
+    mel: Floats = F32(1127) * logf(F32(1) + frequency / F32(700))
     return mel
 
 
-def inverse_mel_scale(mel: FloatArray | np.float32) -> FloatArray:
+def inverse_mel_scale(mel: Floats | np.float32) -> Floats:
     """Convert mel to Hz: the inverse of :func:`mel_scale`."""
-    frequency: FloatArray = F32(700) * (expf(mel / F32(1127)) - F32(1))
+    frequency: Floats = F32(700) * (expf(mel / F32(1127)) - F32(1))
     return frequency
 
 
@@ -40,8 +39,8 @@ class MelBanks:
     """Triangular filters on a power spectrum."""
 
     # float32 (fft_bins, num_mel_bins). fft_bins includes the Nyquist bin, whose weights are 0, as in Kaldi.
-    weights: FloatArray
-    centers: FloatArray  # center frequencies of the filters in Hz, (num_mel_bins,)
+    weights: Floats
+    centers: Floats  # center frequencies of the filters in Hz, (num_mel_bins,)
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class VtlnWarp:
     upper_cutoff: np.float32
     factor: np.float32
 
-    def __call__(self, frequency: FloatArray) -> FloatArray:
+    def __call__(self, frequency: Floats) -> Floats:
         """Warp frequencies in Hz; those outside low to high do not change (Kaldi: VtlnWarpFreq)."""
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)
@@ -87,7 +86,7 @@ def _vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, fa
     return VtlnWarp(low, high, lower, upper, factor)
 
 
-def _log_bins(weights: FloatArray) -> None:
+def _log_bins(weights: Floats) -> None:
     for number, column in enumerate(weights.T):
         inside = np.flatnonzero(column)
         values = " ".join(f"{weight:g}" for weight in column[inside])
@@ -98,7 +97,7 @@ def even_points(options: FrameOptions) -> int:
     """Return the points of the FFT.
 
     Raises:
-        OptionError: they are odd.
+        OptionError: the number of points is odd.
     """
     points = options.padded_window_size
     require(points % 2 == 0, f"the FFT's {points} points (frame_length in samples) must be even: change frame_length")
@@ -110,8 +109,8 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
 
     Raises:
-        OptionError: Kaldi refuses these: frequencies above the Nyquist frequency, a mel bin without an FFT bin (unless
-            ``allow_empty_bins``), VTLN cutoffs out of order.
+        OptionError: frequencies above the Nyquist frequency, a mel bin without an FFT bin (unless
+            ``allow_empty_bins``), or VTLN cutoffs out of order. Kaldi refuses these options.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape

@@ -24,7 +24,6 @@ from kaldi_compat.options.spectral import (
     SpectrogramOptions,
 )
 
-Integers = npt.NDArray[np.int32]
 F32 = np.float32
 
 KINDS: dict[type[FrameOptions], str] = {
@@ -42,15 +41,15 @@ class Plan:
     Attributes:
         kind: "spectrogram", "fbank", "mfcc" or "plp"; or "frames" for the windowed frames themselves.
         options: the options.
-        size, shift, points: samples in a frame, between frames, and in the FFT.
+        size, shift, points: samples in a frame, samples between the starts of frames, and points of the FFT.
         dim: columns of the features.
         energy_minimum: floor under energies after windowing.
-        log_energy_floor: floor under log energies; minus infinity if there is none.
+        log_energy_floor: floor under log energies; minus infinity for none.
         window: (size,).
         matrix: cosines of the DCT (num_ceps, num_mel_bins) or, for PLP, of the inverse DFT (lpc_order + 1, num_mel_bins
             + 2); None for other features.
         lifter: factors (num_ceps,); None for features without cepstra.
-        use_energy ... cepstral_scale: options that some features have; of others, what changes nothing.
+        use_energy ... cepstral_scale: options of some features; neutral values for other features.
         accurate_fft: compute an FFT in double precision in place of Kaldi's.
         debug_mel: print the mel energies of each frame to standard error, and compute everything in NumPy.
         mel: mel filters in place of Kaldi's, for audio without a VTLN factor.
@@ -105,11 +104,6 @@ class MelTable:
     loudness: Floats  # PLP's factor on each filter's energy
 
 
-def is_supported(options: FrameOptions) -> bool:
-    """Return True if the exact engine computes the feature with these options."""
-    return type(options) in KINDS
-
-
 @functools.lru_cache(maxsize=64)
 def plan_of(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
     """Return the plan for these options, with Kaldi's FFT or one in double precision.
@@ -129,7 +123,7 @@ def plan_of(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix = tables.inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
         lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
-        mel_table(options, 1.0)  # reports what is wrong with the mel options
+        mel_table(options, 1.0)  # raises the errors of the mel options
     own = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,
@@ -163,7 +157,8 @@ def table_of(weights: Floats, loudness: Floats) -> MelTable:
     """Return the table of filters with these weights, float32 (fft_bins, num_mel_bins)."""
     used = weights != 0
     first = used.argmax(0)
-    end = np.where(used.any(0), len(weights) - used[::-1].argmax(0), 1)  # no weights are a single weight of zero
+    # A filter without weights gets a single weight of zero.
+    end = np.where(used.any(0), len(weights) - used[::-1].argmax(0), 1)
     columns = np.ascontiguousarray(weights.T)
     bounds = list(zip(first.tolist(), end.tolist(), strict=True))
     parts = tuple(column[i:j] for column, (i, j) in zip(columns, bounds, strict=True))
@@ -171,7 +166,7 @@ def table_of(weights: Floats, loudness: Floats) -> MelTable:
 
 
 def split_radix_tables(log_points: int) -> list[Floats]:
-    """Return for k = 0 to ``log_points`` the multipliers of a step of 2**k points: float32 (2**k / 4, 6), from 3 on."""
+    """Return the multipliers of the steps of 2**k points, ``k`` to ``log_points``: (2**k / 4, 6), empty below k = 3."""
     steps = [np.empty((0, 6), F32)] * 3
     for k in range(3, log_points + 1):
         columns = [column for step in (1, 3) for column in kaldi_fft.twiddles(1 << k, step)]
@@ -179,8 +174,8 @@ def split_radix_tables(log_points: int) -> list[Floats]:
     return steps
 
 
-def mixed_radix_tables(n: int) -> tuple[Integers, Floats]:
-    """Return the prime factors of ``n``, and for each the roots of unity (n, 2) of its step, one after the other."""
+def mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
+    """Return the prime factors of ``n``, and the concatenated roots of unity (n, 2) of the factors' steps."""
     factors = kaldi_fft.prime_factors(n)
     steps = [np.empty((0, 2), F32)]
     for factor in factors:

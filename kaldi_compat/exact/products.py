@@ -15,12 +15,13 @@ from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sums import fused_multiply_add, matrix_vector
 
-_LANES = 16  # of the widest instruction set
-_PANEL = 448  # terms that are added before their sum is added to the result
-_SMALL_PRODUCTS = 1_000_000  # multiplications up to which the kernels for small matrices are used
-_SMALL_DEPTH = 32  # terms from which the kernels for small matrices have 16 sums for a result
-_SMALL_RESULTS = 1200  # results up to which the one for a transposed matrix is used, too
-_SMALL_TAIL = 8  # columns after groups of 16 up to which the one for two plain matrices has such sums for these columns
+_LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-512).
+_MAX_PANEL = 448  # Number of terms that are added before their sum is added to the result.
+_MAX_SMALL_PRODUCTS = 1_000_000  # Most multiplications of the kernels for small matrices.
+_MIN_SMALL_DEPTH = 32  # Fewest terms for which the kernels for small matrices keep 16 sums for a result.
+_MAX_SMALL_RESULTS = 1200  # Most results of the kernel for a small transposed matrix.
+# Most columns after groups of 16 for which the kernel for two plain small matrices keeps 16 sums for a result.
+_MAX_SMALL_TAIL = 8
 
 
 def _products_in_c(
@@ -42,22 +43,22 @@ def _products_in_c(
 def _products(
     a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
-    """Return products of matrices, which are rows of ``a``, with those of ``b`` (1 or matrices, depth, n): (rows, n).
+    """Multiply matrices that are rows of ``a`` by the matrices ``b``, and return (rows, n).
 
     Args:
         a: (rows, depth).
-        b: one for all matrices, or one for each.
-        bounds: (matrices + 1,): the first row of each matrix and the end of the last one.
-        small: number of results up to which OpenBLAS's kernels for small matrices add every 16th term to a sum, and the
-            first column that they do so for, a multiple of 16.
-        panel: terms that are added before their sum is added to the result; 0 if each row is a vector for ``sgemv``.
-        onto: (n,): what ``sgemv`` adds to: see :func:`~kaldi_compat.exact.sums.matrix_vector`.
+        b: (1, depth, n) for all matrices, or (matrices, depth, n).
+        bounds: (matrices + 1,): row ``bounds[m]`` of ``a`` is the first row of matrix ``m``.
+        small: most results for which OpenBLAS's kernels for small matrices add every 16th term to a sum, and the first
+            column of these sums, a multiple of 16.
+        panel: most terms that are added before their sum is added to the result; 0 if rows are vectors for ``sgemv``.
+        onto: (n,): numbers that ``sgemv`` adds the products to: see :func:`~kaldi_compat.exact.sums.matrix_vector`.
     """
     if panel == 0:
         return matrix_vector(b[0].T, a, onto)
     out = np.empty((len(a), b.shape[2]), np.float32)
     for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
-        is_small = a.shape[1] >= _SMALL_DEPTH and (end - begin) * b.shape[2] <= small[0]
+        is_small = a.shape[1] >= _MIN_SMALL_DEPTH and (end - begin) * b.shape[2] <= small[0]
         split = small[1] if is_small else b.shape[2]
         out[begin:end, :split] = _in_panels(a[begin:end], columns[:, :split], panel)
         out[begin:end, split:] = _in_sixteen(a[begin:end], columns[:, split:])
@@ -70,8 +71,8 @@ def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None)
     Args:
         a: (rows, depth).
         b: (n, depth).
-        bounds: (matrices + 1,): the first row of each matrix of a ragged batch and the end; None if ``a`` is one
-            matrix. The number of rows decides the order of a matrix's sums.
+        bounds: (matrices + 1,): row ``bounds[m]`` is the first row of matrix ``m`` of a ragged batch; None if ``a``
+            is one matrix. The number of rows decides the order of a matrix's sums.
 
     Returns:
         (rows, n).
@@ -83,8 +84,8 @@ def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None)
         bounds = np.array([0, len(a)])
     if bounds[0] < 0 or bounds[-1] > len(a) or (np.diff(bounds) < 0).any() or a.shape[1] != b.shape[1]:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape} transposed, with bounds of matrices {bounds}")
-    most = min(_SMALL_RESULTS, _SMALL_PRODUCTS // max(a.shape[1], 1))
-    return _products(a, b.T[None], bounds, (most, 0), _PANEL)
+    max_results = min(_MAX_SMALL_RESULTS, _MAX_SMALL_PRODUCTS // max(a.shape[1], 1))
+    return _products(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL)
 
 
 def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
@@ -112,18 +113,18 @@ def product(a: Floats, b: Floats) -> Floats:
     (rows, depth), width = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != depth:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape}")
-    is_small, tail = rows * depth * width <= _SMALL_PRODUCTS, width % _LANES
-    panel = max(depth, 1) if is_small else _PANEL
-    small = rows * width if is_small and tail <= _SMALL_TAIL else 0, width - tail
+    is_small, tail = rows * depth * width <= _MAX_SMALL_PRODUCTS, width % _LANES
+    panel = max(depth, 1) if is_small else _MAX_PANEL
+    small = rows * width if is_small and tail <= _MAX_SMALL_TAIL else 0, width - tail
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    each = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
+    left = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
     columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
     bounds = np.arange(math.prod(batch) + 1) * rows
-    return _products(each, columns, bounds, small, panel).reshape(*batch, rows, width)
+    return _products(left, columns, bounds, small, panel).reshape(*batch, rows, width)
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:
-    """Return ``x * factor`` as OpenBLAS's ``sscal``, which sets everything to zero if the factor is zero, NaN too.
+    """Return ``x * factor`` as OpenBLAS's ``sscal`` does: a factor of zero sets all numbers to zero, also NaN.
 
     >>> scale_vector(np.array([-1.0, np.nan], np.float32), 0.0)
     array([0., 0.], dtype=float32)
@@ -132,19 +133,19 @@ def scale_vector(x: Floats, factor: float) -> Floats:
 
 
 def _in_lanes(b: Floats) -> Floats:
-    """Return matrices (..., depth, n) with zeros after their columns, so that these fill vectors."""
+    """Return matrices (..., depth, n) with columns of zeros, so that the rows fill whole vectors."""
     columns = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
     columns[..., : b.shape[-1]] = b
     return columns
 
 
-def _in_panels(a: Floats, b: Floats, most: int) -> Floats:
-    """Return ``a @ b``: terms are added in order, in panels of at most ``most``, and panels to the result."""
+def _in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
+    """Return ``a @ b``: adds terms in order in panels of at most ``max_terms``, and adds the panels."""
     depth = a.shape[1]
     total = np.zeros((len(a), b.shape[1]), np.float32)
     start = 0
     while start < depth:
-        end = start + _panel_of(depth - start, most)
+        end = start + _panel_terms(depth - start, max_terms)
         panel = np.zeros_like(total)
         for k in range(start, end):
             panel = fused_multiply_add(a[:, k, None], b[k], panel)
@@ -153,15 +154,15 @@ def _in_panels(a: Floats, b: Floats, most: int) -> Floats:
     return total
 
 
-def _panel_of(left: int, most: int) -> int:
-    """Return the number of terms in the next panel: ``left`` terms remain, and a panel has at most ``most``."""
-    if left >= 2 * most:
-        return most
-    return -(-(left // 2) // 16) * 16 if left > most else left
+def _panel_terms(remaining: int, max_terms: int) -> int:
+    """Return the number of terms in the next panel."""
+    if remaining >= 2 * max_terms:
+        return max_terms
+    return -(-(remaining // 2) // 16) * 16 if remaining > max_terms else remaining
 
 
 def _in_sixteen(a: Floats, b: Floats) -> Floats:
-    """Return ``a @ b``: every 16th term is added to one of 16 sums, which are added as a tree."""
+    """Return ``a @ b``: adds every 16th term to one of 16 sums, and adds the sums as a tree."""
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)
     for start in range(0, depth, 16):
@@ -173,6 +174,6 @@ def _in_sixteen(a: Floats, b: Floats) -> Floats:
         pairs = pairs[..., ::2] + pairs[..., 1::2]
         folded = folded[..., :half] + folded[..., half:]
     product = pairs[..., 0]
-    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # where neither fills a group of four
+    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # the rows and columns after the last groups of four
     product[corner] = folded[..., 0][corner]
     return product

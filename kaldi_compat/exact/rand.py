@@ -1,8 +1,8 @@
 """The random numbers of Kaldi's programs: the C library's ``rand()``, never seeded, so that every run repeats.
 
 Kaldi draws its noise with glibc's ``rand()`` (an additive feedback generator) and, for dithering, with one ``rand_r()``
-per frame that ``rand()`` seeds (src/base/kaldi-math.cc). This module knows the former and the seeds of the latter, in
-NumPy alone; :mod:`kaldi_compat.torch.tensors.dither` turns the seeds into a frame's noise.
+per frame that ``rand()`` seeds (src/base/kaldi-math.cc). This module computes ``rand()`` and the seeds of ``rand_r()``
+in NumPy; :mod:`kaldi_compat.torch.tensors.dither` turns the seeds into the noise of frames.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from kaldi_compat.exact.libm import cosf, logf
 
 RAND_MAX = 0x7FFFFFFF
 SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
-_MULTIPLIER, _INCREMENT = 1103515245, 12345  # of rand_r()'s linear congruence modulo 2^32
-_STEPS = 6  # of the congruence in two draws
+# A step of rand_r() is ``state * _MULTIPLIER + _INCREMENT`` modulo 2^32.
+_MULTIPLIER, _INCREMENT = 1103515245, 12345
+_STEPS = 6  # Number of steps in two draws.
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
-_BLOCK = 992  # numbers computed at once: the cost per number is lowest around a thousand
+_BLOCK = 992  # Numbers computed together. The cost per number is lowest around a thousand.
 _DISCARDED = 310  # glibc throws away its first ten rounds
 
 
 @functools.cache
 def _block_matrix() -> npt.NDArray[np.uint32]:
-    """The next ``_BLOCK`` numbers as a linear function of the last 31: shape (_BLOCK, 31).
+    """Return the matrix (_BLOCK, 31) from the last 31 numbers to the next ``_BLOCK`` numbers.
 
-    The recurrence is linear modulo 2^32, so running it on the unit vectors gives its matrix.
+    The recurrence is linear modulo 2^32, so the unit vectors give its matrix.
     """
     rows = np.zeros((_LAG + _BLOCK, _LAG), np.uint32)
     rows[:_LAG] = np.eye(_LAG, dtype=np.uint32)
@@ -39,17 +40,17 @@ def _block_matrix() -> npt.NDArray[np.uint32]:
 
 
 class NoiseSource(Protocol):
-    """Source of the ``rand_r()`` states that frames' noise starts from, such as :class:`~kaldi_compat.KaldiRandom`."""
+    """Source of the ``rand_r()`` states of the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the states of the next ``count`` frames, shape ``(count,)``."""
 
 
 class KaldiRandom:
-    """glibc's ``rand()`` as Kaldi uses it; the state carries on from call to call.
+    """glibc's ``rand()`` as Kaldi uses it. The state continues from call to call.
 
     Args:
-        seed: as given to ``srand()``. Programs that do not seed, such as Kaldi's, have seed 1.
+        seed: argument of ``srand()``. Programs that do not call it, such as Kaldi's, have seed 1.
 
     >>> KaldiRandom().draws(3)
     array([1804289383,  846930886, 1681692777], dtype=int32)
@@ -79,7 +80,7 @@ class KaldiRandom:
         self.draws(_DISCARDED)
 
     def draws(self, count: int) -> npt.NDArray[np.int32]:
-        """The next ``count`` values of ``rand()``: integers from 0 to 2^31 - 1, shape (count,)."""
+        """Return the next ``count`` values of ``rand()``: integers from 0 to 2^31 - 1, shape (count,)."""
         blocks = [self._ready]
         missing = count - len(self._ready)
         while missing > 0:
@@ -92,11 +93,11 @@ class KaldiRandom:
         return drawn[:count]
 
     def uniform(self, count: int) -> npt.NDArray[np.float32]:
-        """The next ``count`` numbers of Kaldi's RandUniform(): in (0, 1], float32, shape (count,)."""
+        """Return the next ``count`` numbers of Kaldi's RandUniform(): in (0, 1], float32, shape (count,)."""
         return ((self.draws(count) + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
 
     def gauss(self, count: int) -> npt.NDArray[np.float32]:
-        """The next ``count`` numbers of Kaldi's RandGauss(): standard normal, float32, shape (count,).
+        """Return the next ``count`` numbers of Kaldi's RandGauss(): standard normal, float32, shape (count,).
 
         Box-Muller, two uniform draws a number, rounded to float32 where Kaldi rounds (src/base/kaldi-math.h).
         """
@@ -106,18 +107,19 @@ class KaldiRandom:
         return normal
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """``rand_r()`` states for the noise of the next ``count`` frames (Kaldi's RandomState), as signed words."""
+        """Return ``rand_r()`` states for the noise of ``count`` frames (Kaldi's RandomState), as signed words."""
         seeds: npt.NDArray[np.int32] = self.draws(count) + np.int32(SEED_OFFSET)
         return seeds
 
 
 @functools.lru_cache(maxsize=8)
 def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Multipliers and increments that lead from a seed of ``rand_r()`` to the words of its first ``pairs`` of draws.
+    """Return multipliers and increments from a seed of ``rand_r()`` to the words of its first ``pairs`` of draws.
 
     A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
     seed + C_k``. The three words give 11, 10 and 10 of the draw's bits, each from bit 16 of the word upwards. The
-    tables are shifted left (by 4, 6 and 6), which puts those bits in their place already, or at the top of the word.
+    tables are shifted left by 4, 6 and 6 bits, which moves these bits to their final position or to the top of the
+    word.
 
     Returns:
         Two of (6, pairs).
@@ -145,7 +147,7 @@ def polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Float
 
 @functools.lru_cache(maxsize=8)
 def rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
-    """Multipliers and increments that lead from a seed of ``rand_r()`` to the state before each pair of draws.
+    """Return multipliers and increments that lead from a seed of ``rand_r()`` to the state before each pair of draws.
 
     >>> rand_r_starts(2)[:, 0]
     array([1, 0], dtype=int32)
@@ -156,7 +158,7 @@ def rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
 
 
 def _congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Multipliers and increments that lead from a state to the next ``count``: two of shape (count,)."""
+    """Return multipliers and increments that lead from a state to the next ``count``: two of shape (count,)."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)
     return powers, sums

@@ -18,33 +18,32 @@ from kaldi_compat.exact.sums import dot
 from kaldi_compat.native import Structure
 
 F32 = np.float32
-_BIGGEST_VECTOR = 64  # bytes
-AT_ONCE = 8192  # output samples computed at once in NumPy
-MAX_WEIGHTS = 1 << 22  # of all filters
+MAX_VECTOR_BYTES = 64  # Size of a vector of the widest instruction set (AVX-512).
+BLOCK_SAMPLES = 8192  # Output samples that NumPy computes together.
+MAX_WEIGHTS = 1 << 22  # Most weights of the filters for two rates, which take 16 MiB.
 
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    """Filters of one period, after which both rates coincide again: output sample ``i`` has a filter of its own."""
+    """Filters of the output samples of one period, after which samples of both rates coincide again."""
 
-    period: int  # input samples in a period
-    first: tuple[int, ...]  # the input sample that each filter begins at, counted from the period's start
+    period: int  # number of input samples in a period
+    first: tuple[int, ...]  # first input sample of each filter, relative to the period's start
     weights: tuple[Floats, ...]  # the filters, which may differ in length by one
 
     def first_of(self, output: int) -> int:
-        """Return the input sample that the filter of an output sample begins at."""
+        """Return the first input sample of the filter of an output sample."""
         return self.first[output % len(self.first)] + output // len(self.first) * self.period
 
     def end_of(self, output: int) -> int:
-        """Return the input sample after the last one of an output sample's filter."""
+        """Return the end of the input samples of an output sample's filter."""
         return self.first_of(output) + len(self.weights[output % len(self.first)])
 
     @functools.cached_property
     def for_c(self) -> Structure:
-        """The filters as the C library reads them."""
-        taps = np.array([len(each) for each in self.weights])
-        return native.structure(
-            "resampling_filters",
+        """Structure of the filters for the C library."""
+        taps = np.array(list(map(len, self.weights)))
+        return native.structure("resampling_filters")(
             phases=len(taps),
             period=self.period,
             longest=int(taps.max()),
@@ -56,10 +55,10 @@ class Filters:
 
     def memory(self) -> npt.NDArray[np.uint8]:
         """Return memory for the C library to work in."""
-        return np.empty((max(map(len, self.weights)) + 1) * _BIGGEST_VECTOR, np.uint8)
+        return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 
 
-@functools.lru_cache(maxsize=32)  # a search for the front end of an array tries a dozen, again and again
+@functools.lru_cache(maxsize=32)  # explain tries a dozen rates again and again
 def resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
     """Return the filters for two sampling rates and a cutoff, all in Hz, the cutoff in float32."""
     common = math.gcd(rate_in, rate_out)
@@ -75,7 +74,7 @@ def resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: in
 
 
 def _windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
-    """Return the low-pass filter at a time in seconds: sinc, window and their product are each rounded to float32."""
+    """Return the low-pass filter at a time in seconds. Sinc, window and their product are rounded to float32."""
     inside = abs(time) < num_zeros / (2.0 * cutoff)
     window = F32(0.5 * (1 + math.cos(2 * math.pi * cutoff / num_zeros * time)) if inside else 0.0)
     sinc: np.float32 = F32(math.sin(2 * math.pi * cutoff * time) / (math.pi * time) if time else 2 * cutoff)
@@ -92,11 +91,11 @@ class PeriodFilters:
     first: int  # first input sample of the first filter, relative to the start of the period: 0 or less
     reach: int  # number of input samples from there to the end of the last filter
     starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``
-    weights: Any  # ``(phases, taps)``: the filters; shorter ones end with a zero
+    weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero
 
     @classmethod
     def of(cls, filters: Filters) -> PeriodFilters:
-        """Return the tables of filters, in NumPy."""
+        """Return the filters as NumPy tables."""
         taps = max(map(len, filters.weights))
         starts = np.array(filters.first) - filters.first[0]
         return cls(
@@ -105,7 +104,7 @@ class PeriodFilters:
             first=filters.first[0],
             reach=int(starts[-1]) + taps,
             starts=starts,
-            weights=np.stack([np.pad(each, (0, taps - len(each))) for each in filters.weights]),
+            weights=np.stack([np.pad(weights, (0, taps - len(weights))) for weights in filters.weights]),
         )
 
 
@@ -124,17 +123,17 @@ def ceil_divided(count: Any, by: int) -> Any:
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
-    """Raise :class:`OptionError` if these do not make a filter: see :func:`linear_resample`."""
+    """Raise :class:`OptionError` for invalid parameters of :func:`linear_resample`."""
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
-            f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: all "
-            "must be positive and the cutoff at most half of either rate"
+            f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: "
+            "pass positive numbers, and a cutoff of at most half of either rate"
         )
     filters, taps = rate_out // math.gcd(rate_in, rate_out), num_zeros * rate_in / cutoff
     if filters * taps > MAX_WEIGHTS:
         raise OptionError(
-            f"cannot resample from {rate_in:g} to {rate_out:g} Hz: these rates need {filters:.3g} filters of "
-            f"{taps:.3g} samples; choose rates with a large common divisor"
+            f"cannot resample from {rate_in:g} to {rate_out:g} Hz, which needs {filters:.3g} filters of {taps:.3g} "
+            "samples: choose rates with a large common divisor"
         )
 
 
@@ -144,17 +143,17 @@ def linear_resample(
     """Return audio at another sampling rate (Kaldi: LinearResample, flushed).
 
     Args:
-        samples: float32 of shape (T,); beyond its ends there is silence.
+        samples: float32 of shape (T,). Silence precedes and follows them.
         rate_in: sampling rate in Hz.
-        rate_out: the rate wanted, in Hz.
+        rate_out: sampling rate of the result in Hz.
         cutoff: cutoff frequency of the low-pass filter in Hz: at most half of either rate.
-        num_zeros: width of the filter; more is sharper and slower.
+        num_zeros: width of the filter. A wider filter is sharper and slower.
 
     Returns:
         Float32 of shape (ceil(T * rate_out / rate_in),).
 
     Raises:
-        OptionError: rates, cutoff or width that make no filter.
+        OptionError: invalid rates, cutoff or width.
 
     >>> linear_resample(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
     (8000,)
@@ -170,10 +169,10 @@ def resample_chunk(
     """Return some output samples of audio that arrives in chunks (Kaldi: LinearResample::Resample).
 
     Args:
-        samples: int16 or float32 of shape (T,): the audio up to the chunk's end.
+        samples: the audio up to the chunk's end, int16 or float32 (T,).
         filters: the resampling filters from one rate to the other.
-        outputs: the first output sample, and the one after the last.
-        chunk_start: where the chunk starts: filters that reach back further are summed up in another order.
+        outputs: begin and end of the output samples.
+        chunk_start: first input sample of the chunk. Filters that begin before it are summed in another order.
     """
     chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
     return resample_chunks(samples, filters, np.array([chunk]))
@@ -184,10 +183,10 @@ def _resample_by_phase(
 ) -> Floats:
     first, end = outputs_inside(filters, outputs, chunk_start, len(samples))
     audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
-    for start in range(first, end, AT_ONCE):
-        some = np.arange(start, min(start + AT_ONCE, end))
+    for start in range(first, end, BLOCK_SAMPLES):
+        block = np.arange(start, min(start + BLOCK_SAMPLES, end))
         for phase, weights in enumerate(filters.weights):
-            chosen = some[some % phases == phase]
+            chosen = block[block % phases == phase]
             begin = filters.first[phase] + chosen // phases * filters.period
             out[chosen - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
     for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
@@ -196,10 +195,12 @@ def _resample_by_phase(
 
 
 def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
-    samples, is_float = _for_c(samples)
+    if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
+        raise ValueError("samples must be int16 or float32 of shape (T,)")
+    samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
     starts, counts, _, first, end = chunks.T
     if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
-        raise ValueError(f"chunks that do not lie within {len(samples)} samples")
+        raise ValueError(f"a chunk lies outside of the {len(samples)} samples")
     places = np.cumsum(end - first) - (end - first)
     table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
     out = np.empty(int((end - first).sum()), np.float32)
@@ -209,17 +210,17 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
 
 @native.twin(_resample_chunks_in_c)
 def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDArray[np.int64]) -> Floats:
-    """Compute :func:`resample_chunk` of chunks of the audio of some utterances.
+    """Compute :func:`resample_chunk` for chunks of several utterances.
 
     Args:
-        samples: int16 or float32 of shape (T,): of all utterances.
+        samples: audio of the utterances, int16 or float32 (T,).
         filters: the resampling filters from one rate to the other.
-        chunks: (chunks, 5): where the utterance starts, its samples up to the chunk's end, where in the utterance the
-            chunk starts, the first output sample and the one after the last. The chunks of an utterance follow each
-            other, and so do their outputs.
+        chunks: (chunks, 5): index of the utterance's first sample, number of its samples up to the chunk's end, first
+            sample of the chunk in the utterance, begin and end of the output samples. The chunks of an utterance are
+            in order, and so are their outputs.
 
     Returns:
-        The outputs of all chunks, one after the other.
+        The concatenated outputs of the chunks.
     """
     parts = [
         _resample_by_phase(samples[start : start + count], filters, (first, end), begin)
@@ -228,22 +229,15 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
     return np.concatenate([np.empty(0, F32), *parts])
 
 
-def _for_c(samples: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
-    """Return contiguous samples, and True if they are float32, not int16."""
-    if samples.dtype not in (np.int16, np.float32) or samples.ndim != 1:
-        raise ValueError("samples must be int16 or float32 of shape (T,)")
-    return np.ascontiguousarray(samples), samples.dtype == np.float32
-
-
 def outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
-    """Return which of the outputs have filters that lie within the samples ``begin`` to ``end``."""
-    wanted = range(*outputs)
-    first = outputs[0] + bisect.bisect_left(wanted, begin, key=filters.first_of)
-    return first, max(first, outputs[0] + bisect.bisect_right(wanted, end, key=filters.end_of))
+    """Return begin and end of the outputs whose filters lie within the samples ``begin`` to ``end``."""
+    samples = range(*outputs)
+    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.first_of)
+    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.end_of))
 
 
 def _edge(samples: Floats, first: int, weights: Floats) -> np.float32:
-    """Return a sample whose filter reaches past the ends, where Kaldi adds up in float32."""
+    """Return a sample whose filter extends beyond the audio. Kaldi adds its terms in float32."""
     total: np.float32 = F32(0)
     for i in range(max(0, -first), min(len(weights), len(samples) - first)):
         total += weights[i] * samples[first + i]
@@ -253,7 +247,7 @@ def _edge(samples: Floats, first: int, weights: Floats) -> np.float32:
 def waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
     """Return rates, cutoff and width for :func:`linear_resample` as Kaldi's programs choose them (ResampleWaveform).
 
-    The fraction of a rate moves the cutoff only: Kaldi's filters are made for whole rates.
+    Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
 
     >>> waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)
@@ -268,7 +262,7 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
     Args:
         samples: float32 of shape (T,).
         rate_in: sampling rate in Hz.
-        rate_out: the rate wanted, in Hz.
+        rate_out: sampling rate of the result in Hz.
 
     >>> resample_waveform(np.ones(16000, np.float32), 16000, 8000).shape
     (8000,)
@@ -281,9 +275,9 @@ def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: in
 
     Args:
         audio: float32 of shape (..., T).
-        lengths: number of samples of each row (...); None for all.
+        lengths: number of valid samples of each row (...); None if all samples are valid.
         rate_in: sampling rate in Hz.
-        rate_out: the rate wanted, in Hz.
+        rate_out: sampling rate of the result in Hz.
     """
     rows = audio.reshape(-1, audio.shape[-1])
     ends = [audio.shape[-1]] * len(rows) if lengths is None else np.ravel(lengths).tolist()

@@ -1,8 +1,8 @@
-"""Sums over windows that slide by a frame, in Kaldi's order of additions.
+"""Sums over windows that slide by one frame, in Kaldi's order of additions.
 
 Kaldi adds the frame that enters the window and subtracts the frame that leaves it, in double precision. The rounding
-errors of this running sum stay in it, and where a variance is small compared with the squared mean they decide its
-digits. Sources: ``SlidingWindowCmnInternal`` in Kaldi's ``src/feat/feature-functions.cc``,
+errors stay in this running sum. They decide the digits of a variance that is small compared with the squared mean.
+Sources: ``SlidingWindowCmnInternal`` in Kaldi's ``src/feat/feature-functions.cc``,
 ``OnlineProcessPitch::UpdateNormalizationStats`` in ``src/feat/pitch-functions.cc``.
 """
 
@@ -15,7 +15,7 @@ from kaldi_compat.exact.arrays import Doubles
 
 Indices = npt.NDArray[np.intp]
 
-_FLOOR = 1e-10
+_MIN_VARIANCE = 1e-10  # Kaldi's floor under variances
 
 
 def window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
@@ -23,9 +23,9 @@ def window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles
 
     Args:
         values: ``(rows, ...)`` in double precision.
-        start, end: ``(windows,)``; neither decreases, and each moves by at most one row from window to window. If the
-            end is before the start, the rows between them count negative; the first window's sum is then zero.
-        first: ``(...,)``: sum of the first window; by default its rows are added one after the other.
+        start, end: ``(windows,)``: bounds of the windows, which increase by 0 or 1 from window to window. If the end
+            lies before the start, the rows between them count negative, and the first window's sum is zero.
+        first: ``(...,)``: sum of the first window; None to add its rows in order.
 
     Returns:
         ``(windows, ...)``
@@ -46,8 +46,11 @@ def window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles
 
 
 def _strided_sum(rows: Doubles) -> Doubles:
-    """Sum rows in the order of OpenBLAS's ``ddot`` for vectors with a stride: in each group of four, rows 0 and 2 are
-    added to one sum, and rows 1 and 3 to another one. The last rows, less than four, are added to the first sum."""
+    """Add rows in the order of OpenBLAS's ``ddot`` for vectors with a stride.
+
+    Rows 0 and 2 of a group of four are added to one sum, rows 1 and 3 to a second sum. The rows after the last group
+    are added to the first sum.
+    """
     whole = len(rows) & ~3
     even, odd = np.zeros(rows.shape[1:]), np.zeros(rows.shape[1:])
     for i in range(0, whole, 4):
@@ -65,7 +68,7 @@ def multiply_add_double(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     total = product + c
     part = total - product
     correction = (product - (total - part)) + (c - part) + error
-    # Adding zero would take the sign of a negative zero. Infinite numbers have no correction.
+    # Adding zero would remove the sign of a negative zero. Infinite numbers have no correction.
     result: Doubles = np.where(np.isfinite(correction) & (correction != 0), total + correction, total)
     return result
 
@@ -91,7 +94,7 @@ def normalized_by_windows(
     Args:
         features: ``(frames, dim)``.
         start, end: ``(frames,)``: see :func:`window_sums`.
-        norm_vars: divide by the standard deviation, too; a window of one frame gives zeros.
+        norm_vars: also divide by the standard deviation. A window of one frame gives zeros.
 
     Returns:
         The normalized features ``(frames, dim)``, and the variances ``(frames, dim)`` (empty without ``norm_vars``).
@@ -105,6 +108,6 @@ def normalized_by_windows(
     squares = wide * wide
     variance = window_sums(squares, start, end, first=_strided_sum(squares[start[0] : end[0]])) * (1.0 / size)
     variance += (-1.0 / (size * size)) * sums * sums
-    normalized *= np.maximum(variance, _FLOOR) ** -0.5
+    normalized *= np.maximum(variance, _MIN_VARIANCE) ** -0.5
     normalized[size[:, 0] == 1] = 0.0
     return normalized.astype(np.float32), variance

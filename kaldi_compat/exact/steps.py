@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.batch import AudioBatch, chunk_batch
+from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan
@@ -22,7 +20,7 @@ from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
 
 F32 = np.float32
 EPSILON = np.finfo(F32).eps
-BLOCK = 256  # frames that are computed at once: their arrays stay in the second-level cache
+BLOCK = 256  # Frames computed together, so that their arrays stay in the second-level cache.
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
@@ -48,17 +46,6 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
                 chosen = warps == warp
                 table = plan.mel_table(batch.warp_factors[warp])
                 part[chosen] = _of_mel(plan, table, power[chosen], log_energy[chosen])
-
-
-def chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function like :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__`."""
-    return partial(_compute_chunk, plan)
-
-
-def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
-    batch, out = chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), F32)
-    compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
-    return out
 
 
 def _apply_window(
@@ -93,7 +80,7 @@ def _log_energy(frames: Floats, minimum: np.float32) -> Floats:
 
 
 def _at_least(x: Floats, minimum: np.float32) -> Floats:
-    return np.where(x < minimum, minimum, x)  # as C++'s std::max: a NaN stays
+    return np.where(x < minimum, minimum, x)  # C++'s std::max does not replace NaN
 
 
 def noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
@@ -156,23 +143,23 @@ def _plp(plan: Plan, energies: Floats) -> Floats:
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
     lags = matrix_vector(plan.matrix, loudness)
     lpc, residual = _linear_prediction(lags)
-    rest = _cepstra_of_prediction(lpc)
+    others = _cepstra_of_prediction(lpc)
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
-    odd = np.isnan(rest).any(-1)
-    if odd.any():
+    has_nan = np.isnan(others).any(-1)
+    if has_nan.any():
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
-        lpc, residual = _linear_prediction(np.where(np.isnan(lags), nan, lags)[odd].view(_SignedNans))
-        rest[odd] = _cepstra_of_prediction(lpc)
-        first[odd] = np.where(np.isnan(residual), -residual, first[odd])
-    cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], rest), -1)
+        lpc, residual = _linear_prediction(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
+        others[has_nan] = _cepstra_of_prediction(lpc)
+        first[has_nan] = np.where(np.isnan(residual), -residual, first[has_nan])
+    cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], others), -1)
     return scale_vector(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
 class _SignedNans(np.ndarray[Any, Any]):
-    """Arrays whose NaNs have x86's signs: that of the first operand that is NaN; a new NaN is negative."""
+    """Arrays with x86's signs of NaN: a NaN has the sign of the first operand that is NaN. A new NaN is negative."""
 
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, out: Any = (), **parameters: Any) -> Any:
-        operands = [np.asarray(each) for each in inputs]
+        operands = list(map(np.asarray, inputs))
         result = np.asarray(getattr(ufunc, method)(*operands, **parameters))
         if len(operands) == 2 and result.dtype.kind == "f":
             first, second = operands
@@ -185,7 +172,7 @@ class _SignedNans(np.ndarray[Any, Any]):
 
 
 def _power_of(x: float, exponent: float) -> float:
-    """Return C's ``pow``."""
+    """Compute C's ``pow``."""
     try:
         return math.pow(x, exponent)
     except OverflowError:
@@ -195,14 +182,14 @@ def _power_of(x: float, exponent: float) -> float:
 
 
 def _log_of_residual(x: float) -> float:
-    """Return ``-log(1 / x)`` as C computes it."""
+    """Compute C's ``-log(1 / x)``."""
     if not x > 0 or x == math.inf:
         return float(-np.log(np.float64(1) / np.float64(x)))
     return -math.log(1.0 / x)
 
 
 def _linear_prediction(lags: Floats) -> tuple[Floats, Floats]:
-    """Return coefficients (rows, order) and residual energies (rows,): Durbin's recursion."""
+    """Compute linear prediction coefficients (rows, order) and residual energies (rows,) by Durbin's recursion."""
     error = lags[:, 0]
     lpc = lags[:, :0]
     for i in range(lags.shape[1] - 1):
@@ -216,7 +203,7 @@ def _linear_prediction(lags: Floats) -> tuple[Floats, Floats]:
 
 
 def _cepstra_of_prediction(lpc: Floats) -> Floats:
-    """Return the cepstra from 1 on of the all-pole model with these coefficients. (rows, order) both."""
+    """Return the cepstra from C1 on (rows, order) of the all-pole model with coefficients (rows, order)."""
     cepstra = np.empty_like(lpc)
     for i in range(lpc.shape[1]):
         total = np.zeros(len(lpc))
@@ -227,9 +214,9 @@ def _cepstra_of_prediction(lpc: Floats) -> Floats:
 
 
 def _place_energy(plan: Plan, cepstra: Floats, log_energy: Floats) -> Floats:
-    """Return cepstra with the energy in the place of C0, and in HTK's order if asked for."""
+    """Replace C0 by the energy with ``use_energy``, and move it to the end with ``htk_compat``."""
     first = log_energy if plan.use_energy else cepstra[:, 0]
     if plan.htk_compat and plan.kind == "mfcc" and not plan.use_energy:
         first = (first.astype(np.float64) * math.sqrt(2.0)).astype(F32)  # HTK's DCT has no special scale for C0
-    rest = cepstra[:, 1:]
-    return np.concatenate((rest, first[:, None]) if plan.htk_compat else (first[:, None], rest), -1)
+    others = cepstra[:, 1:]
+    return np.concatenate((others, first[:, None]) if plan.htk_compat else (first[:, None], others), -1)

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.batch import as_samples
-from kaldi_compat.exact.engine import Seeds, half_of
+from kaldi_compat.exact.engine import Seeds, as_samples, chunk_call
 from kaldi_compat.exact.plan import Plan
 
-# A number of items or frames: an int for one stream, an array (slots,) for several.
+# Number of items or frames: an int for one stream, an array (slots,) for several streams.
 Count = Any
-SPACE = 8192  # samples that the buffer of a stream has room for
+SPACE = 8192  # Number of samples in the buffer of a stream.
 
 
 def at_least(count: Count, low: Count) -> Count:
@@ -32,17 +31,18 @@ def at_most(count: Count, high: Count) -> Count:
 
 
 def where(condition: Any, count: Count, other: Count) -> Count:
-    """Return ``count`` where the condition holds, and the other one elsewhere."""
+    """Return ``count`` where the condition holds, and ``other`` elsewhere."""
     return (count if condition else other) if isinstance(condition, bool) else np.where(condition, count, other)
 
 
 def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
-    """Write numbers into an array from this place on: in half the time that ``array.array`` takes for a list.
+    """Write numbers into an array from index ``place`` on, in half the time of ``array.array``.
 
     Raises:
-        struct.error: something else. OverflowError: a number that is infinite in single precision.
+        struct.error: an item is not a number.
+        OverflowError: a number is infinite in single precision.
     """
-    if len(numbers) > SPACE:  # in parts, of which each is copied to a tuple
+    if len(numbers) > SPACE:  # The call below copies the numbers to a tuple, so they are written in parts.
         for first in range(0, len(numbers), SPACE):
             pack_floats(numbers[first : first + SPACE], buffer, place + first)
     else:
@@ -55,22 +55,22 @@ def _packer(count: int) -> Any:
 
 
 class WindowFlow(abc.ABC):
-    """Frames of items that arrive in chunks: each depends on a window of items, and is decided once that is complete.
+    """Base class of streams of frames. A frame depends on a window of items, and is known when its window is complete.
 
-    Take a chunk, decide how many frames are known, compute them, and forget the items that no later frame needs. A
-    subclass says which windows there are, and computes frames.
+    A stream takes a chunk of items, computes the frames that are known, and discards the items that no later frame
+    needs. A subclass defines the windows and computes frames.
     """
 
     history: Any  # the items that later frames need: has start, end, append() and keep_from()
     done: Count  # number of frames returned so far
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Return the frames that a chunk decides, and their counts.
+        """Return the frames that are known with a chunk, and their counts.
 
         Args:
             chunk: the next items.
             lengths: number of items in the chunk.
-            ended: True where the items end with this chunk; the next ones start anew.
+            ended: True where the items end with this chunk. The next chunk starts a new utterance.
         """
         history = self.history
         history.append(chunk, lengths)
@@ -93,7 +93,7 @@ class WindowFlow(abc.ABC):
 
     @abc.abstractmethod
     def _oldest_needed(self, done: Count, end: Count) -> Count:
-        """Return the first item that frame ``done`` or a later one may need, after ``end`` items."""
+        """Return the first item that frame ``done`` and later frames may need, after ``end`` items."""
 
     @abc.abstractmethod
     def _frames(self, first: Count, counts: Count) -> Any:
@@ -111,7 +111,7 @@ class AudioFlow(WindowFlow):
     def _lay_out(self, size: int, shift: int, snip_edges: bool) -> None:
         self._size, self._shift, self._snip_edges = size, shift, snip_edges
         self._first = 0 if snip_edges else shift // 2 - size // 2
-        # Samples that decide the first frame. Without snip_edges the last one is known to be a frame only later.
+        # Samples that complete the first frame. Without snip_edges, more samples decide whether it exists.
         self._needed = size if snip_edges else max(self._first + size, shift - shift // 2)
 
     def _frames_in(self, end: Count) -> Count:
@@ -122,7 +122,7 @@ class AudioFlow(WindowFlow):
 
     def _oldest_needed(self, done: Count, end: Count) -> Count:
         start = self._first + done * self._shift
-        # The reflection at the end needs up to a frame of past audio.
+        # The reflection at the end needs up to one frame of past audio.
         return start if self._snip_edges else at_least(at_most(start, end - self._size), 0)
 
 
@@ -132,7 +132,7 @@ class ArrayHistory:
     Attributes:
         buffer: holds the samples from number ``origin`` on.
         origin: see ``buffer``.
-        start: number of the first sample that is kept, counted from the start of the utterance.
+        start: number of the first past sample, counted from the start of the utterance.
         end: number of samples received so far.
     """
 
@@ -142,14 +142,15 @@ class ArrayHistory:
 
     @property
     def samples(self) -> Floats:
-        """The samples that are kept."""
+        """The past samples."""
         return self.buffer[self.start - self.origin : self.end - self.origin]
 
     def append(self, chunk: npt.NDArray[Any] | Sequence[float], length: int) -> Floats:
-        """Append a chunk of this length, an array or a list of numbers, and return the copy that is kept.
+        """Append a chunk of this length, an array or a list of numbers, and return the copy in the buffer.
 
         Raises:
-            struct.error: a list of something else. OverflowError: a number that is infinite in single precision.
+            struct.error: an item of a list is not a number.
+            OverflowError: a number is infinite in single precision.
         """
         if self.end - self.origin + length > len(self.buffer):
             self._make_room(length)
@@ -163,17 +164,17 @@ class ArrayHistory:
         return fresh
 
     def _make_room(self, length: int) -> None:
-        """Move the samples that are kept to the start of the buffer, or of a larger one."""
-        kept = self.samples
-        if len(kept) + length > len(self.buffer):
-            self.buffer = np.empty(max(len(kept) + length, SPACE), np.float32)
-        self.buffer[: len(kept)] = kept
+        """Move the past samples to the start of the buffer, or of a larger buffer."""
+        past = self.samples
+        if len(past) + length > len(self.buffer):
+            self.buffer = np.empty(max(len(past) + length, SPACE), np.float32)
+        self.buffer[: len(past)] = past
         self.origin = self.start
 
     def keep_from(self, start: int, ended: bool) -> None:
         """Discard the samples before ``start``, and all samples of a stream that has ended."""
         self.start = min(max(start, self.start), self.end)
-        if self.start - self.origin > SPACE:  # a long chunk is not kept
+        if self.start - self.origin > SPACE:  # A long chunk made the buffer large.
             self.buffer, self.origin = self.samples.copy(), self.start
         if ended:
             self.origin = self.start = self.end = 0
@@ -189,7 +190,7 @@ class ChunkStream(AudioFlow):
 
     def __init__(self, plan: Plan) -> None:
         self._lay_out(plan.size, plan.shift, plan.options.snip_edges)
-        self._call = half_of(plan).chunk_call(plan)
+        self._call = chunk_call(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
         self._seeds: Seeds | None = None
@@ -203,13 +204,13 @@ class ChunkStream(AudioFlow):
     def advance(
         self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: Seeds | None = None
     ) -> Floats:
-        """Return the frames that a chunk decides.
+        """Return the frames that are known with a chunk.
 
         Args:
             chunk: samples (T,).
             final: the utterance ends with this chunk; the stream is reset.
             vtln_warp: VTLN factor.
-            seeds: gives the states of dithering noise for a number of frames.
+            seeds: returns the states of the noise of this number of frames; None without dithering.
 
         Returns:
             (frames, dim).
@@ -221,17 +222,17 @@ class ChunkStream(AudioFlow):
 
     @property
     def waiting(self) -> int:
-        """Number of frames that are known by the samples in the history, for :meth:`next_frames`."""
+        """Number of frames that :meth:`next_frames` can return."""
         waiting: int = (self.history.end - self._needed) // self._shift + 1 - self.done
         return waiting if waiting > 0 else 0
 
     def next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
-        """Return the next frames (count, dim), which are known."""
+        """Return the next ``count`` frames (count, dim), at most :attr:`waiting`."""
         history = self.history
         self._seeds = seeds
         features = self._frames(self.done, count)
         self.done += count
-        if history.end - history.start > SPACE // 2:  # not with each frame
+        if history.end - history.start > SPACE // 2:  # Rarely, because it copies.
             history.keep_from(self._oldest_needed(self.done, history.end), False)
         return features
 

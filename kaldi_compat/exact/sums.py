@@ -1,6 +1,6 @@
 """Sums of products in the order of OpenBLAS's SkylakeX kernels, which decides their last bits.
 
-Each function works on any number of frames at once: the summed axis is the last one. Sources of the order: OpenBLAS
+All functions work on any number of frames together, and add along the last axis. Sources of the order: OpenBLAS
 0.3.21, ``kernel/x86_64``: ``sdot.c``, ``sdot_microk_skylakex-2.c``, ``sgemv_t_4.c``, ``sgemv_t_microk_haswell-4.c``,
 ``sgemv_t_microk_skylakex.c``.
 """
@@ -16,15 +16,15 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 
-_BLOCK = 4096  # columns of which `sgemv` adds the sums to the result before the next ones
-_MOST_ROWS = 16384  # of a matrix of four or eight columns that has a kernel of its own
+_BLOCK_COLUMNS = 4096  # Number of columns whose sums `sgemv` adds to the result together.
+_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Most rows of the kernels for matrices of four or eight columns.
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
     """Return ``a * b + c`` of float32 arrays, rounded once (a fused multiply-add).
 
-    The product is exact in float64. Their sum may not be: it is rounded to odd there, which keeps the second rounding,
-    to float32, from going the wrong way.
+    The product is exact in float64, but the sum may not be. An inexact sum is rounded to odd in float64, so that the
+    second rounding, to float32, is correct.
 
     >>> float(fused_multiply_add(np.float32(3), np.float32(4), np.float32(5)))
     17.0
@@ -44,19 +44,19 @@ def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
 
 
 def dot(x: Floats, y: Floats) -> Floats:
-    """Return the sums of the products of ``x`` (..., n) and ``y`` (n,) or (..., n): OpenBLAS's ``sdot``. (...).
+    """Return dot products (...) of ``x`` (..., n) and ``y`` (n,) or (..., n) (OpenBLAS: ``sdot``).
 
     >>> float(dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32)))
     11.0
     """
     n = x.shape[-1]
     halves, whole = n & ~31, n & ~63
-    rest = np.zeros(x.shape[:-1])
-    for i in range(halves, n):  # in double, one after the other
-        rest += x[..., i] * y[..., i]
+    remainder = np.zeros(x.shape[:-1])
+    for i in range(halves, n):  # in double precision, in order
+        remainder += x[..., i] * y[..., i]
     if not halves:
-        return rest.astype(np.float32)
-    # Four vectors of 16 sums, and of 8 for a last half of a block.
+        return remainder.astype(np.float32)
+    # Four vectors of 16 sums, or of 8 sums for a last half of a block.
     sums = np.zeros((*x.shape[:-1], 4, 16), np.float32)
     for start in range(0, whole, 64):
         block = (..., slice(start, start + 64))
@@ -68,16 +68,16 @@ def dot(x: Floats, y: Floats) -> Floats:
     joined = folded[..., 0, :] + folded[..., 1, :] + folded[..., 2, :] + folded[..., 3, :]
     pairs = joined[..., :4] + joined[..., 4:]
     total = (pairs[..., 0] + pairs[..., 1]) + (pairs[..., 2] + pairs[..., 3])
-    result: Floats = (rest + total).astype(np.float32)
+    result: Floats = (remainder + total).astype(np.float32)
     return result
 
 
 def _products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
     (rows, dim), count = x.shape, len(bounds) - 1
     if dim != 1 if y is None else y.shape != x.shape:
-        raise ValueError(f"the other features do not belong to those of shape {x.shape}")
+        raise ValueError(f"the other features must have the shape {x.shape}")
     if bounds[0] != 0 or bounds[-1] != rows or (bounds[1:] < bounds[:-1]).any():
-        raise ValueError(f"the boundaries of parts do not belong to {rows} rows")
+        raise ValueError(f"the bounds of the utterances must increase from 0 to {rows}")
     out = np.empty((count, 3, dim), np.float32)
     other = None if y is None else np.ascontiguousarray(y, np.float32)
     native.function("ragged_products")(x, bounds, count, dim, other, out)
@@ -86,32 +86,33 @@ def _products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floa
 
 @native.twin(_products_in_c)
 def products(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
-    """Return :func:`dot` of the columns of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
+    """Return dot products of the columns of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
 
     Args:
         x: features (rows, dim).
-        bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
-        y: other features of the same shape. None for ones, of one column: x * y is then its :func:`plain_sum`.
+        bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+        y: features of the same shape; None for ones, which gives :func:`plain_sum` in place of x * y. ``x`` must then
+            have one column.
 
     >>> products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
     [[[5.0], [34.0], [13.0]]]
     """
-    found = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
+    out = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        for sums, (first, end) in zip(found, itertools.pairwise(bounds.tolist()), strict=True):
+        for sums, (first, end) in zip(out, itertools.pairwise(bounds.tolist()), strict=True):
             a, b = x[first:end].T, None if y is None else y[first:end].T
             sums[0] = dot(a, a)
             sums[1], sums[2] = (end - first, plain_sum(a)) if b is None else (dot(b, b), dot(a, b))
-    return found
+    return out
 
 
 def signal_sums(signal: Floats, bounds: Integers) -> Floats:
-    """Return the sums of squares and of samples of a signal's parts, of which ``bounds`` has the edges: (parts, 2)."""
+    """Return the sum of squares and the sum of the samples ``bounds[p]`` to ``bounds[p + 1]``: (parts, 2)."""
     return products(np.ascontiguousarray(signal, np.float32)[:, None], bounds)[:, ::2, 0]
 
 
 def vector_sums(x: Floats) -> tuple[float, float]:
-    """Return the sum of squares and the sum of a vector (n,): its :func:`dot` with itself and :func:`plain_sum`.
+    """Return the sum of squares (:func:`dot`) and the sum (:func:`plain_sum`) of a vector (n,).
 
     >>> vector_sums(np.array([1.0, 2.0], np.float32))
     (5.0, 3.0)
@@ -121,9 +122,9 @@ def vector_sums(x: Floats) -> tuple[float, float]:
 
 
 def plain_sum(x: Floats) -> Floats:
-    """Return the sum of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero. (...)."""
+    """Return the sums (...) of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero."""
     n = x.shape[-1]
-    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # added in float32, and then in double
+    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # float32, added up in double precision below
     zero = np.zeros((*x.shape[:-1], 1))
     terms = np.concatenate((zero, pairs, x[..., n - n % 2 :]), axis=-1, dtype=np.float64)
     result: Floats = np.add.accumulate(terms, axis=-1)[..., -1].astype(np.float32)
@@ -131,7 +132,7 @@ def plain_sum(x: Floats) -> Floats:
 
 
 def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
-    """Return the sums of ``x`` along an axis, which stays, in double precision: one number is added after the other.
+    """Add the numbers of ``x`` in order along an axis, in double precision. The axis stays, with length 1.
 
     The order of NumPy's own sums depends on the layout in memory and on NumPy's version.
 
@@ -143,28 +144,28 @@ def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
     [[4.0, 6.0]]
     """
     if x.shape[axis] == 0 or (axis == -2 and x.shape[-1] > 1):
-        # NumPy adds whole rows of a contiguous array one after the other, faster than it accumulates.
+        # NumPy adds whole rows of a contiguous array in order, which is faster than np.add.accumulate.
         total = np.add.reduce(np.ascontiguousarray(x, np.float64), axis=axis, keepdims=True)
     else:
         total = np.add.accumulate(x, axis=axis, dtype=np.float64).take([-1], axis)
-    sums: Doubles = total + 0.0  # zeros without a sign, as a sum that starts at zero
+    sums: Doubles = total + 0.0  # removes the sign of zeros, as a sum that starts at zero does
     return sums
 
 
 def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floats:
-    """Return ``matrix`` (rows, columns) times each ``x`` (..., columns): OpenBLAS's ``sgemv``, row-major. (..., rows).
+    """Multiply a matrix by vectors ``x`` (..., columns), and return (..., rows) (OpenBLAS: ``sgemv``, row-major).
 
-    Rows in groups of four add fused products in eight accumulators. A pair of rows that is left uses four accumulators,
-    a single row eight, both without fusing.
+    Groups of four rows add fused products in eight accumulators. A pair of rows after the groups uses four
+    accumulators, and a last single row uses eight, both without fused products.
 
     Args:
-        matrix: (rows, columns), with nothing between its rows unless there is ``onto``.
+        matrix: (rows, columns), contiguous without ``onto``.
         x: (..., columns).
-        onto: (rows,): what the products are added to; the matrix is then a part of one with more columns.
+        onto: (rows,): numbers that the products are added to. The matrix is then part of a matrix with more columns.
     """
     rows, columns = matrix.shape
     fours, pairs = rows & ~3, rows & ~1
-    if columns in (4, 8) and onto is None and rows <= _MOST_ROWS:
+    if columns in (4, 8) and onto is None and rows <= _MAX_ROWS_OF_FEW_COLUMNS:
         few: Floats = np.float32(0) + _few_columns(matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs)
         return few
     start = np.zeros(rows, np.float32) if onto is None else onto
@@ -177,14 +178,14 @@ def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floa
 
 
 def row_product(row: Floats, x: Floats, group: int) -> Floats:
-    """Return ``row`` (columns,) times each ``x`` (..., columns) as one of the rows in :func:`matrix_vector`. (...).
+    """Multiply a row (columns,) by vectors ``x`` (..., columns), and return (...): a row of :func:`matrix_vector`.
 
-    The kernels for four and eight columns are left out: OpenBLAS uses them only if nothing lies between the rows.
+    The kernels for four and eight columns do not apply, because OpenBLAS uses them only for contiguous matrices.
 
     Args:
-        row: one factor.
-        x: the other one.
-        group: 0 for a row in a group of four, 1 for one in a pair that is left, 2 for a single one.
+        row: row of the matrix.
+        x: the vectors.
+        group: 0 for a row in a group of four, 1 for a row in a last pair, 2 for a last single row.
     """
     product = _rows_times(row[None], x, 0, accumulators=4 if group == 1 else 8, is_fused=group == 0)
     total: Floats = _add_last_columns(row[None], x, product)[..., 0]
@@ -192,26 +193,27 @@ def row_product(row: Floats, x: Floats, group: int) -> Floats:
 
 
 def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
-    """Add the products of the last columns, which do not fill a group of four."""
+    """Add the products of the columns after the last group of four."""
     columns = matrix.shape[1]
-    left = columns % 4
-    a, z = matrix[:, columns - left :], x[..., None, columns - left :]
-    if left == 1:
+    count = columns % 4
+    a, z = matrix[:, columns - count :], x[..., None, columns - count :]
+    if count == 1:
         return fused_multiply_add(a[:, 0], z[..., 0], y)
-    if left:
+    if count:
         last = fused_multiply_add(a[:, 0], z[..., 0], a[:, 1] * z[..., 1])
-        y = y + (fused_multiply_add(a[:, 2], z[..., 2], last) if left == 3 else last)
+        y = y + (fused_multiply_add(a[:, 2], z[..., 2], last) if count == 3 else last)
     return y
 
 
 def _rows_times(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int, is_fused: bool) -> Floats:
-    """Add the sums over all columns but the last ones, which do not fill a group of four; block after block."""
+    """Return ``onto`` plus the products of the columns in groups of four, block by block."""
     rows, columns = matrix.shape
     whole = columns & ~3
     total: Floats = np.broadcast_to(np.asarray(onto, np.float32), (*x.shape[:-1], rows))
-    for begin in range(0, whole, _BLOCK):
-        end = min(begin + _BLOCK, whole)
-        first = begin + (end - begin) % accumulators  # an odd group of four columns comes first
+    for begin in range(0, whole, _BLOCK_COLUMNS):
+        end = min(begin + _BLOCK_COLUMNS, whole)
+        # With eight accumulators, an odd group of four columns comes first.
+        first = begin + (end - begin) % accumulators
         sums = np.zeros((*x.shape[:-1], rows, 8), np.float32)
         for start, stop in [(begin, first), *((i, i + accumulators) for i in range(first, end, accumulators))]:
             lanes = (..., slice(0, stop - start))
@@ -223,7 +225,7 @@ def _rows_times(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int
 
 
 def _few_columns(products: Floats, fours: int, pairs: int) -> Floats:
-    """Return the sums of four or eight products (rows, ..., columns), for which OpenBLAS has kernels of their own."""
+    """Add four or eight products (rows, ..., columns) in the order of OpenBLAS's kernels for so few columns."""
     p = np.moveaxis(products, -1, 0)
     left, right = p[:4], p[4:]
     sums = (left[0] + left[1]) + (left[2] + left[3])
@@ -237,9 +239,9 @@ def _few_columns(products: Floats, fours: int, pairs: int) -> Floats:
 
 
 def column_sums(rows: Floats) -> Floats:
-    """Return the sums of the columns of (n, columns) as Kaldi's ``Vector::AddRowSumMat``. (columns,).
+    """Return the sums (columns,) of the columns of (n, columns) as Kaldi's ``Vector::AddRowSumMat``.
 
-    Up to 64 rows are added one after the other. More are multiplied by ones: OpenBLAS's ``sgemv``, column-major, adds
+    Up to 64 rows are added in order. A larger matrix is multiplied by ones: OpenBLAS's ``sgemv``, column-major, adds
     eight rows at a time, in an order that depends on the column.
     """
     n, columns = rows.shape
@@ -249,7 +251,7 @@ def column_sums(rows: Floats) -> Floats:
         for row in rows:
             total += row
         return total
-    split = slice(0, whole % 16)  # columns that do not fill a group of 16 come first: they add odd and even rows apart
+    split = slice(0, whole % 16)  # The first columns, up to a multiple of 16 columns, add odd and even rows separately.
     eights = n & ~7
     for start, end in [*((i, i + 8) for i in range(0, eights, 8)), *_last_groups(eights, n)]:
         block = rows[start:end]
@@ -265,7 +267,7 @@ def column_sums(rows: Floats) -> Floats:
 
 
 def _last_groups(start: int, end: int) -> list[tuple[int, int]]:
-    """Return the groups of 4, 2 and 1 rows that are left after groups of eight."""
+    """Return the groups of 4, 2 and 1 rows after the groups of eight rows."""
     groups = []
     for size in (4, 2, 1):
         if (end - start) & size:
@@ -275,7 +277,7 @@ def _last_groups(start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _add_rows(rows: Floats) -> Floats:
-    """Return the sums of the columns, row after row in float32."""
+    """Add rows in order, in float32."""
     total = np.zeros(rows.shape[1], np.float32)
     for row in rows:
         total += row

@@ -27,7 +27,9 @@ def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
     shapes: dict[str, Callable[[float], float]] = {
         "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
-        "hann": lambda i: 0.5 - 0.5 * math.cos(2 * math.pi / size * i),  # of a period, as in torch; not Kaldi's
+        "hann": lambda i: (
+            0.5 - 0.5 * math.cos(2 * math.pi / size * i)
+        ),  # a periodic window as in torch, which Kaldi lacks
         "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
         "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
         "rectangular": lambda i: 1.0,
@@ -47,7 +49,7 @@ def dct(num_ceps: int, num_bins: int) -> Floats:
 
 
 def lifter(num_ceps: int, scale: float) -> Floats:
-    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra (num_ceps,), all 1 if the scale Q is 0."""
+    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra (num_ceps,), 1 if the scale Q is 0."""
     q = float(F32(scale))
     if q == 0:
         return np.ones(num_ceps, F32)
@@ -59,7 +61,7 @@ def inverse_dft(rows: int, columns: int) -> Floats:
     angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
     matrix = np.empty((rows, columns), F32)
     for i in range(rows):
-        # the angles are products of float32 numbers, their cosine is taken in double
+        # The angles are products of float32 numbers. Their cosine is computed in double precision.
         cosines = [math.cos(angle * F32(i) * F32(j)) for j in range(columns)]
         matrix[i] = [scale, *(2.0 * scale * c for c in cosines[1:-1]), scale * cosines[-1]]
     return matrix

@@ -11,14 +11,20 @@ from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
 from kaldi_compat.exact.resample import num_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, namespace, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, namespace
 from kaldi_compat.functional.batches import checked_lengths, zero_past
-from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, check_shape, warn_user_once
+from kaldi_compat.functional.checks import (
+    CheckedAudio,
+    check_lengths_are_no_rate,
+    check_samples,
+    check_shape,
+    warn_user_once,
+)
 
 INT16_SCALE = 32768.0
-# Float samples beyond this are not in -1 to 1: no resampling or mixing of such audio goes so far.
+# Larger samples are not audio in -1 to 1, even after resampling or mixing.
 MAX_PEAK = 16.0
-_ALIKE = 0.9  # correlation of two rows from which they look like channels
+MIN_CORRELATION = 0.9  # Two rows with a larger correlation are probably the channels of one recording.
 
 
 def prepared_audio(
@@ -26,25 +32,26 @@ def prepared_audio(
     lengths: Any,
     rate: int,
     preset: Preset,
+    size: int,
     resample: Callable[[Array, Any, int, int], Array],
     recorded: Tracing = UNTRACED,
-) -> tuple[Array, Any]:
-    """Check audio, and return it as the feature of a preset takes it, with the number of samples of its rows.
-
-    What the feature checks itself is not checked here.
+) -> CheckedAudio:
+    """Check audio and convert it for the feature of a preset, which does not check it again.
 
     Args:
         samples: (T,) or (B, T).
-        lengths: number of samples of the rows; None for all.
+        lengths: number of valid samples in each row; None if all samples are valid.
         rate: sampling rate in Hz.
         preset: the preset.
-        resample: resamples audio, with the rows' lengths, from one rate to another.
-        recorded: what records the operations on the samples.
+        size: number of samples in a frame.
+        resample: function of audio, the lengths of its rows, its rate and another rate that returns resampled audio.
+        recorded: recorders of the operations on the samples.
 
     Raises:
         AudioError: no samples, NaN, more than one channel, samples of another type, or lengths that do not fit.
     """
-    check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
+    if lengths is not None:
+        check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
     audio = on_unit_scale(samples)
     shape, target = tuple(samples.shape), preset.sampling_rate
     if not recorded.traced:
@@ -55,20 +62,21 @@ def prepared_audio(
             )
         if shape[-1] == 0:
             raise AudioError(f"the audio is empty: samples of shape {shape}")
-        if rate != target or preset.shortens_frame:  # the feature does not see these rows
-            check_shape(shape, preset.options.window_size, has_lengths=lengths is not None)
+        check_shape(shape, size, has_lengths=lengths is not None)
     ends = None
     if lengths is not None:
         ends = as_like(checked_lengths(lengths, audio, -1, AudioError), audio)
         audio = zero_past(audio[..., None], ends)[..., 0]
-    if not recorded.traced_or_differentiated and is_on_host(audio):
+    if not recorded.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
         check_values(audio)
         if ends is None:
             warn_of_channels(audio)
     if rate != target:
         audio = resample(audio, ends, rate, target)
         ends = None if ends is None else as_like(num_resampled(ends, rate, target), audio)
-    return (_without_mean(audio, ends) if preset.subtract_clip_mean else audio), ends
+    if preset.subtract_clip_mean:
+        audio = _without_mean(audio, ends)
+    return CheckedAudio(audio, ends, tracing=recorded)
 
 
 def _without_mean(audio: Array, ends: Any) -> Array:
@@ -81,19 +89,17 @@ def _without_mean(audio: Array, ends: Any) -> Array:
     return centered
 
 
-def has_short_row(audio: Any, ends: Any, size: int) -> bool:
+def has_short_row(audio: CheckedAudio, size: int) -> bool:
     """Return True if a row of audio is known to be shorter than a frame of this size.
 
-    Lengths on a GPU are not read, which would wait for it: short rows of a batch there have no frames.
+    Lengths on a GPU are not read, because that would wait for the GPU. Short rows of a batch there have no frames.
     """
-    if tracing(audio).traced:
+    if audio.tracing.traced:
         return False
-    return audio.shape[-1] < size or (ends is not None and is_on_host(ends) and bool((ends < size).any()))
-
-
-def is_on_host(values: Any) -> bool:
-    """Return True for an array, or a tensor on a CPU."""
-    return isinstance(values, np.ndarray) or values.device.type == "cpu"
+    if audio.samples.shape[-1] < size or audio.lengths is None:
+        return bool(audio.samples.shape[-1] < size)
+    is_readable = isinstance(audio.lengths, np.ndarray) or audio.lengths.device.type == "cpu"
+    return is_readable and bool((audio.lengths < size).any())
 
 
 def on_unit_scale(samples: Array) -> Array:
@@ -123,7 +129,7 @@ def check_values(samples: Array) -> None:
     xp = namespace(samples)
     low, high = float(samples.min()), float(samples.max())
     peak = max(-low, high)
-    if not peak < float("inf"):  # of NaN too
+    if not peak < float("inf"):  # also True for NaN
         count = int((~xp.isfinite(samples)).sum())
         raise AudioError(f"{count} of the samples are NaN or infinite: check how the audio was decoded")
     if peak > MAX_PEAK:
@@ -139,7 +145,7 @@ def warn_of_channels(samples: Array) -> None:
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())
-        if product > _ALIKE * powers**0.5 > 0:
+        if product > MIN_CORRELATION * powers**0.5 > 0:
             warn_user_once(
                 "frontend channels",
                 "two rows of audio are almost the same: if they are the channels of one recording, take one of them or "
@@ -149,24 +155,22 @@ def warn_of_channels(samples: Array) -> None:
 
 
 def check_sampling_rate(sampling_rate: Any, preset: Preset, *, resample: bool) -> int:
-    """Return the sampling rate of the audio in Hz, which is the preset's if it is not given.
+    """Return the sampling rate of audio in Hz, as an integer.
 
     Raises:
         AudioError: the rate differs from the preset's and ``resample`` is False.
         OptionError: the rate is not a positive whole number.
     """
-    wanted = preset.sampling_rate
-    if sampling_rate is None:
-        return wanted
+    target = preset.sampling_rate
     try:
         rate = int(sampling_rate)
     except (TypeError, ValueError, OverflowError):
         rate = 0
     if rate <= 0 or rate != sampling_rate:
         raise OptionError(f"sampling_rate must be a positive whole number of Hz, not {sampling_rate!r}")
-    if rate != wanted and not resample:
+    if rate != target and not resample:
         raise AudioError(
-            f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {wanted} Hz: resample it, or "
+            f"the audio is sampled at {rate} Hz, but the preset {preset.name!r} takes {target} Hz: resample it, or "
             "make the front end with resample=True"
         )
     return rate

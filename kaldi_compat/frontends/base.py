@@ -14,16 +14,17 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import columns_of
-from kaldi_compat.functional.array_api import as_like, full, namespace
+from kaldi_compat.functional.array_api import as_like, full, namespace, tracing
+from kaldi_compat.functional.checks import CheckedAudio
 from kaldi_compat.options.spectral import FrameOptions
 
 A = TypeVar("A")
 
 
 class PresetFrontend(Generic[A]):
-    """Base class of the front ends on tensors and on arrays: what follows from the preset.
+    """Base class of the front ends on tensors and on arrays.
 
-    A subclass has the feature and the steps. It checks and prepares audio, and passes it to :meth:`_model_input`.
+    A subclass has the feature and the steps. It checks audio and passes it to :meth:`_model_input`.
     """
 
     preset: Preset
@@ -59,25 +60,23 @@ class PresetFrontend(Generic[A]):
         """Sampling rate of the model, in Hz."""
         return self.preset.sampling_rate
 
-    def _model_input(self, audio: Any, ends: Any) -> Any:
-        """Compute a model's input of prepared audio (T,) or (B, T), in which some rows may be shorter than a frame."""
-        if self.preset.shortens_frame and has_short_row(audio, ends, self.feature.size):
-            return self._row_by_row(audio, ends)
-        return self._computed(self.feature, audio, ends)
-
-    def _computed(self, feature: Any, audio: Any, ends: Any = None) -> Any:
-        """Compute a feature and the steps after it."""
-        features = feature(audio) if ends is None else feature(audio, ends)
+    def _model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
+        """Compute a model's input from checked audio (T,) or (B, T), with a feature in place of the preset's."""
+        if feature is None:
+            feature = self.feature
+            if self.preset.shortens_frame and has_short_row(audio, feature.size):
+                return self._row_by_row(audio.samples, audio.lengths)
+        features = feature._compute(audio, None)
         for step in self.steps:
             features = step(*features) if isinstance(features, tuple) else step(features)
         return features
 
     def _row_by_row(self, audio: Any, ends: Any) -> Any:
-        """Compute audio of which some is shorter than a frame: such rows have a feature of their own."""
+        """Compute audio that has rows shorter than a frame: the frame of such a row is as long as the row."""
         xp = namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        parts = [self._of_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        parts = [self._row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
         longest = max(map(len, parts), default=0)
         padded = [xp.concatenate((part, full((longest - len(part), self.dim), 0.0, part))) for part in parts]
         whole = xp.stack(padded) if parts else full((0, 0, self.dim), 0.0, audio)
@@ -86,11 +85,11 @@ class PresetFrontend(Generic[A]):
             features if ends is None else (features, as_like([len(part) for part in parts], ends).reshape(ends.shape))
         )
 
-    def _of_row(self, audio: Any) -> Any:
+    def _row(self, audio: Any) -> Any:
         feature = self.feature
         if 2 <= len(audio) < feature.size:
             feature = self._feature(shorter_frame(self.preset.feature_options, len(audio)), audio)
-        return self._computed(feature, audio)
+        return self._model_input(CheckedAudio(audio, tracing=tracing(audio)), feature)
 
 
 def load_preset(
@@ -104,30 +103,30 @@ def load_preset(
         OptionError: an unknown preset, or statistics for one that takes none.
         FeatureError: the statistics cannot be read, or do not fit the preset's features.
     """
-    found = Preset.of(preset)
+    chosen = Preset.of(preset)
     if dither is not None:
-        found = dataclasses.replace(found, options=dataclasses.replace(found.options, dither=dither))
+        chosen = dataclasses.replace(chosen, options=dataclasses.replace(chosen.options, dither=dither))
     if statistics is None:
-        if not found.statistics:
-            return found, None
+        if not chosen.statistics:
+            return chosen, None
         warnings.warn(
-            f"the preset {found.name!r} normalizes by statistics that the model ships ({found.statistics}): without "
-            "them this step is left out; pass statistics='.../" + found.statistics + "'",
+            f"the preset {chosen.name!r} normalizes by statistics that the model ships ({chosen.statistics}): without "
+            "them this step is left out; pass statistics='.../" + chosen.statistics + "'",
             stacklevel=4,
         )
-        steps = tuple(step for step in found.steps if not step.statistics)
-        return dataclasses.replace(found, steps=steps), None
-    if not found.statistics:
-        raise OptionError(f"the preset {found.name!r} takes no statistics: leave them out")
+        steps = tuple(step for step in chosen.steps if not step.statistics)
+        return dataclasses.replace(chosen, steps=steps), None
+    if not chosen.statistics:
+        raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
     numbers = Statistics.of(statistics)
-    before = next(number for number, step in enumerate(found.steps) if step.statistics)
-    columns = columns_of(found.options, found.steps[:before])
+    before = next(number for number, step in enumerate(chosen.steps) if step.statistics)
+    columns = columns_of(chosen.options, chosen.steps[:before])
     if numbers.shift.ndim and len(numbers.shift) != columns:
         raise FeatureError(
-            f"the statistics have {len(numbers.shift)} columns, but the features of the preset {found.name!r} have "
+            f"the statistics have {len(numbers.shift)} columns, but the features of the preset {chosen.name!r} have "
             f"{columns} where they are applied"
         )
-    return found, numbers
+    return chosen, numbers
 
 
 def shorter_frame(options: FrameOptions, length: int) -> FrameOptions:

@@ -45,7 +45,9 @@ def html(preset: Preset, title: str) -> str:
 
 
 def as_dict(preset: Preset) -> dict[str, Any]:
-    """Return a preset as :meth:`Preset.from_dict` takes it, with the value of every option (docs/frontends/format.md).
+    """Return the description of a preset for :meth:`Preset.from_dict`, with the values of all options.
+
+    See docs/frontends/format.md.
 
     >>> from kaldi_compat.frontends import Preset
     >>> as_dict(Preset.of("paraformer"))["steps"][0], as_dict(Preset.of("paraformer"))["columns"]

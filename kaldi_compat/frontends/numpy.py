@@ -49,8 +49,9 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
-        statistics: what :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>` takes: the file that
-            the model ships, or numbers. Without it, the step that needs it is left out, with a warning.
+        statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
+            <kaldi_compat.frontends.statistics.Statistics.of>`. None leaves out the step that needs them, with a
+            warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
 
@@ -87,7 +88,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> Frontend:
-        """Return the front end of a preset; the arguments are those of the class."""
+        """Return the front end of a preset. See the class for the arguments."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither)
 
     def __repr__(self) -> str:
@@ -117,11 +118,15 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
                 AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another
                     rate.
             """
-            rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
+            rate = self.preset.sampling_rate
+            if sampling_rate is not None:
+                rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
             if not isinstance(samples, np.ndarray):
                 utterances = checked_list(samples, lengths, ("T",), np.ndarray, AudioError)
-                return [self(each, sampling_rate=rate) for each in utterances]
-            return self._model_input(*prepared_audio(samples, lengths, rate, self.preset, resample_rows))
+                return [self(utterance, sampling_rate=rate) for utterance in utterances]
+            return self._model_input(
+                prepared_audio(samples, lengths, rate, self.preset, self.feature.size, resample_rows)
+            )
 
     def stream(self) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks.
@@ -134,7 +139,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
-        feature._trust_scale()  # the preset says what scale the model takes
+        feature._trust_scale()  # The preset decides the scale of the audio.
         return feature
 
 
@@ -149,11 +154,11 @@ class _ArrayStep:
 
     @property
     def kind(self) -> StepKind:
-        """Kind of the step. Not an attribute: its functions cannot be pickled."""
+        """Kind of the step. It is not stored, because its functions cannot be pickled."""
         return STEPS[self._step.kind]
 
     def __call__(self, features: Any, counts: Any = None) -> Any:
-        """Compute the step on ``(..., frames, dim)``; with ``counts``, on as many frames, and return their number."""
+        """Compute the step on ``(..., frames, dim)``; with ``counts``, also return the numbers of frames."""
         if self._numbers is not None:
             result = apply_shift_and_scale(features, self._numbers.shift, self._numbers.scale, lengths=counts)
         else:
@@ -196,11 +201,11 @@ class FrontendStream:
         return self(np.empty(0, np.float32), final=True)
 
     def __call__(self, samples: npt.NDArray[Any], *, final: bool = False) -> Floats:
-        """Compute the frames that a chunk decides.
+        """Compute the frames that are complete with a chunk.
 
         Args:
             samples: the next chunk, ``(T,)``, floating point in -1 to 1 or int16; T may be 0.
-            final: the utterance ends with this chunk: its last frames come out, and the stream is reset.
+            final: True if the utterance ends with this chunk. Its last frames are returned, and the stream is reset.
 
         Returns:
             float32 ``(frames, dim)``.
@@ -220,7 +225,7 @@ class FrontendStream:
 
 
 class _FrameHistory:
-    """The frames that a step still needs, from number ``start`` to ``end``."""
+    """The frames ``start`` to ``end``, which a step still needs."""
 
     start = end = 0
     frames: Floats | None = None
@@ -239,7 +244,7 @@ class _FrameHistory:
 
 
 class _StepStream(WindowFlow):
-    """A step on frames in chunks: of single frames, or of ``size`` frames that start ``stride`` frames apart."""
+    """Stream of a step on single frames, or on windows of ``size`` frames that start ``stride`` frames apart."""
 
     def __init__(self, step: _ArrayStep) -> None:
         self._step, self._size, self._stride, self._left = step, 1, 1, 0
@@ -255,7 +260,7 @@ class _StepStream(WindowFlow):
         self.history, self.done = _FrameHistory(), 0
 
     def __call__(self, frames: Floats, final: bool) -> Floats:
-        """Return the windows that these frames decide."""
+        """Return the windows that are complete with these frames."""
         result: Floats = self._advance(frames, len(frames), final)[0]
         return result
 
@@ -266,12 +271,11 @@ class _StepStream(WindowFlow):
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
     def _oldest_needed(self, done: int, end: int) -> int:
-        # A multiple of the stride, so that the step's windows are those of the whole utterance.
+        # A multiple of the stride, so that the windows are the same as in the whole utterance.
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _frames(self, first: int, counts: int) -> Floats:
-        # The step repeats the first frame before the kept ones, so windows that reach there are computed only once,
-        # at the real start.
+        # The step repeats the first stored frame, so windows that reach before it are computed only at the real start.
         begin = first - self.history.start // self._stride
         computed: Floats = self._step(self.history.frames)
         return computed[begin : begin + counts]

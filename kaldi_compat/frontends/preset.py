@@ -29,10 +29,11 @@ ELSEWHERE = {
     ),
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
-FORMAT = 1  # of the files
-MAX_COLUMNS = 1 << 20  # of each frame after a preset's steps: a preset from elsewhere must not take all memory
+FORMAT = 1  # Version of the format of the files.
+# Limits on presets from elsewhere, which must not take all memory.
+MAX_COLUMNS = 1 << 20  # Columns of a frame after the steps.
 MAX_STEPS = 100
-MAX_BITS = 64  # of an integer
+MAX_BITS = 64  # Bits of an integer.
 KEYS: dict[str, Any] = {
     "format": int,
     "columns": int,
@@ -77,17 +78,17 @@ class Preset:
         name: short name, such as "paraformer".
         title: the models that it is for.
         family: the page of the documentation.
-        source: where its settings come from.
+        source: origin of the settings.
         sampling_rate: sampling rate that the model takes, in Hz.
         sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for others.
         feature: "fbank", "mfcc", "plp" or "spectrogram".
-        options: the feature's options; its scale is 1, as ``sample_scale`` holds it.
+        options: the feature's options, with a scale of 1, because ``sample_scale`` has the scale.
         subtract_clip_mean: the mean of the audio is subtracted first.
         shortens_frame: audio shorter than a frame gives one shorter frame, as in FunASR, instead of none.
         double_precision: the model's own code computes the spectrum in double precision, so an accurate one is computed
             in place of Kaldi's, which is rounded at each step.
         steps: the steps after the feature.
-        notes: pitfalls, and other things to know.
+        notes: pitfalls and hints.
     """
 
     name: str
@@ -116,13 +117,13 @@ class Preset:
 
     @classmethod
     def of(cls, preset: PresetName | str | os.PathLike[str] | Preset) -> Preset:
-        """Return a preset by its name, from a file, or as it is.
+        """Return a preset by its name or from a file; return a Preset unchanged.
 
         Args:
             preset: a name of :func:`list_presets`; the path of a json file; or a Preset.
 
         Raises:
-            OptionError: there is no such preset, or the file does not describe one.
+            OptionError: the preset is unknown, or the file does not describe a preset.
 
         >>> from kaldi_compat.frontends import Preset
         >>> Preset.of("paraformer").options.window_type
@@ -165,7 +166,7 @@ class Preset:
 
     @classmethod
     def from_dict(cls, description: Any) -> Preset:
-        """Return a preset from a description such as a json file holds.
+        """Return a preset from its description, the content of a json file.
 
         Args:
             description: ``name`` and ``feature``; and optionally the other attributes of this class, with ``options``
@@ -195,7 +196,7 @@ class Preset:
         values = dict(description)
         if (number := values.pop("format", FORMAT)) != FORMAT:
             raise OptionError(f"format is {number}, and this version reads {FORMAT}: upgrade kaldi-compat")
-        values.pop("columns", None)  # follows from the others
+        values.pop("columns", None)  # It follows from the other entries.
         feature = values["feature"]
         if feature not in FEATURES:
             raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")
@@ -220,7 +221,7 @@ class Preset:
 
     @property
     def why_no_stream(self) -> str:
-        """Reason that the front end cannot be computed in chunks, "" if it can."""
+        """Reason why the front end cannot be computed in chunks, "" if it can."""
         if self.subtract_clip_mean:
             return "it subtracts the mean of the whole clip"
         needs_all = next((step.kind for step in self.steps if not STEPS[step.kind].streams), "")
@@ -228,7 +229,7 @@ class Preset:
 
     @property
     def why_no_graph(self) -> str:
-        """Reason that the front end cannot be exported or scripted, "" if it can."""
+        """Reason why the front end cannot be exported or scripted, "" if it can."""
         selects = next((step.kind for step in self.steps if STEPS[step.kind].selects), "")
         return f"how many frames its step {selects} keeps depends on the audio" if selects else ""
 

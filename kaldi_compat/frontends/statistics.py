@@ -1,4 +1,4 @@
-"""Means and standard deviations that models ship: Kaldi statistics, FunASR's ``am.mvn``, WeNet's json, numbers.
+"""Means and standard deviations of models, from Kaldi statistics, FunASR's ``am.mvn``, WeNet's json, or numbers.
 
 Does not import torch.
 """
@@ -23,7 +23,7 @@ from kaldi_compat.options.frontend import GlobalCmvnOptions
 
 __all__ = ["Statistics"]
 
-VARIANCE_FLOOR = 1.0e-20  # of WeNet, FireRedASR and Kaldi
+VARIANCE_FLOOR = 1.0e-20  # Floor under variances in WeNet, FireRedASR and Kaldi.
 # Error of a variance that is computed from rounded sums, as a part of the squared mean. Sums printed with six digits,
 # which is C++'s default, are off by up to 5e-6.
 MAX_ROUNDING = 1.0e-5
@@ -82,8 +82,9 @@ class Statistics:
         """Read a file of statistics. The format is detected.
 
         Args:
-            path: Kaldi statistics (a matrix (2, dim + 1), binary or text, or an archive with one), FunASR's ``am.mvn``,
-                WeNet's json (``mean_stat``, ``var_stat``, ``frame_num``), or a json file with ``mean`` and ``std``.
+            path: a file of Kaldi statistics (a matrix (2, dim + 1), binary or text, or an archive of one matrix),
+                FunASR's ``am.mvn``, WeNet's json (``mean_stat``, ``var_stat``, ``frame_num``), or a json file with
+                ``mean`` and ``std``.
 
         Raises:
             FeatureError: the file cannot be read or is none of these.
@@ -103,11 +104,11 @@ class Statistics:
 
 
 def _matrix(name: str) -> npt.NDArray[Any]:
-    """Load a matrix, or the only one of an archive."""
+    """Load a matrix, or the only matrix of an archive."""
     try:
-        found = io_ark.load(name, pipes=False)
-        if isinstance(found, np.ndarray):
-            return found
+        value = io_ark.load(name, pipes=False)
+        if isinstance(value, np.ndarray):
+            return value
     except ArkError:
         pass
     try:
@@ -125,9 +126,9 @@ def _of_funasr(text: str, name: str) -> Statistics:
     vectors = []
     for part in ("<AddShift>", "<Rescale>"):
         _, _, after = text.partition(part)
-        found = re.search(VECTOR, after)
+        vector = re.search(VECTOR, after)
         try:
-            vectors.append(np.array(found[1].split() if found else [], np.float32))
+            vectors.append(np.array(vector[1].split() if vector else [], np.float32))
         except ValueError:
             raise FeatureError(f"{name}: {part} has a vector with something that is not a number") from None
     return _checked(vectors[0], vectors[1], name)
@@ -153,7 +154,7 @@ def _of_json(content: bytes, name: str) -> Statistics:
 
 def _of_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
     if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2:
-        raise FeatureError(f"{name}: Kaldi statistics are a matrix (2, dim + 1), not of shape {matrix.shape}")
+        raise FeatureError(f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.shape}")
     wide = matrix.astype(np.float64)
     return _of_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
 
@@ -167,8 +168,8 @@ def _of_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, na
     if len(negative):
         column = int(negative[0])
         raise FeatureError(
-            f"{name}: the variance of column {column} is negative, {variance[column]:.3g}: its sum of squares is less "
-            "than its mean allows, so compute the statistics again"
+            f"{name}: the variance of column {column} is negative, {variance[column]:.3g}: no features have such "
+            "statistics, so compute the statistics again"
         )
     return _checked(-mean, 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR)), name)
 

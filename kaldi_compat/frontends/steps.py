@@ -1,4 +1,4 @@
-"""The steps of a front end after the feature: what each computes, and how many frames and columns come out.
+"""Steps of a front end after the feature, with their functions and their numbers of frames and columns.
 
 One entry of :data:`STEPS` describes a kind of step for both classes, on tensors and on arrays. Does not import torch.
 """
@@ -24,15 +24,15 @@ class StepKind:
 
     module: str  # name of the torch module in :mod:`kaldi_compat.torch.features.model_input`
     options: type[Any]  # its dataclass of options
-    # computes ``(..., frames, dim)`` of features, options and lengths, with the numbers of frames where these depend on
-    # the features; None for the step that has statistics
+    # function of features, options and lengths that returns ``(..., frames, dim)``, with the numbers of frames where
+    # these depend on the features; None for the step with statistics
     function: Callable[..., Any] | None
-    # number of frames that count after the step, of their number before it and the options
+    # function of the number of frames and the options that returns the number of frames after the step
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    widens: Callable[[Any], int] = lambda options: 1  # factor on the number of columns, of the options
-    streams: bool = False  # the step does not need the whole utterance
-    per_frame: bool = False  # each frame depends on itself alone
-    selects: bool = False  # the features decide how many frames come out
+    widens: Callable[[Any], int] = lambda options: 1  # function of the options: factor on the number of columns
+    streams: bool = False  # True if chunks suffice, not the whole utterance
+    per_frame: bool = False  # True if frames are computed independently
+    selects: bool = False  # True if the features decide the number of frames
 
 
 STEPS: Mapping[str, StepKind] = {
@@ -73,7 +73,7 @@ class Step:
 
     Attributes:
         kind: a name in :data:`STEPS`, such as "low_frame_rate".
-        options: its options.
+        options: dataclass of the step's options.
         statistics: name of the file that the model ships, whose numbers the step needs; "" if it needs none.
     """
 

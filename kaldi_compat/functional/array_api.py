@@ -1,4 +1,4 @@
-"""Functions that NumPy and torch spell differently, so that one implementation handles arrays and tensors.
+"""Functions with different names in NumPy and torch, so that one implementation handles arrays and tensors.
 
 Post-processing of features (deltas, CMVN, splicing ...) runs in programs that must start without torch, and in models
 on any device. Does not import torch unless a tensor is passed. Features have the shape ``(..., frames, dim)``.
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from kaldi_compat.errors import FeatureError, KaldiCompatError
-from kaldi_compat.functional.compiler import compiler_says
 
 if TYPE_CHECKING:
     import torch
 
 Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
-"""A NumPy array or a torch tensor. Functions return the type that they are given."""
+"""A NumPy array or a torch tensor. Functions return the type of their argument."""
 
 
 def namespace(x: object) -> Any:
@@ -40,10 +39,10 @@ def namespace(x: object) -> Any:
 
 
 class Tracing(NamedTuple):
-    """Recorders of the operations on a tensor, found once for a call (:func:`tracing`) and passed on."""
+    """Recorders of the operations on a tensor. A call asks :func:`tracing` once and passes the answer on."""
 
-    traced: bool = False  # a compiler, an exporter or a tracer, to which sizes are symbols
-    # one of these, autograd or vmap: code must then neither read values of the tensor nor write in place
+    traced: bool = False  # a compiler, an exporter or a tracer: sizes may be symbols
+    # one of these, autograd or vmap: code must neither read values of the tensor nor write in place
     traced_or_differentiated: bool = False
     to_onnx: bool = False  # an exporter to ONNX
 
@@ -52,7 +51,7 @@ UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
 def tracing(x: Any) -> Tracing:
-    """Return what records the operations on ``x``: nothing if it is an array.
+    """Return the recorders of the operations on ``x``. An array has none.
 
     >>> import torch
     >>> tracing(torch.ones(2)), tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
@@ -60,7 +59,9 @@ def tracing(x: Any) -> Tracing:
     """
     if isinstance(x, np.ndarray):
         return UNTRACED
-    torch = namespace(x)
+    import torch as torch_module  # loaded already, since x is a tensor
+
+    torch: Any = torch_module
     # Before torch 2.3, its compiler does not say whether it is compiling, and modules then compute eagerly only.
     if getattr(torch.compiler, "is_compiling", bool)() or torch.jit.is_tracing():
         return Tracing(True, True, torch.onnx.is_in_onnx_export())
@@ -78,8 +79,13 @@ def is_traced_or_differentiated(x: Any) -> bool:
     return tracing(x).traced_or_differentiated
 
 
+def compiler_says(torch: Any, question: str) -> bool:
+    """Return the answer of ``torch.compiler`` to a question such as ``is_compiling``; False for unknown questions."""
+    return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
+
+
 def astype(x: Array, dtype: Any) -> Array:
-    """Convert ``x`` to this dtype; return ``x`` itself if it has it."""
+    """Convert ``x`` to a dtype; return ``x`` itself if it has that dtype."""
     converted: Array = x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else x.to(dtype)
     return converted
 
@@ -95,42 +101,38 @@ def float64(x: Array) -> Array:
     return astype(x, namespace(x).float64)
 
 
-def is_floating(x: Any) -> bool:
-    """Return True for an array or tensor of floating-point numbers."""
-    return x.dtype.kind == "f" if isinstance(x, np.ndarray) else bool(x.is_floating_point())
+def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
+    """Check that an array or tensor stores its numbers in memory, without a mask, and return their kind.
 
-
-def is_real(x: Any) -> bool:
-    """Return True for an array or tensor of integers or floating-point numbers."""
-    if isinstance(x, np.ndarray):
-        return x.dtype.kind in "iuf"
-    return x.is_floating_point() or not (x.is_complex() or x.dtype == namespace(x).bool)
-
-
-def is_unsigned(x: Any) -> bool:
-    """Return True for an array or tensor of integers without sign, or of truth values."""
-    return x.dtype.kind in "ub" if isinstance(x, np.ndarray) else not x.dtype.is_signed
-
-
-def check_plain(x: Any, error: type[KaldiCompatError]) -> None:
-    """Check that an array or tensor holds its numbers one by one, in memory, without a mask.
+    Returns:
+        NumPy's letter of the kind: "f" for floating point, "i" and "u" for integers with and without sign, "b" for
+        booleans, "c" for complex numbers; or another letter, such as that of strings.
 
     Raises:
-        error: it is masked, nested, quantized, sparse, or of 8-bit floats.
+        error: the array or tensor is masked, nested, quantized, sparse, or of 8-bit floats.
     """
     form = ""
     if isinstance(x, np.ndarray):
         form = "masked" if type(x) is not np.ndarray and np.ma.is_masked(x) else ""
-    elif x.is_nested:
-        form = "nested"
-    elif x.is_quantized:
-        form = "quantized"
-    elif x.layout != namespace(x).strided:
-        form = "sparse"
-    elif x.is_floating_point() and x.dtype.itemsize == 1:
-        form = "of 8-bit floats"
+    else:
+        import torch  # loaded already, since x is a tensor
+
+        if x.is_nested:
+            form = "nested"
+        elif x.is_quantized:
+            form = "quantized"
+        elif x.layout != torch.strided:
+            form = "sparse"
+        elif x.is_floating_point() and x.dtype.itemsize == 1:
+            form = "of 8-bit floats"
     if form:
         raise error(f"expected a plain tensor or array of numbers, not one that is {form}: convert it")
+    if isinstance(x, np.ndarray):
+        kind: str = x.dtype.kind
+        return kind
+    if x.is_floating_point() or x.is_complex():
+        return "f" if x.is_floating_point() else "c"
+    return "b" if x.dtype == torch.bool else "i" if x.dtype.is_signed else "u"
 
 
 def at_least_float32(x: Array) -> Array:
@@ -166,9 +168,9 @@ def as_like(values: Any, like: Array) -> Array:
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
     elif isinstance(values, namespace(like).Tensor):
-        converted = values.to(like.device)  # as_tensor would make a constant of it in a traced model
+        converted = values.to(like.device)  # In a traced model, as_tensor would make a constant.
     else:
-        # A copy: what was read from a file may be read-only, which a tensor cannot be.
+        # An array from a file may be read-only, which a tensor cannot be, so it is copied.
         copied = values.copy() if isinstance(values, np.ndarray) else values
         converted = namespace(like).as_tensor(copied, device=like.device)
     return converted
@@ -176,15 +178,15 @@ def as_like(values: Any, like: Array) -> Array:
 
 def take_frames(x: Array, index: Array) -> Array:
     """Select frames of ``(..., frames, dim)`` by index: ``(n,)`` for the whole batch, or ``(..., n)`` per utterance."""
-    taken: Array
+    selected: Array
     if index.ndim == 1:
-        taken = x[..., index, :]
+        selected = x[..., index, :]
     elif isinstance(x, np.ndarray):
-        taken = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
+        selected = np.take_along_axis(x, np.broadcast_to(index, (*x.shape[:-2], index.shape[-1]))[..., None], -2)
     else:
-        # not take_along_dim, which makes constants of a traced model's sizes
-        taken = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
-    return taken
+        # take_along_dim would make constants of a traced model's sizes.
+        selected = x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
+    return selected
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -204,14 +206,14 @@ def matmul(a: Array, b: Array) -> Array:
 def keeps_precision(x: Any) -> bool:
     """Return True if matrix products on ``x`` are certainly computed in its precision."""
     torch = namespace(x)
-    # what runs an ONNX graph decides; WebGPU has no float64
+    # The runtime of an ONNX graph decides its precision, and WebGPU has no float64.
     if torch is np or x.dtype == torch.float64 or tracing(x).to_onnx:
         return True
     if x.device.type != "cpu" or compiler_says(torch, "is_compiling"):
         return False
     if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
         return False
-    # Since torch 2.9, reading the older setting fails once the newer one was used; the newer one reflects the older.
+    # Since torch 2.9, reading the older setting fails after the newer setting was used, which reflects the older.
     setting: Any = getattr(torch.backends.mkldnn, "matmul", None)
     if setting is None:
         return bool(torch.get_float32_matmul_precision() == "highest")
@@ -221,7 +223,7 @@ def keeps_precision(x: Any) -> bool:
 def running_sum(x: Array, axis: int) -> Array:
     """Return cumulative sums along an axis.
 
-    In deterministic algorithms mode, torch raises an error for its own cumulative sum on a GPU, so another is used.
+    In deterministic algorithms mode, torch refuses its cumulative sum on a GPU, so the sums are computed by doubling.
     """
     xp = namespace(x)
     summed: Array
@@ -233,7 +235,7 @@ def running_sum(x: Array, axis: int) -> Array:
 
 
 def running_sum_by_doubling(x: Array, axis: int) -> Array:
-    """Return cumulative sums, by sums of 2, 4, 8 ... neighbours (Hillis & Steele, "Data parallel algorithms", 1986).
+    """Return cumulative sums, by sums of 2, 4, 8 ... neighbors (Hillis & Steele, "Data parallel algorithms", 1986).
 
     >>> running_sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
     array([ 1,  3,  6, 10, 15])

@@ -13,7 +13,6 @@ from kaldi_compat.functional.array_api import (
     as_like,
     check_plain,
     full,
-    is_floating,
     is_traced_or_differentiated,
     namespace,
     take_frames,
@@ -28,7 +27,7 @@ def checked_lengths(
     Args:
         lengths: integers, ``(...,)``: a tensor on any device, an array, a list, or None.
         batch: the padded batch.
-        axis: the padded axis; the axes before it are those of the lengths.
+        axis: the padded axis. The lengths have the axes before it.
         error: the exception to raise.
 
     Returns:
@@ -36,7 +35,8 @@ def checked_lengths(
 
     Raises:
         error: the lengths are not integers, not one for each row, negative, or larger than the axis. The values of a
-            tensor on another device are not checked, because that would wait for the device, nor those of a traced one.
+            tensor on another device are not checked, because that would wait for the device. Neither are the values of
+            a traced tensor.
     """
     if lengths is None:
         return None
@@ -68,17 +68,17 @@ def checked_lengths(
 
 
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
-    """Return the lengths of a padded batch of features, checked: see :func:`checked_lengths`.
+    """Check features and the lengths of a padded batch, and return the lengths: see :func:`checked_lengths`.
 
     Raises:
         FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
             match them.
     """
     namespace(features)
-    check_plain(features, FeatureError)
+    kind = check_plain(features, FeatureError)
     if features.ndim < 2:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
-    if not is_floating(features):
+    if kind != "f":
         raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
     return checked_lengths(lengths, features)
 
@@ -99,7 +99,7 @@ def zero_past(features: Array, lengths: Any | None) -> Array:
 
 
 def with_context(features: Array, left: int, right: int, lengths: Any | None = None) -> Array:
-    """Repeat the first and the last frame past the edges, as Kaldi does wherever a frame depends on its neighbours.
+    """Repeat the first and the last frame past the edges, as Kaldi does wherever a frame depends on its neighbors.
 
     Args:
         features: ``(..., frames, dim)``.

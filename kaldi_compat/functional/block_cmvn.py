@@ -31,7 +31,7 @@ def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, on
     Args:
         x, bounds: the features.
         weights: weight of each frame, (frames,); None for 1.
-        onto: statistics (utterances, 2, dim + 1) onto which the frames are added one by one.
+        onto: statistics (utterances, 2, dim + 1) that the frames are added to in order.
     """
     none = [None] * (len(bounds) - 1)
     own, start = none if weights is None else utterances(weights, bounds), none if onto is None else onto
@@ -40,12 +40,12 @@ def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, on
 
 
 def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
-    """Return features times a factor plus an offset of each utterance and column: both (utterances, dim).
+    """Multiply features by factors (utterances, dim) and add offsets (utterances, dim).
 
     Args:
         x, bounds: the features.
-        scale: factors; None for 1.
-        offset: offsets.
+        scale: the factors; None for 1.
+        offset: the offsets.
     """
     counts = np.diff(bounds)
     result: Floats = x if scale is None else x * np.repeat(scale, counts, axis=0)
@@ -62,16 +62,16 @@ def _sliding_cmvn_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions)
 
 @native.twin(_sliding_cmvn_in_c)
 def sliding_cmvn(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize each frame over a window around or before it; None if a variance is below Kaldi's floor.
+    """Normalize frames frame over a window around or before it; None if a variance is below Kaldi's floor.
 
     Args:
         x, bounds: the features.
         options: the window, and whether to normalize variances.
     """
     parts = []
-    for each in utterances(x, bounds):
-        start, end = sliding_windows(np.arange(len(each)), len(each), options)
-        part, variance = normalized_by_windows(each, start, end, norm_vars=options.norm_vars)
+    for frames in utterances(x, bounds):
+        start, end = sliding_windows(np.arange(len(frames)), len(frames), options)
+        part, variance = normalized_by_windows(frames, start, end, norm_vars=options.norm_vars)
         if ((variance < SLIDING_VARIANCE_FLOOR).any(axis=-1) & (end - start > 1)[: len(variance)]).any():
             return None
         parts.append(part)

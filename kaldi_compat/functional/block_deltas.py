@@ -15,7 +15,7 @@ from kaldi_compat.functional.blocks import by_utterance, for_c
 from kaldi_compat.functional.deltas import Filter, delta_filters, shifted_delta_filters
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
-_kept_filters = functools.lru_cache(maxsize=16)(delta_filters)  # 20 us an utterance
+_cached_filters = functools.lru_cache(maxsize=16)(delta_filters)  # Saves 20 us for each utterance.
 
 
 def deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
@@ -25,7 +25,7 @@ def deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
     [[0.0, 0.5], [1.0, 0.5], [7.0, 0.0]]
     """
     firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
-    return filter_block(x, bounds, _kept_filters(options), firsts)
+    return filter_block(x, bounds, _cached_filters(options), firsts)
 
 
 def shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
@@ -35,23 +35,25 @@ def shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) ->
 
 
 def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    weights = np.array([weight for each in filters for weight in each], np.float32)
-    taps, starts = np.array([len(each) for each in filters], np.int32), np.array(firsts, np.int32)
+    weights = np.array([weight for taps in filters for weight in taps], np.float32)
+    sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
-    if native.function("ragged_filter")(*for_c(x, bounds), weights, taps, starts, len(filters), out):
+    if native.function("ragged_filter")(*for_c(x, bounds), weights, sizes, starts, len(filters), out):
         raise MemoryError("no memory for the context of some frames")
     return out
 
 
 @native.twin(_filter_block_in_c)
 def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    """Filter each utterance along time, edge frames repeated; filter ``i`` starts ``firsts[i]`` frames from each.
+    """Filter utterances along time with repeated edge frames. Filter ``i`` starts ``firsts[i]`` frames after a frame.
 
-    A filter without weights copies the frame that it starts at.
+    A filter without weights copies its first frame.
     """
     left = max(0, -min(firsts))
-    right = max(0, *(first + max(len(each), 1) - 1 for each, first in zip(filters, firsts, strict=True)))
+    right = max(0, *(first + max(len(taps), 1) - 1 for taps, first in zip(filters, firsts, strict=True)))
     starts = [left + first for first in firsts]
     return by_utterance(
-        x, bounds, lambda each: functional.filter_frames(with_context(each, left, right), filters, starts, len(each))
+        x,
+        bounds,
+        lambda frames: functional.filter_frames(with_context(frames, left, right), filters, starts, len(frames)),
     )

@@ -30,5 +30,5 @@ def detect_voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Flo
     Returns:
         1 or 0 for each frame, and the number of voiced frames of each utterance.
     """
-    decisions = [compute_vad(each, options) for each in utterances(x, bounds)]
-    return np.concatenate(decisions), np.array([int(each.sum(dtype=int)) for each in decisions])
+    decisions = [compute_vad(frames, options) for frames in utterances(x, bounds)]
+    return np.concatenate(decisions), np.array([int(voiced.sum(dtype=int)) for voiced in decisions])

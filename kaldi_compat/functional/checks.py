@@ -11,7 +11,7 @@ import numpy as np
 
 from io_ark.blocks import Wave
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, is_floating, is_real, is_unsigned, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, tracing
 from kaldi_compat.functional.batches import checked_lengths
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # One VTLN factor, or one for each utterance.
 Warps = float | tuple[float, ...]
 
-INTEGERS_END = 1 << 16  # larger ones are not 16-bit audio, even if two signals were added
+MAX_INTEGER = 1 << 16  # Largest integer of 16-bit audio, with room for the sum of two signals.
 _warned: set[str] = set()
 
 
@@ -28,13 +28,13 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
     """Raise unless audio of this shape can be (T,) or (B, T).
 
     Raises:
-        AudioError: there is no axis, or the time axis seems to be the first of two.
+        AudioError: the shape is empty, or the time axis seems to be the first of two axes.
     """
     if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
-        each = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
+        samples = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
         raise AudioError(
-            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {each}, and a frame has {window_size}: the "
-            "last axis is time, so transpose audio of shape (T, channels) or take one channel; for a batch of such "
+            f"samples of shape {tuple(shape)} are {shape[-2]} utterances of {samples}, and a frame has {window_size}: "
+            "the last axis is time, so transpose audio of shape (T, channels) or take one channel; for a batch of such "
             "short audio, pass lengths"
         )
 
@@ -45,12 +45,12 @@ def check_samples(samples: Any) -> None:
     Raises:
         AudioError: the samples have another type.
     """
-    check_plain(samples, AudioError)
-    if samples.ndim < 1 or not is_real(samples):
+    kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
+    if samples.ndim < 1 or kind not in "iuf":
         raise AudioError(
             f"samples must be real numbers of shape (T,) or (B, T), not {samples.dtype} of shape {tuple(samples.shape)}"
         )
-    if is_unsigned(samples) or samples.dtype.itemsize == 1:
+    if kind == "u" or samples.dtype.itemsize == 1:
         dtype = str(samples.dtype).removeprefix("torch.")
         conversion = _CONVERSIONS.get(dtype, "convert them to signed 16-bit integers")
         raise AudioError(f"samples must be int16 or floating point, not {dtype}: {conversion} (see {WRONG_NUMBERS})")
@@ -64,14 +64,14 @@ _CONVERSIONS = {
 
 
 def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
-    """Raise if ``lengths`` is a plain number: it is probably a sampling rate.
+    """Raise if ``lengths`` is a plain number, because it is probably a sampling rate.
 
     Args:
         lengths: the second argument of a call.
-        advice: how the caller can set the sampling rate.
+        advice: advice on setting the sampling rate.
 
     Raises:
-        AudioError: it is a number, not a sequence, an array or a tensor.
+        AudioError: ``lengths`` is a number, not a sequence, an array or a tensor.
     """
     if isinstance(lengths, (int, float, np.number)):
         raise AudioError(
@@ -81,16 +81,16 @@ def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
 
 
 def rate_advice(rate: Any) -> str:
-    """Return advice for a module that has its sampling rate from its options."""
+    """Return advice on the sampling rate of a module."""
     return f"For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
 
 def normalized_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
-    """Return VTLN factors, however they are given, as one float or one for each row of audio of this shape.
+    """Convert VTLN factors to one float, or to a tuple with a float for each row of audio of this shape.
 
     Raises:
-        AudioError: their number is not that of the rows.
-        OptionError: they are not numbers.
+        AudioError: the factors are more or fewer than the rows.
+        OptionError: the factors are not numbers.
 
     >>> from kaldi_compat.functional.checks import normalized_warps
     >>> normalized_warps([1, 1.5], (2, 16000)), normalized_warps(1, (2, 16000))
@@ -119,7 +119,7 @@ def checked_list(
     """Check an input that is not a tensor or array: a list of utterances with these axes.
 
     Raises:
-        error: it is not a list of such tensors or arrays, or lengths are given for it.
+        error: the input is not a list of such tensors or arrays, or a list comes with lengths.
     """
     shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
     utterances = list(items) if isinstance(items, Iterable) else [items]
@@ -133,16 +133,16 @@ def checked_list(
 
 
 class CheckedAudio(NamedTuple):
-    """Audio that was checked."""
+    """Checked audio."""
 
     samples: Any  # (T,) or (B, T): an array or a tensor
-    lengths: Any = None  # number of samples in each row; None for all
+    lengths: Any = None  # number of valid samples in each row; None if all samples are valid
     warps: Warps = 1.0  # one VTLN factor, or one for each row
-    tracing: Tracing = UNTRACED  # what records the operations on the samples
+    tracing: Tracing = UNTRACED  # recorders of the operations on the samples
 
 
 class AudioFeature:
-    """Base class of the features of arrays and of tensors: the door for their audio.
+    """Base class of the features of arrays and of tensors, which checks their audio.
 
     A subclass's call passes an array or tensor through :meth:`_checked` to its :meth:`_compute`, and everything else to
     :meth:`_compute_wave_or_list`.
@@ -173,7 +173,7 @@ class AudioFeature:
 
         Args:
             samples, lengths, vtln_warp: arguments of a call.
-            recorded: what records the operations on the samples.
+            recorded: recorders of the operations on the samples.
 
         Raises:
             AudioError: the audio has a wrong shape or type, or lengths or VTLN factors do not match it.
@@ -215,12 +215,13 @@ class AudioFeature:
         warps = normalized_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
         checked = [
-            self._checked(each, None, warp, tracing(each)) for each, warp in zip(utterances, factors, strict=True)
+            self._checked(samples, None, warp, tracing(samples))
+            for samples, warp in zip(utterances, factors, strict=True)
         ]
         return self._compute_list(checked, generator)
 
     def _from_array(self, samples: Any) -> Any:
-        """Return an array as what this feature takes."""
+        """Convert an array to the type of this feature."""
         return samples
 
 
@@ -228,7 +229,7 @@ def wave_samples(audio: Any, sample_frequency: float) -> Any:
     """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
 
     Raises:
-        AudioError: it has another rate than ``sample_frequency``.
+        AudioError: the audio has another rate than ``sample_frequency``.
     """
     rate = audio.sample_frequency
     if rate != sample_frequency:
@@ -238,7 +239,7 @@ def wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float) -> float:
-    """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest one seen.
+    """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest magnitude seen.
 
     Args:
         samples: an array or a tensor.
@@ -247,17 +248,18 @@ def check_scale(samples: Any, scale: float) -> float:
     Raises:
         AudioError: integers have more than 16 bits.
     """
-    if 0 in samples.shape or not (is_floating(samples) or samples.dtype.itemsize > 2):
+    is_floating = samples.dtype.kind == "f" if isinstance(samples, np.ndarray) else samples.is_floating_point()
+    if 0 in samples.shape or not (is_floating or samples.dtype.itemsize > 2):
         return 0.0
-    if not is_floating(samples):
+    if not is_floating:
         largest: float = max(int(samples.max()), -int(samples.min())) * scale
-        if largest > INTEGERS_END:
+        if largest > MAX_INTEGER:
             raise AudioError(
                 f"the samples are integers up to {largest:.3g}, but Kaldi's features are defined on 16-bit ones: "
                 f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
             )
         return largest
-    # Of audio on Kaldi's scale nearly every sample is greater than 1, so that one of each row tells.
+    # On Kaldi's scale, nearly all samples are greater than 1, so the middle sample of a row is looked at first.
     middle = samples[..., samples.shape[-1] // 2]
     peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale
     if 0 <= peak <= 1:
@@ -282,7 +284,7 @@ def warn_user_once(reason: str, message: str) -> None:
 def warn_user(message: str) -> None:
     """Warn at the line of the caller outside torch and this package."""
     level, frame = 1, sys._getframe()
-    ours = ("kaldi_compat", "torch", "")  # torch runs code without a name, too
+    ours = ("kaldi_compat", "torch", "")  # torch also runs code without a module name
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

@@ -83,7 +83,7 @@ def cmvn_statistics(
 
 
 def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Return weights for the statistics of the two channels of a call, which favour the louder channel of each frame.
+    """Return weights for the statistics of the two channels of a call, which favor the louder channel of each frame.
 
     Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
     (Kaldi: compute-cmvn-stats-two-channel).
@@ -409,14 +409,15 @@ def online_cmvn(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        statistics: ``(2, dim + 1)``: statistics of a corpus, which count as frames that the window lacks at the begin.
-        options, changes: the window, and what is normalized, as a dataclass or by name; Kaldi's defaults if not given.
+        statistics: ``(2, dim + 1)``: statistics of a corpus, which fill the window at the start of an utterance.
+        options, changes: the options of the window and of the normalization, as a dataclass or by name; Kaldi's
+            defaults if not given.
         skip_dims: dimensions to leave unchanged.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
 
     Returns:
-        Features of the same shape and dtype, equal to Kaldi's but for rounding: those of
-        :class:`kaldi_compat.numpy.OnlineCmvn` have Kaldi's bits.
+        Features of the same shape and dtype, equal to Kaldi's except for rounding. See
+        :class:`kaldi_compat.numpy.OnlineCmvn` for Kaldi's bits.
 
     Raises:
         FeatureError: the shape is not ``(..., frames, dim)``, or the statistics or the lengths do not match.
@@ -436,7 +437,7 @@ def online_cmvn(
 def apply_online_normalization(
     features: Array, statistics: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
 ) -> Array:
-    """Compute :func:`online_cmvn` by statistics and lengths that are known to match."""
+    """Compute :func:`online_cmvn` with statistics and lengths that have been checked."""
     end = arange(1, features.shape[-2] + 1, features)
     start = namespace(features).clip(end - options.cmn_window, 0, None)
     window = window_mean_and_variance(zero_past(features, lengths), start, end)
@@ -446,14 +447,14 @@ def apply_online_normalization(
 
 
 def filled_window(
-    window: tuple[Array, Array, Array], statistics: Array, most: Any, options: OnlineCmvnOptions
+    window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Add other statistics, scaled to count as the frames that a window lacks, and as ``most`` frames at most.
+    """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
 
     Args:
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
-        statistics: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for each of a batch.
-        most: frames that they count as at most, a number or ``(..., 1)``.
+        statistics: ``(2, dim + 1)``, or ``(..., 1, 2, dim + 1)`` for the utterances of a batch.
+        max_frames: largest number of frames that the statistics count as, a number or ``(..., 1)``.
         options: the window.
 
     Returns:
@@ -462,7 +463,7 @@ def filled_window(
     mean, variance, size = window
     xp = namespace(mean)
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
-    added = xp.clip(xp.minimum(lacking, as_like(most, mean)), 0, None)
+    added = xp.clip(xp.minimum(lacking, as_like(max_frames, mean)), 0, None)
     share = (added / (size + added))[..., None]
     other = mean_and_variance(statistics)
     apart = other[..., 0, :] - mean

@@ -1,4 +1,4 @@
-"""Frames of blocks with other columns: their neighbours', a vector's, or some of their own."""
+"""Add columns to the frames of blocks, or select some: splicing, appended vectors, selected columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 
 
 def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate frames with their neighbours: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
+    """Concatenate frames with their neighbors: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
 
     >>> before = SpliceOptions(left_context=1, right_context=0)
     >>> splice_block(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()
@@ -36,6 +36,6 @@ def append_vectors(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
     columns = x.shape[1]
     result = np.empty((len(x), columns + vectors.shape[1]), np.result_type(x, vectors))
     result[:, :columns] = x
-    # A long utterance is alone, and its vector needs no copy for each frame.
+    # A long utterance is a block of one, whose vector is not copied for all frames.
     result[:, columns:] = vectors if len(vectors) == 1 else np.repeat(vectors, np.diff(bounds), axis=0)
     return result

@@ -53,8 +53,8 @@ def delta_context(options: DeltaOptions) -> int:
 def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
     """Return the sum over j of ``weights[j]`` times the ``count`` frames starting at ``first + j``.
 
-    Kaldi adds one weighted frame after the other by BLAS, with a fused multiply-add: an exact product, one rounding.
-    Without weights, the frames are returned as they are.
+    Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Without
+    weights, the frames are returned unchanged.
     """
     if not weights:
         frames: Array = features[..., first : first + count, :]
@@ -179,7 +179,7 @@ def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
 
 
 def shifted_delta_filters(options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """Return the filter of the features themselves (one tap), and that of each block."""
+    """Return the filter of the features themselves (one tap), followed by the filters of the blocks."""
     return [(1.0,), *[derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
 
 

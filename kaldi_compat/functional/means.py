@@ -15,7 +15,7 @@ from kaldi_compat.functional.blocks import for_c
 
 def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
     if weighted.shape != weights.shape or min(left, right) < -1:
-        raise ValueError("weighted values must have the shape of their weights, and a window at most one frame short")
+        raise ValueError("weighted values must have the shape of their weights, and left and right must be at least -1")
     if weights.dtype != np.float32:
         return NotImplemented
     column, _, count, _ = for_c(np.ascontiguousarray(weights)[:, None], bounds)
@@ -29,8 +29,8 @@ def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int,
     """Compute weighted means over windows that slide by a frame, with Kaldi's running sums.
 
     Args:
-        weights: (rows,): of the frames of all utterances.
-        weighted: (rows,): the frames' values times their weights.
+        weights: (rows,): weights of the frames of the utterances.
+        weighted: (rows,): values of the frames times their weights.
         bounds: boundaries of the utterances, (utterances + 1,).
         left, right: frames before and after each frame that belong to its window.
 

@@ -86,7 +86,7 @@ def subtract_centered_mean(
 ) -> Array:
     """Subtract from each frame the mean of the frames around it (pyannote: ``fbank_centering_span``).
 
-    Near the ends, the mean is that of the frames that exist; Kaldi's sliding window keeps its size there
+    Near the ends, the mean is taken over the frames that exist. Kaldi's sliding window keeps its size there
     (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
     Args:

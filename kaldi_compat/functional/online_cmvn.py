@@ -31,14 +31,14 @@ logger = Logger("kaldi_compat")
 class OnlineCmvn:
     """Normalize frames as they arrive, by the frames before them, as Kaldi's apply-cmvn-online does, bit for bit.
 
-    A call takes the next frames of an utterance, any number of them, and returns them normalized: no frame waits for
-    later ones. At the start of an utterance, when the window is not full, statistics of the speaker's earlier
-    utterances and of a corpus are added. :meth:`end_utterance` begins another utterance of the same speaker, and
-    :meth:`reset` one of another speaker.
+    A call takes any number of next frames of an utterance and returns them normalized. No frame waits for later frames.
+    At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
+    corpus are added. :meth:`end_utterance` begins another utterance of the same speaker, and :meth:`reset` begins an
+    utterance of another speaker.
 
     Args:
         statistics: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
-        options: the window, and what is normalized; Kaldi's defaults if None.
+        options: the options of the window and of the normalization; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
         changes: single options by name, which replace those in ``options``.
 
@@ -104,18 +104,18 @@ class OnlineCmvn:
         return result
 
     def utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
-        """Normalize whole utterances, stored one after the other in an array. The next call begins another one.
+        """Normalize whole utterances that follow one another in an array. The next call begins a new utterance.
 
         Args:
             features: ``(frames, dim)``, float32.
-            bounds: where each utterance begins, and the end of the last one.
+            bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
             adapts: True for further utterances of one speaker, False for utterances of different speakers.
 
         Returns:
             ``(frames, dim)``.
 
         Raises:
-            FeatureError: the statistics do not fit the features. No utterance counts then.
+            FeatureError: the statistics do not fit the features. The utterances are then not counted.
         """
         if len(features) == 0:
             return features
@@ -140,8 +140,8 @@ class OnlineCmvn:
 
     def _normalized_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
         options, dim = self.options, x.shape[1]
-        if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= each < dim for each in self.skip_dims)):
-            return NotImplemented  # an error, a warning, or features that are left as they are
+        if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
+            return NotImplemented  # NumPy raises an error, warns, or returns the features unchanged.
         speaker, seen, sums = self._speaker.copy(), self._seen.copy(), self._sums.copy()
         out, skipped = np.empty((len(x) - known, dim), np.float32), np.array(self.skip_dims, np.int32)
         is_odd = native.function("online_cmvn")(
@@ -156,14 +156,14 @@ class OnlineCmvn:
 
     @native.twin(_normalized_in_c)
     def _normalized(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
-        """Normalize utterances, the first of which begins with ``known`` frames that have been normalized before."""
+        """Normalize utterances. The first ``known`` frames have been normalized by earlier calls."""
         parts = []
-        for index, each in enumerate(utterances(x, bounds)):
+        for index, frames in enumerate(utterances(x, bounds)):
             if index:
                 known = 0
                 self.end_utterance() if adapts else self.reset()
-            if len(each):
-                parts.append(self._normalized_utterance(each, known))
+            if len(frames):
+                parts.append(self._normalized_utterance(frames, known))
         return np.concatenate(parts)
 
     def _normalized_utterance(self, frames: Floats, known: int) -> Floats:
@@ -190,7 +190,7 @@ class OnlineCmvn:
     def _windows(self, x: Floats, known: int) -> Doubles:
         """Return the statistics (frames, 2, dim + 1) of the window that ends at each frame, added in Kaldi's order."""
         size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
-        steps = np.zeros((frames, 2, 2, dim))  # of each frame, what enters the window, and what leaves it
+        steps = np.zeros((frames, 2, 2, dim))  # for each frame, terms that enter the window and terms that leave it
         steps[:, 0] = self._terms(x[known:])
         leaving = x[: max(len(x) - size, 0)]
         steps[frames - len(leaving) :, 1] = -self._terms(leaving)
@@ -205,9 +205,9 @@ class OnlineCmvn:
         return np.stack((wide, wide * wide if self.options.norm_vars else np.zeros_like(wide)), axis=1)
 
     def _with_frames(self, features: Floats) -> Doubles:
-        """Return the statistics of the speaker with these frames added one after the other.
+        """Return the statistics of the speaker with the frames added in order.
 
-        Unlike those of compute-cmvn-stats, the squares are not rounded to single precision.
+        Unlike in compute-cmvn-stats, the squares are not rounded to single precision.
         """
         frames, dim = features.shape
         terms = np.zeros((frames + 1, 2, dim + 1))
@@ -219,23 +219,23 @@ class OnlineCmvn:
         return total
 
 
-def _filled(window: Doubles, other: Doubles, most: float, size: int) -> Doubles:
-    """Add other statistics, scaled to count as the frames that a window lacks, and as ``most`` frames at most.
+def _filled(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
+    """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
 
     Args:
         window: (frames, 2, dim + 1).
         other: (2, dim + 1).
-        most: frames that they count as at most.
-        size: frames of a full window.
+        max_frames: largest number of frames that the statistics count as.
+        size: number of frames of a full window.
 
     Raises:
-        FeatureError: the other statistics are of no frames.
+        FeatureError: the statistics count no frames.
     """
     counts = window[:, 0, -1]
     lacking = np.flatnonzero(counts < size)
     if len(lacking) and not other[0, -1] > 0:
         raise FeatureError("the global CMVN statistics count no frames")
-    added = np.minimum(size - counts[lacking], most)
+    added = np.minimum(size - counts[lacking], max_frames)
     lacking, added = lacking[added > 0], added[added > 0]
     result: Doubles = window.copy()
     result[lacking] = multiply_add_double((added / other[0, -1])[:, None, None], other, window[lacking])

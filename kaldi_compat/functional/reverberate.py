@@ -91,7 +91,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     xp = namespace(signal)
     *batch, samples = signal.shape
     length = samples + taps.shape[0] - 1
-    n = fft_points(taps.shape[0])  # on which the result depends: see packed_product
+    n = fft_points(taps.shape[0])  # The rounding depends on this number: see packed_product.
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
 
@@ -104,8 +104,8 @@ def convolve(signal: Array, taps: Array) -> Array:
     # The tail of a block, shorter than a step, overlaps the start of the next block.
     tails = full((*batch, blocks + 1, step), 0.0, signal)
     heads = xp.concatenate((out[..., :step], tails[..., :1, :]), axis=-2)
-    rest = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
-    added = heads + xp.concatenate((tails[..., :1, :], rest), axis=-2)
+    following = xp.concatenate((out[..., step:], tails[..., 1:, n - step :]), axis=-1)
+    added = heads + xp.concatenate((tails[..., :1, :], following), axis=-2)
     result: Array = added.reshape(*batch, -1)[..., :length]
     return result
 
@@ -149,14 +149,14 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     if samples.ndim != 1 or samples.shape[0] == 0:
         raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
     if not start > -1:
-        raise AudioError(f"a noise starts at {noise.start_time:g} s: it must not start before the signal")
+        raise AudioError(f"a noise starts at {noise.start_time:g} s, before the signal: start it at 0 s or later")
     if not noise.snr > MIN_SNR:
-        raise AudioError(f"a noise has a ratio of {noise.snr:g} dB: it must be above {MIN_SNR:g}")
+        raise AudioError(f"a noise has a signal-to-noise ratio of {noise.snr:g} dB: choose more than {MIN_SNR:g} dB")
     offset = int(min(start, signal.shape[-1]))
     noise_power = power(samples) + full((), float(np.finfo(np.float32).eps), samples)
-    wanted = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
-    scale = astype(xp.sqrt(wanted / float64(noise_power)), signal.dtype)
-    # Gathered, not sliced: the noise may start past the signal's end, and end before it.
+    target_power = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
+    scale = astype(xp.sqrt(target_power / float64(noise_power)), signal.dtype)
+    # The noise may start past the signal's end, and end before it, so it is gathered by index.
     index = arange(0, signal.shape[-1], signal) - offset
     audible = (index >= 0) & (index < samples.shape[0])
     placed = xp.where(audible, (samples * scale)[..., xp.clip(index, 0, samples.shape[0] - 1)], full((), 0.0, signal))
@@ -235,12 +235,12 @@ def reverberate(
             raise AudioError(
                 f"duration={options.duration:g} s is {length:g} samples: expected 1 to {SAMPLES_LIMIT - 1}"
             )
-        wanted = int(length)
+        num_samples = int(length)
     else:
         # Kaldi counts in single precision, which drops or repeats a sample of audio of more than 2**24 samples.
-        wanted = int(np.float32(samples if options.shift_output else samples + taps - 1))
-    if wanted <= samples:
-        return signal[..., shift : shift + wanted]
+        num_samples = int(np.float32(samples if options.shift_output else samples + taps - 1))
+    if num_samples <= samples:
+        return signal[..., shift : shift + num_samples]
     # Kaldi extends the output past the length of the input by repeating the signal, even without reverberation.
-    repeated: Array = xp.concatenate([signal[..., shift : shift + samples]] * -(-wanted // samples), axis=-1)
-    return repeated[..., :wanted]
+    repeated: Array = xp.concatenate([signal[..., shift : shift + samples]] * -(-num_samples // samples), axis=-1)
+    return repeated[..., :num_samples]

@@ -1,4 +1,4 @@
-"""Concatenation of frames with their neighbours (Kaldi: SpliceFrames in src/feat/feature-functions.cc)."""
+"""Concatenation of frames with their neighbors (Kaldi: SpliceFrames in src/feat/feature-functions.cc)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def splice_inside(features: Array, options: SpliceOptions) -> Array:
     """
     width = options.left_context + 1 + options.right_context
     frames = features.shape[-2] - width + 1
-    neighbours = [features[..., j : j + frames, :] for j in range(width)]
-    return concatenate(neighbours)
+    neighbors = [features[..., j : j + frames, :] for j in range(width)]
+    return concatenate(neighbors)
 
 
 @takes_options(SpliceOptions)
@@ -37,7 +37,7 @@ def splice(
     lengths: Any | None = None,
     **changes: Unpack[SpliceKeywords],
 ) -> Array:
-    """Concatenate each frame with its neighbours, earliest first; the edge frames repeat (Kaldi: splice-feats).
+    """Concatenate each frame with its neighbors, earliest first; the edge frames repeat (Kaldi: splice-feats).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

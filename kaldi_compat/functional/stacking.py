@@ -30,14 +30,14 @@ def low_frame_rate(
     lengths: Any | None = None,
     **changes: Unpack[LowFrameRateKeywords],
 ) -> Array:
-    """Stack neighbouring frames, and keep every ``stride``-th stack (FunASR: apply_lfr).
+    """Stack neighboring frames, and keep every ``stride``-th stack (FunASR: apply_lfr).
 
-    Stack ``t`` contains the ``stack`` frames from frame ``t * stride - (stack - 1) // 2`` on. Before the first frame
-    and after the last one, these two are repeated.
+    Stack ``t`` contains the ``stack`` frames from frame ``t * stride - (stack - 1) // 2`` on. The first and the
+    last frame are repeated beyond the edges.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: how many frames, and how far apart, as a dataclass or by name; FunASR's defaults if not given.
+        options, changes: number of frames and stride, as a dataclass or by name; FunASR's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past
             :func:`low_frame_rate_count` of them.
 
@@ -129,7 +129,7 @@ def pad_frames(
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         options, changes: the length or the multiple, and the value of new frames, as a dataclass or by name.
-        lengths: ``(...,)``: number of frames of each utterance in a padded batch, from which on ``value`` is filled in.
+        lengths: ``(...,)``: number of frames of each utterance in a padded batch. Later frames become ``value``.
 
     Returns:
         ``(..., length, dim)``, or the next multiple of ``multiple`` frames.
@@ -148,8 +148,8 @@ def pad_frames(
     if lengths is not None:
         inside = frames_inside(lengths, features)[..., None]
         features = xp.where(inside, features, full((), options.value, features))
-    # A fixed length is cut off a longer array: its size does not depend on that of a traced model's input.
+    # A fixed length is a slice of a longer array, because its size must not depend on a traced model's input.
     added = options.length if options.length else padded_count(frames, options) - frames
     padded = xp.concatenate((features, full((*batch, added, dim), options.value, features)), -2)
-    wanted: Array = padded[..., : options.length, :] if options.length else padded
-    return wanted
+    result: Array = padded[..., : options.length, :] if options.length else padded
+    return result

@@ -1,7 +1,7 @@
 """Declare options: fields of a frozen dataclass with default, unit, range and a one-line meaning.
 
 Flags of the programs, lines of configuration files, keyword arguments of the modules, signatures, help texts and
-documentation all derive from this one declaration: the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
+documentation derive from this declaration. For example, the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MAX_FLOAT_BITS = 1023  # an integer with more bits may be infinite in double precision
+MAX_FLOAT_BITS = 1023  # An integer with more bits may be infinite in double precision.
 MAX_SHOWN_BITS = 128
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
@@ -47,13 +47,13 @@ def changes(options: Any) -> str:
 
 
 def require(holds: bool, message: str) -> None:
-    """Raise :class:`OptionError` with this message unless the condition holds: for checks of several options."""
+    """Raise :class:`OptionError` with a message unless a condition on several options holds."""
     if not holds:
         raise OptionError(message)
 
 
 def as_float32(value: float) -> float:
-    """Round to single precision, as Kaldi stores its options: this decides the last digits of what follows."""
+    """Round to Kaldi's single precision of options, which decides the last digits of values derived from them."""
     return float(np.float32(value)) if math.isfinite(value) else value
 
 
@@ -95,7 +95,7 @@ class BaseOptions:
         OptionError: a value of the wrong type or out of range, or a name that is not an option.
     """
 
-    __signature__ = ConstructorSignature()  # of the dataclass's constructor, not of __new__
+    __signature__ = ConstructorSignature()  # the signature of the dataclass's constructor, not of __new__
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
@@ -109,25 +109,25 @@ class BaseOptions:
     def __post_init__(self) -> None:
         fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]
         for field in fields:
-            given = getattr(self, field.name)
-            value = _as_type(type(field.default), given)
+            argument = getattr(self, field.name)
+            value = _as_type(type(field.default), argument)
             if value is None:
-                raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_briefly(given)}")
-            described = info(field)
+                raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_briefly(argument)}")
+            described: OptionInfo = field.metadata["option"]
             if not described.allows(value):
-                known = nearest_name(str(given), described.choices)
+                known = nearest_name(str(argument), described.choices)
                 hint = f": did you mean {known!r}?" if known else ""
-                raise OptionError(f"{field.name} must be {described.range}, not {_shown(given)}{hint}")
+                raise OptionError(f"{field.name} must be {described.range}, not {_shown(argument)}{hint}")
             object.__setattr__(self, field.name, value)
 
 
 def make_options(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
-    """Return the options that a class or function called ``owner`` is given.
+    """Return the options of a class or function called ``owner``.
 
     Args:
         owner: name of the class or function, for messages.
-        kind: its dataclass of options.
-        options: an instance of it; the defaults if None.
+        kind: dataclass of the options.
+        options: an instance of ``kind``; the defaults if None.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
@@ -138,13 +138,13 @@ def make_options(owner: str, kind: type[Options], options: Options | None, chang
     for change in changes:
         if change not in kind.__dataclass_fields__:  # type: ignore[attr-defined]
             raise unknown_option(owner, kind, change)
-    given: Any = kind() if options is None else options
-    result: Options = dataclasses.replace(given, **changes) if changes else given
+    base: Any = kind() if options is None else options
+    result: Options = dataclasses.replace(base, **changes) if changes else base
     return result
 
 
 def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
-    """Function decorator: its signature, and so its help, shows each option that its ``**changes`` may contain.
+    """Decorate a function so that its signature, and so its help, shows the options that ``**changes`` may contain.
 
     The function passes them to :func:`make_options`. Type checkers read :mod:`kaldi_compat.options.constructors`.
     """
@@ -167,7 +167,7 @@ def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:
 
 
 def nearest(name: str, options: Mapping[str, OptionInfo]) -> str:
-    """Return the option that a wrong name probably stands for, or "".
+    """Return the option that a misspelled name probably means, or "".
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> nearest("num_mell_bins", infos(FbankOptions)), nearest("n_mels", infos(FbankOptions))
@@ -180,7 +180,7 @@ def nearest(name: str, options: Mapping[str, OptionInfo]) -> str:
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return the name that resembles this one most, or ""."""
+    """Return the most similar of the names, or ""."""
     import difflib  # only needed for mistakes
 
     near = difflib.get_close_matches(name, list(names), n=1)

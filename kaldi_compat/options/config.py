@@ -11,10 +11,11 @@ case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -24,10 +25,10 @@ from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
 
 OptionsType = TypeVar("OptionsType")
 
-MAX_SHOWN = 60  # characters of a value in a message
+MAX_SHOWN_CHARACTERS = 60  # Longer values are shortened in messages.
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
-FLOAT32_END = (2 - 2**-24) * 2.0**127  # this and larger numbers are rounded to infinity
+FLOAT32_END = (2 - 2**-24) * 2.0**127  # Smallest number that float32 rounds to infinity.
 INTEGER = re.compile(r"\s*(?P<sign>[-+]?)0*(?P<digits>[0-9]+)\s*", re.A)
 REAL = re.compile(
     r"\s*[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|inf|infinity|nan)\s*", re.I | re.A
@@ -59,7 +60,7 @@ class Flag:
 
     @property
     def shown_default(self) -> str:
-        """The default as Kaldi prints it."""
+        """The default in Kaldi's spelling."""
         if isinstance(self.default, bool):
             return "true" if self.default else "false"
         if isinstance(self.default, str):
@@ -96,7 +97,7 @@ class Flag:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
 def parse_integer(text: str) -> int | None:
@@ -109,7 +110,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:
-    """Parse a number as C++ does; return None for any other string, and for numbers of this size and larger ones."""
+    """Parse a number as C++ does; return None for any other string, and for magnitudes of ``end`` or more."""
     if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):  # inf and nan are numbers
         return None
     return float(text)
@@ -120,7 +121,7 @@ def normalize(name: str) -> str:
     return name.replace("_", "-").lower()
 
 
-def flag_table(options: type[Any]) -> dict[str, Flag]:
+def _flags_of(options: type[Any]) -> dict[str, Flag]:
     """Return the flags of an options dataclass by their normalized names, sorted as Kaldi lists them."""
     flags = [
         Flag(info(field).flag or normalize(field.name), field.name, cast(Scalar, field.default), info(field))
@@ -129,15 +130,19 @@ def flag_table(options: type[Any]) -> dict[str, Flag]:
     return {normalize(flag.name): flag for flag in sorted(flags, key=lambda flag: normalize(flag.name))}
 
 
+# The cache is for programs that run many times in one process. mypy takes classes for unhashable.
+flag_table: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_flags_of))
+
+
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
     """Return the flag of this name.
 
     Raises:
-        UsageError: there is none; the message suggests the nearest.
+        UsageError: no flag has this name. The message suggests the nearest flag.
     """
     flag = flags.get(normalize(name))
     if flag is None:
-        known = nearest(name, {each.field: each.info for each in flags.values()})
+        known = nearest(name, {candidate.field: candidate.info for candidate in flags.values()})
         hint = f"did you mean --{normalize(known)}?" if known else "--help lists all options"
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
@@ -169,10 +174,10 @@ def spell_as_flags(message: str, options: type[Any]) -> str:
     if not names:
         return message
     any_name = "|".join(map(re.escape, names))
-    return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda found: names[found[0]], message)
+    return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda match: names[match[0]], message)
 
 
-_LARGEST = 1 << 24  # characters of a configuration file; an endless stream such as /dev/zero has more
+MAX_CHARACTERS = 1 << 24  # Limit on configuration files, for endless streams such as /dev/zero.
 
 
 def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
@@ -186,11 +191,11 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
         raise OptionError("the configuration file has no name: expected --config=<file>")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read(_LARGEST + 1)
+            text = file.read(MAX_CHARACTERS + 1)
     except OSError as error:
         raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
-    if len(text) > _LARGEST:
-        raise OptionError(f"{path} is not a configuration file: it has more than {_LARGEST} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise OptionError(f"{path} has more than {MAX_CHARACTERS} characters: expected a configuration file")
     yield from parse_config(text, str(path), flags)
 
 

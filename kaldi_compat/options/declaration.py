@@ -17,8 +17,8 @@ from typing import Any
 
 Scalar = bool | int | float | str
 
-LIMIT = 1e9  # of rates in Hz and times in ms, so that samples can be counted
-# Names in other libraries of the options that all features of audio have.
+LIMIT = 1e9  # Rates in Hz and times in ms are smaller, so that numbers of samples fit into 64 bits.
+# Names that other libraries have for options of all features.
 RATE_NAMES = ("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate")
 LENGTH_NAMES = ("win_length", "window_length", "window_size", "winlen", "n_fft", "frame_size")
 SHIFT_NAMES = ("hop_length", "hop_size", "window_shift", "winstep", "stride", "frame_step")
@@ -30,11 +30,11 @@ class OptionInfo:
 
     meaning: str  # one line, without unit and range
     unit: str = ""  # unit of a number, such as ``"Hz"``
-    ge: float | None = None  # least value; an infinite bound requires a finite number
+    ge: float | None = None  # smallest value; an infinite bound requires a finite number
     gt: float | None = None  # the value is greater than this
-    le: float | None = None  # greatest value
+    le: float | None = None  # largest value
     lt: float | None = None  # the value is less than this
-    choices: tuple[str, ...] = ()  # the values of a string, if they are few
+    choices: tuple[str, ...] = ()  # the allowed strings; empty if all strings are allowed
     flag: str = ""  # the name on the command line, where it is not the field's with hyphens
     known_as: tuple[str, ...] = ()  # names of this option in other libraries, for which an error message suggests ours
 
@@ -51,7 +51,7 @@ class OptionInfo:
 
     @property
     def range(self) -> str:
-        """The range in words, "" if every value of the type is allowed."""
+        """Description of the range, "" if all values of the type are allowed."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.ge is not None and self.le is not None:
@@ -91,7 +91,7 @@ def option(
 ) -> Any:
     """Declare an option: a dataclass field whose type is its default's.
 
-    See :class:`OptionInfo` for the arguments. Only checks that involve several options belong into the class's
+    See :class:`OptionInfo` for the arguments. Checks that involve several options belong into the class's
     ``__post_init__``.
     """
     described = OptionInfo(meaning, unit, ge, gt, le, lt, choices, flag, known_as)

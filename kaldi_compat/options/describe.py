@@ -30,31 +30,29 @@ def parameters(options: type[Any]) -> list[inspect.Parameter]:
 def signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
     """Return a function's signature, its ``**changes`` replaced by the options themselves."""
     own = inspect.signature(function)
-    given = list(own.parameters.values())
-    kept = [_typed(each, options) for each in given if options is None or each.kind is not each.VAR_KEYWORD]
-    replaced = parameters(options) if options is not None and len(kept) < len(given) else []
-    return own.replace(parameters=kept + replaced)
-
-
-def _typed(parameter: inspect.Parameter, options: type[Any] | None) -> inspect.Parameter:
-    if options is None or parameter.name != "options":
-        return parameter
-    return parameter.replace(annotation=options | None)
+    declared = list(own.parameters.values())
+    named = [
+        p.replace(annotation=options | None) if options is not None and p.name == "options" else p
+        for p in declared
+        if options is None or p.kind is not p.VAR_KEYWORD
+    ]
+    replaced = parameters(options) if options is not None and len(named) < len(declared) else []
+    return own.replace(parameters=named + replaced)
 
 
 def html(title: str, options: Any, engine: str = "") -> str:
-    """Return a table of options for Jupyter: those that differ from Kaldi's defaults first.
+    """Return a table of options for Jupyter. Options that differ from Kaldi's defaults come first.
 
     >>> from kaldi_compat.options.postprocessing import SpliceOptions
     >>> html("Splice", SpliceOptions(left_context=2)).count("<td>")
     8
     """
     fields = [(field, getattr(options, field.name)) for field in dataclasses.fields(options)]
-    changed = [each for each in fields if each[1] != each[0].default]
-    kept = [each for each in fields if each[1] == each[0].default]
+    changed = [(field, value) for field, value in fields if value != field.default]
+    unchanged = [(field, value) for field, value in fields if value == field.default]
     rows = [
         (field.name, repr(value), "" if value == field.default else repr(field.default), info(field).description)
-        for field, value in changed + kept
+        for field, value in changed + unchanged
     ]
     note = f"engine: {engine}; " if engine else ""
     note += f"{len(changed)} of {len(fields)} options differ from Kaldi's defaults" if changed else "Kaldi's defaults"

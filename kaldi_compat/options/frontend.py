@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
-MAX_FRAMES = 1_000_000  # a preset from elsewhere must not take all memory
+MAX_FRAMES = 1_000_000  # A foreign preset must not take all memory.
 
 
 @dataclass(frozen=True, kw_only=True)
 class LowFrameRateOptions(BaseOptions):
-    """Low frame rate features: stacks of neighbouring frames, of which every ``stride``-th is kept (FunASR)."""
+    """Low frame rate features: every ``stride``-th stack of neighboring frames (FunASR)."""
 
-    stack: int = option(7, "neighbouring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
+    stack: int = option(7, "neighboring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
     stride: int = option(
         6,
         "frames from one stack to the next",
@@ -27,7 +27,7 @@ class LowFrameRateOptions(BaseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class StackFramesOptions(BaseOptions):
-    """Stacks of neighbouring frames, each frame used once (transformers: SeamlessM4T)."""
+    """Stacks of neighboring frames, each frame used once (transformers: SeamlessM4T)."""
 
     size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
 
@@ -86,4 +86,4 @@ class FloorOptions(BaseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class VoicedCmvnOptions(SlidingCmvnOptions, VadOptions):
-    """Sliding normalization of all frames, of which the voiced ones are kept (Kaldi's recipes for x-vectors)."""
+    """Sliding normalization of all frames, and selection of voiced frames (Kaldi's recipes for x-vectors)."""

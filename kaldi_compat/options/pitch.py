@@ -10,9 +10,9 @@ import numpy as np
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES
 
-MAX_PITCHES = 32000  # pitch candidates of the tracker
-MAX_LAG_WEIGHTS = 1 << 26  # lags times candidates of the tracker
-MAX_TAPS = 1 << 22  # of the low-pass filter, in samples of the input
+MAX_PITCHES = 32000  # Limit on the tracker's pitch candidates.
+MAX_LAG_WEIGHTS = 1 << 26  # Limit on lags times candidates, so that their weights fit into memory.
+MAX_TAPS = 1 << 22  # Limit on the low-pass filter, in samples of the input.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class PitchOptions(BaseOptions):
     resample_frequency: float = option(
         4000.0, "sampling rate of pitch tracking; at least twice lowpass_cutoff", unit="Hz", gt=0, lt=LIMIT
     )
-    delta_pitch: float = option(0.005, "relative distance between neighbouring pitch candidates", gt=0)
+    delta_pitch: float = option(0.005, "relative distance between neighboring pitch candidates", gt=0)
     nccf_ballast: float = option(7000.0, "a larger value reduces the correlations of quiet frames")
     nccf_ballast_online: bool = option(False, "compute the ballast's energy from the samples up to each frame's end")
     lowpass_filter_width: int = option(1, "zeros of the low-pass filter on each side; more make it sharper", gt=0)
@@ -135,7 +135,7 @@ class ProcessPitchOptions(BaseOptions):
     delta_window: int = option(2, "frames on each side from which the delta is computed", ge=1, lt=1000)
     delay: int = option(0, "delay of the features, in frames", ge=0, lt=1e7)
     add_pov_feature: bool = option(True, "output the probability-of-voicing feature, a warped correlation")
-    add_normalized_log_pitch: bool = option(True, "output the log pitch minus its mean over voiced neighbours")
+    add_normalized_log_pitch: bool = option(True, "output the log pitch minus its mean over voiced neighbors")
     add_delta_pitch: bool = option(True, "output the delta of the log pitch")
     add_raw_log_pitch: bool = option(False, "output the log pitch itself")
 

@@ -92,7 +92,7 @@ class SlidingCmvnOptions(BaseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SpliceOptions(BaseOptions):
-    """Concatenation of neighbouring frames (Kaldi: splice-feats)."""
+    """Concatenation of neighboring frames (Kaldi: splice-feats)."""
 
     left_context: int = option(4, "frames before each frame", ge=0, known_as=("left",))
     right_context: int = option(4, "frames after each frame", ge=0, known_as=("right",))

@@ -26,8 +26,7 @@ class FeatureType:
     options: type[FrameOptions]  # dataclass of its options
     module_path: str  # its module, as ``"package.module:Class"``
     htk: int  # parameter kind of HTK files that hold it
-    # True if that kind distinguishes the log energy from C0. For the others, Kaldi's programs always set the flag of
-    # C0.
+    # True if that kind distinguishes the log energy from C0. Otherwise, Kaldi's programs always set the flag of C0.
     htk_marks_energy: bool = True
     takes_vtln: bool = True  # True if VTLN factors change it
     can_be_nan: bool = False  # True if, as in Kaldi, features of digital silence without dithering can be NaN
@@ -40,8 +39,8 @@ class FeatureType:
     def module(self) -> type[Any]:
         """Import the class of its module, and torch with it."""
         module, _, name = self.module_path.partition(":")
-        found: type[Any] = getattr(import_module(module), name)
-        return found
+        module_class: type[Any] = getattr(import_module(module), name)
+        return module_class
 
 
 SPECTRAL_FEATURES = {

@@ -12,8 +12,8 @@ from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SH
 Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
-MAX_WEIGHTS = 1 << 26  # of a filter bank or a transform, so that it fits into memory
-MAX_WINDOW = 1 << 24  # samples of a frame
+MAX_WEIGHTS = 1 << 26  # Limit on a filter bank or a transform, so that it fits into memory.
+MAX_WINDOW = 1 << 24  # Limit on a frame, in samples.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,8 @@ class FrameOptions(BaseOptions):
         super().__post_init__()
         require(self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than one sample: increase it")
         require(self.window_size >= 2, f"frame_length={self.frame_length:g} ms is less than two samples: increase it")
-        most = f"frame_length={self.frame_length:g} ms is more than {MAX_WINDOW} samples: reduce it"
-        require(self.window_size <= MAX_WINDOW, most)
+        too_long = f"frame_length={self.frame_length:g} ms is more than {MAX_WINDOW} samples: reduce it"
+        require(self.window_size <= MAX_WINDOW, too_long)
 
     @property
     def window_size(self) -> int:

@@ -1,4 +1,4 @@
-"""The pitch tracker, and what is done to pitch.
+"""The pitch tracker and the post-processing of pitch.
 
 Tracking: constants, frames (audio to frames and their ballast), search (correlations and the cheapest path), tracker
 (of whole utterances) and online (of the first pass of online decoding). In torch: tensors and paths, which

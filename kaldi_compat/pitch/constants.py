@@ -24,40 +24,40 @@ class PitchConstants:
     """Numbers and tables of the pitch tracker.
 
     Lags are times at which audio is compared with itself. Correlations are measured at lags of whole resampled samples,
-    and interpolated to the lags that are the states of the search (Kaldi: ArbitraryResample).
+    and interpolated to the lags of the search's states (Kaldi: ArbitraryResample).
     """
 
     rate_in: int  # sampling rate of the audio in Hz
     rate_out: int  # sampling rate in Hz of the resampled audio that pitch is tracked in
     lowpass: tuple[float, int]  # cutoff in Hz and width of the filters that resample from one to the other
-    # those filters for tensors. torch.compile cannot see through the cache that they come from.
+    # The filters for tensors. torch.compile cannot look into the cache of resampling_filters.
     period_filters: PeriodFilters
-    # how much longer an output sample waits for its filter's end, in ticks of both rates' least common multiple
+    # Time from an output sample to the end of its filter, in ticks of the least common multiple of both rates.
     settling: int
     chunk: int  # samples per chunk of audio; 0 for all at once
     window: int  # resampled samples that are correlated
-    span: int  # resampled samples that a frame needs: its window and the longest lag
-    shift: int  # resampled samples from one frame's start to the next one's
-    start: int  # the resampled sample that the first frame starts at; negative where frames are centered
+    span: int  # resampled samples of a frame's window and the longest lag
+    shift: int  # resampled samples from the start of a frame to the start of the next frame
+    start: int  # first resampled sample of the first frame; negative where frames are centered
     snip_edges: bool  # True if frames lie wholly in the audio
-    preemphasis: float  # how much of the previous sample is subtracted
+    preemphasis: float  # fraction of the previous sample that is subtracted
     ballast: float  # factor on the square of a window's energy
     ballast_online: bool  # True to compute that energy from the audio up to each frame's end
     recompute_frame: int  # number of frames that are searched again with a better energy
     first_lag: int  # the first whole lag at which correlations are measured
     lags: int  # number of whole lags at which correlations are measured
-    step: float  # cost of a step of one state; a step of ``n`` states costs ``n**2`` times that
+    step: float  # cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``
     soft_min_f0: float  # see :class:`~kaldi_compat.options.pitch.PitchOptions`
-    seconds: Floats  # ``(states,)``: the lags that are the states, evenly spaced in log pitch, from the shortest
+    seconds: Floats  # ``(states,)``: lags of the states, evenly spaced in log pitch, in increasing order
     pitch: Floats  # ``(states,)`` in Hz
-    # ``(lags, states)``: interpolates correlations to the states' lags; zero outside of Kaldi's filters
+    # ``(lags, states)``: interpolation of correlations to the states' lags; zero outside of Kaldi's filters
     weights: Floats
     first: npt.NDArray[np.int32]  # ``(states,)``: the first whole lag with a weight
     columns: npt.NDArray[np.int32]  # ``(states,)``: number of whole lags with a weight
 
     @property
     def states(self) -> int:
-        """Number of pitches that the search chooses from."""
+        """Number of pitch candidates of the search."""
         return len(self.pitch)
 
     @property
@@ -70,10 +70,10 @@ class PitchConstants:
 
     @functools.cached_property
     def for_c(self) -> Structure:
-        """The tables as the C library reads them."""
+        """Structure of the tables for the C library."""
         weights = np.concatenate([self.weights_of(state) for state in range(self.states)])
         offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
-        return native.structure("pitch_plan", self, offset=offset, weights=weights)
+        return native.structure("pitch_plan")(self, offset=offset, weights=weights)
 
     def weights_of(self, state: int) -> Floats:
         """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
@@ -82,7 +82,7 @@ class PitchConstants:
     @classmethod
     @functools.lru_cache(maxsize=16)
     def of(cls, options: PitchOptions) -> PitchConstants:
-        """Return the constants for these options, in NumPy."""
+        """Return the constants of options, in NumPy."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
         width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))
@@ -128,8 +128,8 @@ class PitchConstants:
     def samples_out(self, samples_in: Any, *, finished: bool) -> Any:
         """Return the number of resampled samples for numbers of samples (LinearResample::GetNumOutputSamples).
 
-        Those whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are integers,
-        arrays or tensors.
+        Samples whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are
+        integers, arrays or tensors.
         """
         if finished:
             return num_resampled(samples_in, self.rate_in, self.rate_out)
@@ -138,7 +138,7 @@ class PitchConstants:
         return _not_negative(-(-interval // (ticks // self.rate_out)))
 
     def frames_available(self, samples: Any, *, finished: bool) -> Any:
-        """Return the number of frames of this many resampled samples; before the end, only complete frames."""
+        """Return the number of frames of ``samples`` resampled samples; before the end, only complete frames."""
         if isinstance(samples, int):
             return int(self.frames_available(np.array([samples]), finished=finished)[0])
         size, shift = self.window if finished else self.span, self.shift
@@ -151,12 +151,12 @@ class PitchConstants:
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
     def num_frames(self, samples: Any) -> Any:
-        """Return the number of frames of audio with this number of samples."""
+        """Return the number of frames of audio of ``samples`` samples."""
         return self.frames_available(self.samples_out(samples, finished=True), finished=True)
 
 
 def _lags_of_states(options: PitchOptions) -> Floats:
-    """Return the lags in seconds, rounded to float32 where Kaldi rounds, which decides their number."""
+    """Return the lags in seconds. Kaldi's rounding to float32 decides how many lags fit."""
     lags = []
     lag, longest = np.float32(1.0 / as_float32(options.max_f0)), np.float32(1.0 / as_float32(options.min_f0))
     ratio = 1.0 + as_float32(options.delta_pitch)
@@ -169,7 +169,7 @@ def _lags_of_states(options: PitchOptions) -> Floats:
 def _interpolation(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the weights (lags, states), and which of them Kaldi's filters have."""
+    """Return the weights (lags, states), and a mask of the weights in Kaldi's filters."""
     rate = np.float32(options.resample_frequency)
     samples = np.arange(lags, dtype=np.float32)[:, None]
     offset = seconds + np.float32(-first_lag) / rate
@@ -184,7 +184,7 @@ def _interpolation(
 def _windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
     """Evaluate a low-pass filter: a sinc under a Hanning window, zero past its width.
 
-    Sinc, window and their product are each rounded to float32, as in Kaldi.
+    Sinc, window and their product are rounded to float32, as in Kaldi.
 
     Args:
         times: float32, in seconds, of any shape.

@@ -3,7 +3,7 @@
 Kaldi's tracker (src/feat/pitch-functions.cc, OnlinePitchFeatureImpl) processes audio as it arrives. This affects the
 energy from which a frame's ballast is computed: the mean square of the samples received so far. After
 ``recompute_frame`` frames, or at the end of shorter audio, the frames so far are scaled to the energy known by then and
-searched again. Audio given at once has two chunks, too: all of it, and its end, which adds the last frames.
+searched again. Whole audio has two chunks as well: the audio, and its end, which adds the last frames.
 """
 
 from __future__ import annotations
@@ -33,31 +33,30 @@ _ENERGY_CHANGE = F32(0.01)  # Kaldi's threshold on the relative change of the en
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """Frames of utterances, and what is known of them before the search.
+    """Frames of utterances, with the numbers that are known before the search.
 
     Frame ``r`` of utterance ``u`` is row ``rows[u] + r``. It starts at sample ``first + r * shift`` of the utterance's
-    signal; before its start and past its end there is silence.
+    signal; silence precedes and follows the signal.
     """
 
     signal: Floats  # (samples,): the resampled audio of all utterances
-    starts: Integers  # (utterances,): the sample that each utterance begins at
+    starts: Integers  # (utterances,): index of each utterance's first sample
     lengths: Integers  # (utterances,): number of samples of each utterance
     rows: Integers  # (utterances + 1,): the first row of each utterance
-    first: int  # the sample that the first frame starts at
-    shift: int  # samples from one frame's start to the next one's
+    first: int  # first sample of the first frame
+    shift: int  # samples from the start of a frame to the start of the next frame
     ballast: Floats  # (rows,): added to the products of energies
-    # two of (rows,): the ballast that a frame's correlations are scaled from, and to, which is the same for those that
-    # are not scaled; None if none are
+    # two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
+    # Both are equal for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
-    groups: Groups  # (rows,): of its row in the interpolation of its chunk: see :func:`row_groups`
+    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`row_groups`
     ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
 
     @functools.cached_property
     def for_c(self) -> Structure:
-        """The frames as the C library reads them."""
+        """Structure of the frames for the C library."""
         revised_from, revised_to = self.revised or (None, None)
-        return native.structure(
-            "pitch_batch",
+        return native.structure("pitch_batch")(
             self,
             start=self.starts,
             length=self.lengths,
@@ -77,17 +76,17 @@ def frames_of_block(
     """Return the frames of utterances.
 
     Args:
-        samples: int16 or float32 of shape (T,): where the samples of all utterances are.
-        starts, lengths: (utterances,): of each utterance.
+        samples: audio of the utterances, int16 or float32 (T,).
+        starts, lengths: (utterances,): first sample and number of samples of each utterance.
         constants: the tracker's numbers and tables.
-        ends: ends of the chunks of the only utterance, where they are not of equal size.
+        ends: ends of the chunks of a single utterance, if the chunks differ in size.
 
     Raises:
         AudioError: a sample is infinite or not a number.
     """
     step = constants.chunk or max(1, int(lengths.max(initial=0)))
     chunks = -(-lengths // step) if ends is None else np.array([len(ends)])
-    chunks = chunks + 1  # the last one of an utterance has no samples: there its end becomes known
+    chunks = chunks + 1  # The last chunk of an utterance has no samples. It makes the end known.
     bounds = np.concatenate(([0], np.cumsum(chunks)))
     utterance = np.repeat(np.arange(len(chunks)), chunks)
     number = np.arange(bounds[-1]) - bounds[utterance]
@@ -160,7 +159,7 @@ def variance_of(total: tuple[float, float], count: int) -> float:
 
 
 def _chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
-    """Return the variance of the audio up to the end of each chunk; NaN of nothing."""
+    """Return the variance of the audio up to the end of each chunk; NaN without audio."""
     sums = signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
@@ -173,39 +172,39 @@ def _online_energies(
     signal: Floats, begins: Integers, bounds: Integers, ready: Integers, done: Integers, constants: PitchConstants
 ) -> Doubles:
     """Return the variance of the audio up to the end of each frame."""
-    found = []
+    energies = []
     for (first, last), begin in zip(itertools.pairwise(bounds.tolist()), begins.tolist(), strict=True):
         audio, of_chunks, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
         for chunk in range(first, last):
             total, before = of_chunks, chunk_start
             while frame < done[chunk]:
                 end = min(constants.start + frame * constants.shift + constants.span, int(ready[last - 1]))
-                if end < before:  # Kaldi aborts: a short utterance whose first frames are complete at its end only
+                if end < before:  # Kaldi aborts on such utterances, whose first frames are complete only at their end.
                     total, before = (0.0, 0.0), 0
                 total, before = add_energy(total, audio[before:end]), end
-                found.append(variance_of(total, end))
+                energies.append(variance_of(total, end))
                 frame += 1
             of_chunks = add_energy(of_chunks, audio[chunk_start : ready[chunk]])
             chunk_start = int(ready[chunk])
-    return np.array(found, np.float64)
+    return np.array(energies, np.float64)
 
 
 def ballast_of(energy: Any, constants: PitchConstants) -> Any:
-    """Return the ballast for mean squares in double, rounded to float32."""
+    """Return the ballast for mean squares in double precision, rounded to float32."""
     return ((energy * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
 def _changes_of_ballast(
     variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
-    """Return the ballast that the correlations of frames are scaled from, and to; None if none are scaled.
+    """Return the ballast that the correlations of frames are scaled from, and to; None if no frame is scaled.
 
-    The first frames of an utterance are scaled, all if the energy of one of them changed.
+    The first frames of an utterance are scaled if the energy changed at one of them.
 
     Args:
-        variance: (chunks,): from which the ballast of the frames of each chunk is computed.
-        done, new: (chunks,): frames so far, and of the chunk.
-        bounds, rows: (utterances + 1,): of the chunks and the frames of the utterances.
+        variance: (chunks,): variance that gives the ballast of the frames of each chunk.
+        done, new: (chunks,): number of frames up to the end of the chunk, and of the chunk.
+        bounds, rows: (utterances + 1,): first chunk and first frame of each utterance.
     """
     chunks, counts = np.diff(bounds), np.diff(rows)
     limit = max(0, constants.recompute_frame)
@@ -234,7 +233,7 @@ def row_groups(sizes: Integers) -> Groups:
     """Return the group of each frame's row: 0 for four rows, 1 for two, 2 for one.
 
     The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows
-    in groups of four add their products in another order than the one to three rows that are left.
+    in groups of four add their products in another order than the last one to three rows.
 
     Args:
         sizes: (chunks,): numbers of frames.
@@ -252,11 +251,11 @@ def row_groups(sizes: Integers) -> Groups:
 
 
 def preemphasize_frames(signal: Floats, first: int, count: int, constants: PitchConstants) -> Floats:
-    """Return frames with preemphasis, one after the other: they share no samples. (count * span,).
+    """Return concatenated frames with preemphasis, (count * span,), which share no samples.
 
     Args:
-        signal: (samples,): the audio, of which frame ``i`` starts at sample ``first + i * shift``.
-        first, count: where the first frame starts, and the number of frames.
+        signal: (samples,): the audio. Frame ``i`` starts at sample ``first + i * shift``.
+        first, count: first sample of the first frame, and number of frames.
         constants: the tracker's numbers and tables.
     """
     factor = F32(constants.preemphasis)
@@ -264,7 +263,7 @@ def preemphasize_frames(signal: Floats, first: int, count: int, constants: Pitch
     inside = (position >= 0) & (position < len(signal))
     windows = np.where(inside, signal[np.clip(position, 0, max(0, len(signal) - 1))], F32(0)) if count else position
     previous = np.concatenate((windows[:, :1], windows[:, :-1]), 1)
-    # The first sample of the audio in a frame has none before it: it is scaled, in double.
+    # The first sample of the audio has no previous sample. It is scaled, in double precision.
     is_first = (np.arange(constants.span) == 0) | (position == 0)
     alone = (windows * (1.0 - float(factor))).astype(F32)
     result = np.where(is_first, alone, windows - factor * previous)

@@ -23,26 +23,26 @@ __all__ = ["interpolate_linearly", "interpolate_smoothly"]
 Seeds = npt.NDArray[np.int32]
 Indices = npt.NDArray[np.intp]
 
-_NOISE = np.float32(0.01)  # on the log probabilities, so that the grid of pitches shows no pattern
-_MOST_STATES = 1 << 31
-_MAX_REACH = 127  # of moves in C
-_MOST_LANES = 16
+_NOISE = np.float32(0.01)  # Noise on the log probabilities, which hides the grid of pitches.
+_MAX_STATES = 1 << 31  # Limit on the pitches of a grid.
+_MAX_REACH = 127  # C stores moves in 8 bits.
+_MAX_LANES = 16  # Floats in a vector of the widest instruction set (AVX-512).
 
 
 @dataclass
 class InterpolationCounts:
     """Numbers of interpolated frames."""
 
-    frames: int = 0  # all frames
-    gaps: int = 0  # frames whose pitch was 0, or the lowest on the grid
-    changed: int = 0  # frames with another pitch that was changed
+    frames: int = 0  # number of frames
+    gaps: int = 0  # frames with a pitch of 0, or with the lowest pitch of the grid
+    changed: int = 0  # other frames whose pitch was changed
 
 
 def interpolate_linearly(features: Floats) -> Floats:
-    """(probability of voicing, pitch) with a straight line over each gap: ``(frames, 2)`` -> ``(frames, 2)``.
+    """Fill gaps in (probability of voicing, pitch) with straight lines: ``(frames, 2)`` -> ``(frames, 2)``.
 
-    A gap at an end leads to 0.9 times the pitch at its other side, and so does a gap after the first frame (Kaldi
-    ignores frame 0). Without any pitch, the result is 1 throughout. Other columns are copied.
+    A gap at an end, or after the first frame (Kaldi ignores frame 0), leads to 0.9 times the pitch on its other side.
+    If no frame has a pitch, the pitch becomes 1. Other columns are copied.
 
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)
@@ -74,23 +74,23 @@ def interpolate_smoothly(
     counts: InterpolationCounts | None = None,
     **changes: Unpack[InterpolatePitchKeywords],
 ) -> Floats:
-    """(probability of voicing, pitch) with a pitch that moves smoothly and follows what was surely voiced.
+    """Replace the pitch in (probability of voicing, pitch) by a smooth pitch that follows voiced frames.
 
-    The most probable path through a grid of pitches: a step has a Gaussian probability, a measured pitch has the
-    probability of voicing, and any other pitch the rest.
+    The pitch is the most probable path through a grid of pitches. A step has a Gaussian probability. A measured pitch
+    has the probability of voicing, and the other pitches share the remaining probability.
 
     Args:
         features: ``(frames, 2)``: the probability of voicing, and the pitch in Hz or 0.
         options, changes: the grid of pitches, as a dataclass or by name; Kaldi's defaults if not given.
-        random: the grid is shifted at random on each frame, and noise is added, as Kaldi does; its numbers run on from
-            utterance to utterance. A fresh one if none.
-        counts: added to.
+        random: source of the random shifts of the grid and of the noise, as in Kaldi. Its numbers continue from
+            utterance to utterance. None for a new source.
+        counts: counters that the frames are added to.
 
     Returns:
         ``(frames, 2)``
 
     Raises:
-        FeatureError: the features do not have two columns, or hold a negative or no number.
+        FeatureError: the features do not have two columns, or a pitch is negative or NaN.
     """
     options = make_options("interpolate_smoothly", InterpolatePitchOptions, options, changes)
     check_track(features)
@@ -102,15 +102,15 @@ def interpolate_smoothly(
 
 @dataclass
 class RaggedGrids:
-    """Utterances on their grids of pitches, one a frame, each shifted at random."""
+    """Utterances on grids of pitches. The grid of a frame has a random shift."""
 
     bounds: Indices  # (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are the frames of utterance ``u``
     states: Indices  # (utterances,): number of pitches
     bottom: Floats  # (rows,): the lowest pitch of each frame
-    nearest: Indices  # (rows,): which pitch is nearest to the measured one; 0 where there is none
+    nearest: Indices  # (rows,): index of the pitch nearest to the measured pitch; 0 without a measured pitch
     elsewhere: Floats  # (rows,): half the log probability of any pitch
-    here: Floats  # (rows,): how much more probable the measured pitch is, as half a logarithm
-    seeds: Seeds  # (rows,): of the noise
+    here: Floats  # (rows,): half the log ratio of the measured pitch's probability to another pitch's
+    seeds: Seeds  # (rows,): states of the noise
 
     @classmethod
     def of(
@@ -128,32 +128,33 @@ class RaggedGrids:
         highest = np.where(without, np.float32(100), highest)
         highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
         steps = ((highest - lowest) / interval).astype(np.float64)
-        if (steps > _MOST_STATES).any():
+        if (steps > _MAX_STATES).any():
             raise MemoryError(f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz")
         states = np.floor(steps + 0.5).astype(np.int64) + 2
         draws = random.draws(2 * len(features))
-        # An utterance draws a number for each frame, and then the seed of each.
+        # An utterance draws a number for each frame, then a seed for each frame.
         places = np.arange(len(features)) + np.repeat(bounds[:-1], counts)
         uniform = ((draws[places] + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
         bottom = np.repeat(lowest, counts) - interval * uniform
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
         others = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
-        others = np.maximum(others, np.finfo(np.float32).tiny)  # a certain pitch leaves others a logarithm too
+        # so that a certain pitch leaves a finite logarithm to others
+        others = np.maximum(others, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
             states=states,
             bottom=bottom,
             nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
             elsewhere=np.float32(0.5) * logf(others),
-            # where a correlation below 0 stands for the probability, nothing is probable
+            # A negative probability of voicing makes nothing probable.
             here=np.float32(0.5) * logf(np.maximum(voicing + others, 0) / others),
             seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
 
 def _extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest number of each utterance, which is empty only if all are."""
+    """Return the lowest and the highest number of each utterance. No utterance is empty, unless all are."""
     if not len(low):
         return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
@@ -166,11 +167,12 @@ def interpolate_ragged(
     random: KaldiRandom,
     counts: InterpolationCounts,
 ) -> Floats:
-    """Compute :func:`interpolate_smoothly` of many utterances at once.
+    """Compute :func:`interpolate_smoothly` of several utterances.
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`has_pitch_or_silence` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``; none is empty.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``, which is not
+            empty.
         options, random, counts: see :func:`interpolate_smoothly`.
 
     Returns:
@@ -199,10 +201,9 @@ def _most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptio
     reach, interval, noise = _reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH:
         return NotImplemented
-    pairs = -(-int(grids.states.max(initial=1)) // (2 * _MOST_LANES)) * _MOST_LANES
+    pairs = -(-int(grids.states.max(initial=1)) // (2 * _MAX_LANES)) * _MAX_LANES
     multipliers, increments = (table.view(np.uint32) for table in rand_r_jumps(pairs))
-    c = native.structure(
-        "pitch_grids",
+    c = native.structure("pitch_grids")(
         grids,
         rows=grids.bounds,
         count=len(grids.states),
@@ -221,20 +222,20 @@ def _most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptio
 
 
 def _reach(options: InterpolatePitchOptions) -> int:
-    """Return the greatest number of places on the grid that the pitch moves by."""
+    """Return the largest move of the pitch, in states of the grid."""
     return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
 
 
 @native.twin(_most_probable_paths_in_c)
 def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
-    """Return the number of the pitch on its grid, for each frame on the most probable path: (rows,).
+    """Return the states (rows,) of the most probable path on the grids.
 
     Raises:
-        MemoryError: there is no memory for the moves of the longest utterance.
+        MemoryError: memory for the moves of the longest utterance is short.
     """
     reach, interval = _reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
-    # a move is shorter than the grid, so that a longer reach changes nothing
+    # A move is shorter than the grid, so a longer reach changes nothing.
     paths = [
         _most_probable_path(grids, slice(*rows), states, min(reach, states), interval) for rows, states in utterances
     ]
@@ -244,14 +245,14 @@ def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) ->
 def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
     """Compute :func:`most_probable_paths` of one utterance, which has ``states`` pitches on its grids.
 
-    A step costs half the square of the difference in Hz. All log probabilities are halved, since half of the difference
-    can then simply be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
+    A step costs half the square of the difference in Hz. All log probabilities are halved, because half of the
+    difference can then be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
     """
     half = np.float32(0.5)
     grid = interval * np.arange(-reach, states + reach).astype(np.float32)
     bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
     noise = float(_NOISE) / 2 * normal_vectors(grids.seeds[rows], states).astype(np.float64)
-    total = np.full(states + 2 * reach, -np.inf, np.float32)  # log probabilities, of pitches beyond the grid, too
+    total = np.full(states + 2 * reach, -np.inf, np.float32)  # log probabilities, including pitches beyond the grid
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
         if frame > 0:
@@ -266,7 +267,7 @@ def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int
         total[reach : reach + states] = best + noise[frame]
     last = total[reach : reach + states]
     path = np.zeros(len(bottom), np.int64)
-    # where the first one is impossible, Kaldi has NaN, than which nothing is greater
+    # If the first state is impossible, Kaldi compares with NaN and keeps the first state.
     state = int(last.argmax()) if last[0] > -np.inf else 0
     for frame in range(len(bottom) - 1, -1, -1):
         path[frame] = state
@@ -289,4 +290,4 @@ def check_track(features: Floats) -> None:
     if features.ndim != 2 or features.shape[1] != 2:
         raise FeatureError(f"expected two columns, the probability of voicing and the pitch, not {features.shape}")
     if not bool((features[:, 1] >= 0).all()):
-        raise FeatureError("a pitch is negative or not a number; where there is none it must be 0")
+        raise FeatureError("a pitch is negative or NaN: use 0 where a frame has no pitch")

@@ -30,13 +30,13 @@ class Analysis:
     """Search of an utterance at all times."""
 
     constants: PitchConstants  # the tracker's numbers and tables
-    frames: Frames  # the audio as the search reads it
-    first: Lattice  # result of the search before the energy was revised, of the frames that were there by then or more
+    frames: Frames  # frames of the audio for the search
+    first: Lattice  # result of the search before the energy was revised, at least of the frames known by then
     final: Lattice  # result of the search with the revised energy
 
     @classmethod
     def of(cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None) -> Analysis:
-        """Analyse audio ``(samples,)``, which came in chunks with these ends, or in those of the options.
+        """Analyze audio ``(samples,)`` that arrived in chunks: with these ends, or with the size in the options.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
@@ -46,29 +46,29 @@ class Analysis:
         chunks = None if ends is None else np.array(ends, np.int64)
         frames = frames_of_block(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
         count = int(frames.rows[-1])
-        final = first = _search_at_once(constants, frames, count)
+        final = first = _search_all(constants, frames, count)
         if frames.revised is not None:
-            first = _search_at_once(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
+            first = _search_all(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
         return cls(constants, frames, first, final)
 
-    def features(self, found: Lattice) -> Floats:
+    def features(self, lattice: Lattice) -> Floats:
         """Return (NCCF, pitch) of frames along the best path: ``(frames, 2)``."""
-        return np.stack((found.nccf, self.constants.pitch[found.path]), -1)
+        return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
-def _search_at_once(constants: PitchConstants, frames: Frames, count: int) -> Lattice:
+def _search_all(constants: PitchConstants, frames: Frames, count: int) -> Lattice:
     """Return the result of the search of some frames, without paths."""
-    found = Lattice.empty(constants, count)
-    search(constants, frames, 0, count, np.zeros(constants.states, np.float32), found, [])
-    return found
+    lattice = Lattice.empty(constants, count)
+    search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, [])
+    return lattice
 
 
 def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
     """Return normalized correlation and pitch of each frame at the time it was ready: ``(frames, 2)``."""
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
-    for found, now, _ in online_tracks(analysis, options):
-        rows.append(analysis.features(found.part(ready, now)))
+    for lattice, now, _ in online_tracks(analysis, options):
+        rows.append(analysis.features(lattice.part(ready, now)))
         ready = max(ready, now)
     return np.concatenate(rows)
 
@@ -81,23 +81,23 @@ def first_pass_features(
 ) -> Floats:
     """Return the processed pitch features of each frame at the time it was ready: ``(frames, dim)``.
 
-    Until the end is known, a frame waits for ``normalization_right_context`` later ones.
+    Until the end is known, a frame waits for ``normalization_right_context`` later frames.
     """
     total = int(analysis.frames.rows[-1])
     noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
-    given = 0
+    done = 0
     rows = [np.zeros((0, options.dim), np.float32)]
-    for found, ready, finished in online_tracks(analysis, pitch_options):
+    for lattice, ready, finished in online_tracks(analysis, pitch_options):
         waiting = 0 if finished else max(0, options.normalization_right_context)
         now = ready - waiting + options.delay if ready else 0
-        if now <= given:
+        if now <= done:
             continue
-        first = max(0, given - options.delay - context)
-        track = analysis.features(found.part(first, ready))
+        first = max(0, done - options.delay - context)
+        track = analysis.features(lattice.part(first, ready))
         features = undelayed_features(track, None if noise is None else noise[first:ready], options)
-        rows.append(features[np.clip(np.arange(given, now) - options.delay, 0, None) - first])
-        given = now
+        rows.append(features[np.clip(np.arange(done, now) - options.delay, 0, None) - first])
+        done = now
     return np.concatenate(rows)
 
 
@@ -106,7 +106,7 @@ def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[L
 
     A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. Each chunk changes the path.
     """
-    constants, frames, found = analysis.constants, analysis.frames, analysis.first
+    constants, frames, lattice = analysis.constants, analysis.frames, analysis.first
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
     if total == 0:
         return
@@ -114,7 +114,7 @@ def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[L
     chunks = [(end, False) for end in dict.fromkeys(frames.ready[:-2].tolist()) if end > 0]
     for end, finished in [*chunks, (total, True)]:
         if finished or end >= options.recompute_frame:
-            found = analysis.final
-        search(constants, frames, 0, 0, costs, found, [end])  # traces the path to this end
-        waiting = 0 if finished else latency(found.before[:end], min(options.max_frames_latency, end))
-        yield found.part(0, end), end - waiting, finished
+            lattice = analysis.final
+        search(constants, frames, 0, 0, costs, lattice, [end])  # traces the path to this end
+        waiting = 0 if finished else latency(lattice.before[:end], min(options.max_frames_latency, end))
+        yield lattice.part(0, end), end - waiting, finished

@@ -60,7 +60,7 @@ def probability_of_voicing(correlation: Array) -> Array:
 
 
 def log_pitch(pitch: Array) -> Array:
-    """Compute the natural logarithm of pitches in Hz; of float32 NumPy arrays as Kaldi's ``logf`` rounds it."""
+    """Compute the natural logarithm of pitches in Hz. For float32 NumPy arrays, it has the bits of Kaldi's ``logf``."""
     if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
         return logf(pitch)
     log: Array = namespace(pitch).log(float64(pitch))
@@ -68,7 +68,7 @@ def log_pitch(pitch: Array) -> Array:
 
 
 def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
-    """Subtract from the log pitch its mean over neighbours, weighted by their probability of voicing.
+    """Subtract from the log pitch its mean over neighboring frames, weighted by their probability of voicing.
 
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
@@ -87,7 +87,7 @@ def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     begin = xp.clip(now - left, 0, None)
     end = xp.clip(now + right + 1, None, frames)
     if xp is np and lengths is None and frames:
-        weights, values = (np.asarray(each).reshape(-1) for each in (weight, weighted))
+        weights, values = (np.asarray(column).reshape(-1) for column in (weight, weighted))
         means = window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
         in_order: Array = logs - means.reshape(logs.shape)
         return in_order
@@ -177,8 +177,8 @@ def process_pitch(
     _check_track(features, lengths)
     noise = None
     # Kaldi draws even if the noise is scaled to zero, which advances its generator.
-    wanted = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
-    if options.add_delta_pitch and wanted and features.shape[-2]:
+    is_drawn = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
+    if options.add_delta_pitch and is_drawn and features.shape[-2]:
         noise = standard_normal(features[..., 1], generator)
     return delay_frames(undelayed_features(features, noise, options, lengths, deltas), options.delay)
 
@@ -211,12 +211,13 @@ def process_ragged(
 
     Args:
         features: (rows, 2): the features of all utterances, for which :func:`has_positive_pitch` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
-        options: what to compute.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
+        options: the options of the features.
         generator: source of the noise on the deltas.
 
     Returns:
-        The features of all utterances (rows, dim), and the number of rows of each. Without frames there is no delay.
+        The features of all utterances (rows, dim), and the utterances' numbers of rows. Without frames there is no
+        delay.
     """
     logs = log_pitch(np.ascontiguousarray(features[:, 1]))
 
@@ -279,7 +280,7 @@ def _columns(
     slopes: Callable[[], Array],
     noise: Array | None,
 ) -> Array:
-    """Return the columns that the options choose, of the logs of the pitch and what is computed from them on demand."""
+    """Return the columns that the options select, computed from the logs of the pitch on demand."""
     columns: list[Any] = []
     if options.add_pov_feature:
         columns.append(options.pov_scale * pov_feature(correlation) + options.pov_offset)

@@ -2,8 +2,8 @@
 
 Frames are correlated with themselves at whole lags, the correlations interpolated to the lags that are the states, and
 the cheapest path through the states is searched (src/feat/pitch-functions.cc). A path costs its local costs, plus
-``step * (i - j)**2`` for each step from state ``j`` to state ``i``. The order of sums is that of OpenBLAS's SkylakeX
-kernels (:mod:`kaldi_compat.exact.sums`).
+``step * (i - j)**2`` for each step from state ``j`` to state ``i``. Sums have the order of OpenBLAS's SkylakeX kernels
+(:mod:`kaldi_compat.exact.sums`).
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from kaldi_compat.pitch.frames import F32, Frames, Groups
 
 States = npt.NDArray[np.int16]
 
-_BLOCK = 32  # frames correlated at once in NumPy
+_BLOCK = 32  # Frames that NumPy correlates together.
 
 
 class Lattice(NamedTuple):
     """Result of the search of some frames."""
 
-    before: States  # (frames, states): the state before on the cheapest path to each state
-    best: States  # (frames,): the state that the cheapest path up to each frame ends in
+    before: States  # (frames, states): previous state on the cheapest path to each state
+    best: States  # (frames,): last state of the cheapest path up to each frame
     correlation: Floats  # (frames, lags): without ballast
     groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`
-    path: States  # (frames,): states of the best path, -1 where they are not known
+    path: States  # (frames,): states of the best path, -1 where they are unknown
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state
 
     def part(self, begin: int, end: int) -> Lattice:
         """Return the result of the frames from ``begin`` to ``end``, a view."""
-        parts: list[Any] = [each[begin:end] for each in self]
+        parts: list[Any] = [array[begin:end] for array in self]
         return Lattice(*parts)
 
     @classmethod
     def empty(cls, constants: PitchConstants, frames: int) -> Lattice:
-        """Return memory for this number of frames."""
+        """Return memory for ``frames`` frames."""
         before, correlation = np.empty((frames, constants.states), np.int16), np.empty((frames, constants.lags), F32)
         best, path = np.empty((2, frames), np.int16)
         return cls(before, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
@@ -56,10 +56,10 @@ def _search_in_c(
     begin: int,
     end: int,
     costs: Floats,
-    found: Lattice,
+    lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    arguments = constants.for_c, frames.for_c, begin, end, costs, *found, len(found.best)
+    arguments = constants.for_c, frames.for_c, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
         raise MemoryError("no memory for a block of frames")
@@ -79,32 +79,32 @@ def search(
     begin: int,
     end: int,
     costs: Floats,
-    found: Lattice,
+    lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    """Search the cheapest paths of the rows ``begin`` to ``end``, and trace the best ones.
+    """Search the cheapest paths of the rows ``begin`` to ``end``, and trace the best paths.
 
     Args:
         constants: the tracker's numbers and tables.
         frames: frames of one or several utterances.
         begin, end: rows.
-        costs: (states,): of the paths before row ``begin``; set to those at the last row. Later utterances start
-            without costs.
-        found: set to the result: the rows are its last frames, and earlier ones were searched before.
-        ends: the frame in ``found`` after the last one of each utterance. The first one starts at frame 0.
+        costs: (states,): costs of the paths before row ``begin``, replaced by the costs at the last row. Later
+            utterances start without costs.
+        lattice: receives the result in its last frames, after frames of earlier searches.
+        ends: end of each utterance in ``lattice``. The first utterance starts at frame 0.
 
     Raises:
         AudioError: correlations overflow.
     """
-    known = len(found.best) - (end - begin)
-    _search_rows(constants, frames, slice(begin, end), costs, found.part(known, len(found.best)))
-    trace(constants, found, ends)
+    known = len(lattice.best) - (end - begin)
+    _search_rows(constants, frames, slice(begin, end), costs, lattice.part(known, len(lattice.best)))
+    trace(constants, lattice, ends)
 
 
-def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: Floats, found: Lattice) -> None:
-    found.groups[:], found.path[:] = frames.groups[rows], -1
-    searched, found.correlation[:], average = correlate(constants, frames, rows)
-    if not (np.isfinite(searched).all() and np.isfinite(found.correlation).all()):
+def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: Floats, lattice: Lattice) -> None:
+    lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
+    searched, lattice.correlation[:], average = correlate(constants, frames, rows)
+    if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
         raise overflow()
     local = local_costs(constants, searched, _scale(frames, rows, average), frames.groups[rows])
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
@@ -116,9 +116,9 @@ def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: 
             costs[:] = 0
         by_way = steps + costs
         before = predecessors(by_way)
-        found.before[frame] = before
+        lattice.before[frame] = before
         costs[:] = by_way[place, before] + local_cost
-        best = found.best[frame] = costs.argmin()
+        best = lattice.best[frame] = costs.argmin()
         costs -= costs[best]
 
 
@@ -168,10 +168,10 @@ def _scale(frames: Frames, rows: slice, average: Floats) -> Floats:
     """Return the factors on the correlations of frames whose ballast is revised."""
     if frames.revised is None:
         return np.ones(len(average), F32)
-    revised_from, revised_to = (each[rows] for each in frames.revised)
+    revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ratio = (revised_from + average) / (revised_to + average)
-    # Absurdly loud audio overflows: its correlation is left alone.
+    # The energy of extremely loud audio overflows. Its correlation is not scaled.
     usable = np.isfinite(ratio) & (ratio >= 0)
     return np.where(usable, np.sqrt(np.where(usable, ratio, F32(1))), F32(1))
 
@@ -203,27 +203,27 @@ def predecessors(by_way: Floats) -> States:
     minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
 
     Args:
-        by_way: (states, states): cost of each state by way of each other one.
+        by_way: (states, states): cost of a state by way of a previous state.
     """
     costs, last, turned = by_way, len(by_way) - 1, False
     lower = _first_minima(by_way)
     best, upper = lower.copy(), [last] * len(lower)
     changed = True
-    while changed:  # from above and from below: the same with the order of the states reversed
+    while changed:  # Reversing the order of the states alternates between above and below.
         costs, turned = costs[::-1, ::-1], not turned
-        best, lower, upper = ([last - state for state in reversed(each)] for each in (best, upper, lower))
+        best, lower, upper = ([last - state for state in reversed(states)] for states in (best, upper, lower))
         changed = _narrow(np.ascontiguousarray(costs).data, best, lower, upper)
     return np.array([last - state for state in reversed(best)] if turned else best, np.int16)
 
 
 def _first_minima(costs: Floats) -> list[int]:
-    """Return the first local minimum of each state that is no earlier than that of the state before."""
-    found, last = [], 0
+    """Return the first local minimum of each state at or after the previous state's minimum."""
+    minima, last = [], 0
     for row in costs.tolist():
         while last + 1 < len(row) and row[last + 1] < row[last]:
             last += 1
-        found.append(last)
-    return found
+        minima.append(last)
+    return minima
 
 
 def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
@@ -244,31 +244,34 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
     return changed
 
 
-def trace(constants: PitchConstants, found: Lattice, ends: Sequence[int]) -> None:
-    """Write the best paths of utterances, each from its end back to where it agrees with the path there.
+def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
+    """Write the best paths of utterances from their ends back to where they agree with the stored paths.
 
     See :func:`search`.
     """
     for start, end in itertools.pairwise((0, *ends)):
-        state = int(found.best[end - 1]) if end > start else 0
+        state = int(lattice.best[end - 1]) if end > start else 0
         for frame in range(end - 1, start - 1, -1):
-            if found.path[frame] == state:
+            if lattice.path[frame] == state:
                 break
             weights, first = constants.weights_of(state), constants.first[state]
-            lags = found.correlation[frame, first : first + len(weights)]
-            found.path[frame], found.nccf[frame] = state, sums.row_product(weights, lags, int(found.groups[frame]))
-            state = int(found.before[frame, state])
+            lags = lattice.correlation[frame, first : first + len(weights)]
+            lattice.path[frame], lattice.nccf[frame] = (
+                state,
+                sums.row_product(weights, lags, int(lattice.groups[frame])),
+            )
+            state = int(lattice.before[frame, state])
 
 
-def latency(before: States, most: int) -> int:
-    """Return the number of last frames on which paths to different states differ, at most ``most``.
+def latency(before: States, max_frames: int) -> int:
+    """Return the number of last frames on which paths to different states differ, at most ``max_frames``.
 
-    Paths do not cross, so it suffices to follow the outermost two.
+    Paths do not cross, so it suffices to follow the two outermost paths.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
-    for frames in range(most):
+    for frames in range(max_frames):
         row = len(before) - 1 - frames
         lowest, highest = states[row, lowest], states[row, highest]
         if lowest == highest:
             return frames
-    return most
+    return max_frames

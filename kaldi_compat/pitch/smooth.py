@@ -1,4 +1,4 @@
-"""An older post-processing of (probability of voicing, pitch): src/featbin/process-pitch-feats.cc."""
+"""Older post-processing of (probability of voicing, pitch) (Kaldi: src/featbin/process-pitch-feats.cc)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["smooth_pitch"]
 
 
 def moving_means(values: Floats, size: int) -> Floats:
-    """The mean over ``size`` values around each one, which is constant near both ends: ``(n,)`` -> ``(n,)``.
+    """Return the mean over ``size`` values around each value, which is constant near both ends: ``(n,)`` -> ``(n,)``.
 
-    As in Kaldi, each value enters a frame too soon, so that the first window's right neighbour never enters (but
-    leaves); and they are summed up from left to right in float32, so that rounding errors add up along an utterance.
+    As in Kaldi, a value enters a frame too soon, so that the first window's right neighbor never enters (but leaves).
+    The values are added from left to right in float32, so that rounding errors grow along an utterance.
     """
     middle = (size - 1) // 2
     first = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))
@@ -38,7 +38,7 @@ def moving_means(values: Floats, size: int) -> Floats:
 
 
 def moving_average(values: Floats, size: int) -> Floats:
-    """The average over ``size`` values around each one; values too near an end stay: ``(n,)`` -> ``(n,)``."""
+    """Return the average over ``size`` values around each value. Values near the ends stay: ``(n,)`` -> ``(n,)``."""
     width = (size - 1) // 2
     inside = slice(width, len(values) - width)
     if width == 0 or len(values) <= 2 * width:
@@ -55,11 +55,11 @@ def moving_average(values: Floats, size: int) -> Floats:
 def smooth_pitch(
     features: npt.NDArray[Any], options: SmoothPitchOptions | None = None, **changes: Unpack[SmoothPitchKeywords]
 ) -> npt.NDArray[Any]:
-    """The log odds of voicing, and the log pitch less its moving mean, smoothed.
+    """Compute the log odds of voicing, and the smoothed log pitch less its moving mean.
 
     Args:
-        features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (no gaps: see
-            interpolate-pitch), and whatever else, which is copied.
+        features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
+            interpolate-pitch), and other columns, which are copied.
         options, changes: the windows, as a dataclass or by name; Kaldi's defaults if not given.
 
     Returns:
@@ -77,9 +77,9 @@ def smooth_pitch(
         raise FeatureError(f"expected columns for the probability of voicing and the pitch, not {features.shape}")
     voicing, pitch = features[:, 0].astype(np.float64), features[:, 1]
     if not bool(((voicing >= 0) & (voicing <= 1)).all()):
-        raise FeatureError("the first column must be the probability of voicing, but goes beyond 0 to 1")
+        raise FeatureError("the first column must be the probability of voicing, from 0 to 1")
     if not bool((pitch > 0).all()):
-        raise FeatureError("a pitch of zero or less has no logarithm; fill the gaps with interpolate-pitch first")
+        raise FeatureError("a pitch of zero or less has no logarithm: fill the gaps with interpolate-pitch first")
     processed: npt.NDArray[Any] = features.copy()
     processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
     log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)
@@ -100,18 +100,18 @@ def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options
     out, work = np.empty_like(features), np.empty(2 * int(np.diff(bounds).max(initial=0)), np.float32)
     windows = options.normalization_window_size, options.average_window_size
     if features.shape[1] < 2 or min(windows) < 1:
-        raise ValueError("a track has two columns or more, and a window has one value or more")
+        raise ValueError("a track needs at least two columns, and a window at least one value")
     native.function("ragged_smooth_pitch")(*for_c(features, bounds), *windows, work, out)
     return out
 
 
 @native.twin(_smooth_ragged_in_c)
 def smooth_ragged(features: Floats, bounds: npt.NDArray[np.int64], options: SmoothPitchOptions) -> Floats:
-    """Compute :func:`smooth_pitch` of many utterances at once.
+    """Compute :func:`smooth_pitch` of several utterances.
 
     Args:
         features: (rows, columns): the features of all utterances, for which :func:`is_without_gaps` is true.
-        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` are those of utterance ``u``.
+        bounds: (utterances + 1,): rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
         options: the windows.
     """
-    return by_utterance(features, bounds, lambda each: smooth_pitch(each, options) if len(each) else each)
+    return by_utterance(features, bounds, lambda track: smooth_pitch(track, options) if len(track) else track)

@@ -21,24 +21,24 @@ from kaldi_compat.pitch.frames import Frames, frames_of_block
 from kaldi_compat.pitch.search import Lattice, latency, search
 
 Key = TypeVar("Key")
-_ROWS = 768  # frames searched at once: what they need stays in the cache, and long audio needs little memory
+_ROWS = 768  # Frames searched together. Their arrays stay in the cache, and long audio needs little memory.
 
 
-class _Kept(threading.local):
-    """Memory of the paths of each thread's last block: taking it anew for each block costs a tenth of the time."""
+class _ThreadMemory(threading.local):
+    """Memory of the paths of a thread's last block. Allocating it for each block costs a tenth of the time."""
 
     memory: Lattice | None = None
 
 
-_kept = _Kept()
+_thread = _ThreadMemory()
 
 
 class Paths:
-    """The cheapest paths of the last frames of audio, whose states are not decided yet.
+    """The cheapest paths of the last frames of audio, whose states are undecided.
 
     Args:
         options: the tracker's options.
-        memory: for the frames, if it is of the right shape.
+        memory: memory for the frames, used if it has the right shape.
     """
 
     def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
@@ -46,7 +46,7 @@ class Paths:
         self.costs = np.zeros(self.constants.states, np.float32)
         shapes = self.constants.states, self.constants.lags
         fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
-        self._memory = memory if memory is not None and fits else Lattice.empty(self.constants, 0)
+        self.memory = memory if memory is not None and fits else Lattice.empty(self.constants, 0)
         self._count = 0
 
     def __len__(self) -> int:
@@ -56,40 +56,36 @@ class Paths:
         """Search the rows ``begin`` to ``end``.
 
         Args:
-            frames: the audio as the search reads it.
-            begin, end: the rows.
-            ends: the frame after the last one of each utterance, counted from the first that is not decided.
+            frames: frames of the audio.
+            begin, end: begin and end of the rows.
+            ends: end of each utterance, counted from the first undecided frame.
         """
         count = len(self) + end - begin
-        if count > len(self._memory.best):
-            undecided, self._memory = self._found(), Lattice.empty(self.constants, max(count, 2 * len(self)))
+        if count > len(self.memory.best):
+            undecided, self.memory = self._lattice(), Lattice.empty(self.constants, max(count, 2 * len(self)))
             self._keep(undecided)
         self._count = count
-        search(self.constants, frames, begin, end, self.costs, self._found(), ends)
+        search(self.constants, frames, begin, end, self.costs, self._lattice(), ends)
 
-    def _found(self) -> Lattice:
-        return self._memory.part(0, len(self))
+    def _lattice(self) -> Lattice:
+        return self.memory.part(0, len(self))
 
     def _keep(self, undecided: Lattice) -> None:
         self._count = len(undecided.best)
-        pairs: Any = zip(self._memory, undecided, strict=True)
-        for memory, kept in pairs:
-            memory[: self._count] = kept
-
-    def memory_up_to(self, frames: int) -> Lattice | None:
-        """Return the memory for other paths, which end these; None if it is for more frames."""
-        return self._memory if len(self._memory.best) <= frames else None
+        pairs: Any = zip(self.memory, undecided, strict=True)
+        for memory, frames in pairs:
+            memory[: self._count] = frames
 
     def agreed(self, max_latency: int) -> int:
         """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
-        most = min(len(self), max_latency) - 1
-        return len(self) - 1 - latency(self._found().before, most)
+        max_frames = min(len(self), max_latency) - 1
+        return len(self) - 1 - latency(self._lattice().before, max_frames)
 
     def decide(self, count: int) -> Floats:
         """Decide the first frames along the best paths; return their NCCF and pitch in Hz, ``(count, 2)``."""
-        found = self._found()
-        features = np.stack((found.nccf[:count], self.constants.pitch[found.path[:count]]), -1)
-        self._keep(found.part(count, len(self)))
+        lattice = self._lattice()
+        features = np.stack((lattice.nccf[:count], self.constants.pitch[lattice.path[:count]]), -1)
+        self._keep(lattice.part(count, len(self)))
         return features
 
 
@@ -128,13 +124,13 @@ def track_pitches(
     options: PitchOptions | None = None,
     **changes: Unpack[PitchKeywords],
 ) -> list[tuple[Key, Floats]]:
-    """Apply :func:`track_pitch` to many utterances together: keys and samples give keys and features, in order."""
+    """Apply :func:`track_pitch` to several utterances: maps keys and samples to keys and features, in order."""
     options = make_options("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]
     for key, samples in utterances:
         keys.append(key)
         audio.append(as_audio(samples))
-    lengths = np.array([len(each) for each in audio[1:]], np.int64)
+    lengths = np.array(list(map(len, audio[1:])), np.int64)
     features, rows = track_block(as_audio(np.concatenate(audio)), np.cumsum(lengths) - lengths, lengths, options)
     return [(key, features[first:end]) for key, first, end in zip(keys, rows[:-1], rows[1:], strict=True)]
 
@@ -145,8 +141,8 @@ def track_block(
     """Compute normalized correlation and pitch of the frames of a block of utterances.
 
     Args:
-        samples: int16 or float32 of shape (T,), contiguous: where the samples of all utterances are.
-        starts, lengths: (utterances,): of each utterance.
+        samples: audio of the utterances, contiguous int16 or float32 (T,).
+        starts, lengths: (utterances,): first sample and number of samples of each utterance.
         options: the tracker's options.
 
     Returns:
@@ -155,7 +151,7 @@ def track_block(
     Raises:
         AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
     """
-    paths, _kept.memory = Paths(options, _kept.memory), None
+    paths, _thread.memory = Paths(options, _thread.memory), None
     frames = frames_of_block(samples, starts, lengths, paths.constants)
     rows, decided = int(frames.rows[-1]), 0
     features = np.empty((rows, 2), np.float32)
@@ -165,19 +161,19 @@ def track_block(
             paths.costs[:] = 0
         ends = frames.rows[(frames.rows > decided) & (frames.rows <= end)] - decided
         count = int(ends.max(initial=0))
-        goes_on = decided + count < end  # the last utterance
+        goes_on = decided + count < end  # True if the last utterance continues
         paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
         if goes_on:
             count = paths.agreed(len(paths) - count)
         features[decided : decided + count] = paths.decide(count)
         decided += count
-    _kept.memory = paths.memory_up_to(2 * _ROWS)
+    _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None  # A longer block's is released.
     return features, frames.rows
 
 
 def as_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return samples (T,) in one of the types that are computed with: int16 or float32."""
+    """Convert samples (T,) to a type of the tracker: int16 or float32."""
     if samples.ndim != 1:
-        raise AudioError(f"audio to track pitch in has one axis, not the shape {samples.shape}")
+        raise AudioError(f"audio for pitch tracking must have one axis, not the shape {samples.shape}")
     check_samples(samples)
     return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)

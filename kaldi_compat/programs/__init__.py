@@ -24,12 +24,12 @@ def _prepare() -> None:
     # NumPy and its BLAS read the environment when they are first imported or used, which is after this.
     # Huge pages make programs slower that write each number of a large array once: clearing them takes longer than
     # clearing small ones (splicing 6 hours: 2.1 s of system time, 1.2 s without).
-    wanted = {"NUMPY_MADVISE_HUGEPAGE": "0"}
+    settings = {"NUMPY_MADVISE_HUGEPAGE": "0"}
     # Recipes start one process per core: threads of NumPy's BLAS would compete for the cores, and small products run
     # slower with them.
     if "OMP_NUM_THREADS" not in os.environ:
-        wanted |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
-    SETTINGS.update({name: value for name, value in wanted.items() if name not in os.environ})
+        settings |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
+    SETTINGS.update({name: value for name, value in settings.items() if name not in os.environ})
     os.environ.update(SETTINGS)
 
     # Modules are many objects and no garbage: collecting it while they are imported takes a tenth of the start-up.

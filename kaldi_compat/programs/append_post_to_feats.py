@@ -59,6 +59,6 @@ def append_each(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classe
         FeatureError: a class is out of range.
     """
     feats = features(block)
-    if [len(each.counts) for each in posteriors] != block.shapes[:, 0].tolist():
+    if [len(posterior.counts) for posterior in posteriors] != block.shapes[:, 0].tolist():
         raise Skip(f"Mismatch of length! features: {len(feats)} posteriors: {len(posteriors[0].counts)}")
     return block.with_rows(append_posterior(feats, PosteriorArrays.concatenate(posteriors), num_classes))

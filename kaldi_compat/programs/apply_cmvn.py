@@ -64,7 +64,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
             statistics = of_all if table is None else table.find(block, missing)
-            if len({each.shape for each in statistics}) > 1:
+            if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip
             return normalize_block(block, fake_statistics(np.stack(statistics), skipped), options)
 
@@ -84,7 +84,7 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
 
     Args:
         block: the features.
-        statistics: for each entry, or one for all: (entries or 1, 2, dim + 1).
+        statistics: statistics of the entries, or of all entries together: (entries or 1, 2, dim + 1).
         options: options of the program.
 
     Raises:

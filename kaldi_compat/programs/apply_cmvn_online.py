@@ -61,9 +61,11 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
         writer = tables.write("matrix", target)
         if options.spk2utt:
             speakers, table = tables.read("token-vector", options.spk2utt), tables.lookup("matrix", source)
-            groups = (each for block in speakers for _, names in block.entries() for each in in_groups(names, online()))
+            groups = (
+                group for block in speakers for _, names in block.entries() for group in in_groups(names, online())
+            )
             find = partial(table.find, missing="No features for utterance {}".format)
-            counts = map_table(groups, writer, lambda each: normalize(ArrayBlock.of(each.names(), find(each))))
+            counts = map_table(groups, writer, lambda group: normalize(ArrayBlock.of(group.names(), find(group))))
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize)
     logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, frames)

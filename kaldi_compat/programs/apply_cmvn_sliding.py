@@ -32,7 +32,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         normalized = sliding_cmvn(feats, block.rows(), options)
-        if normalized is None:  # a variance is floored, of which Kaldi warns
+        if normalized is None:  # Kaldi floors a variance, and warns
             normalized = normalize_with_warnings(only(block, feats), options)
         return block.with_rows(normalized)
 

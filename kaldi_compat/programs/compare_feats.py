@@ -40,8 +40,8 @@ def main(options: Options, first: str, second: str) -> int:
     with Tables() as tables:
         blocks, other = tables.read("matrix", first), tables.lookup("matrix", second)
         sums = np.zeros((3, 0))
-        for each in results(lambda block: products_of_block(block, other), blocks, counts):
-            sums = add_block(sums, each)
+        for products in results(lambda block: products_of_block(block, other), blocks, counts):
+            sums = add_block(sums, products)
     logger.info("self-product of 1st features for each column dimension: %s", in_brackets(sums[0]))
     logger.info("self-product of 2nd features for each column dimension: %s", in_brackets(sums[1]))
     logger.info("cross-product for each column dimension: %s", in_brackets(sums[2]))
@@ -62,16 +62,16 @@ def main(options: Options, first: str, second: str) -> int:
 
 
 def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
-    """Add the sums of utterances, one by one, to those before them: (3, dim).
+    """Add the sums of utterances, one by one, to the sums of earlier utterances: (3, dim).
 
     Raises:
         FeatureError: the dimension differs from that of the first utterance.
     """
-    each = stack_matrices(block).astype(np.float64)
-    if sums.size and each.shape[2] != sums.shape[1]:
+    products = stack_matrices(block).astype(np.float64)
+    if sums.size and products.shape[2] != sums.shape[1]:
         key = block.names()[0]
-        raise FeatureError(f"{key}: dimension {each.shape[2]}, but {sums.shape[1]} before")
-    total: DoubleMatrix = np.add.reduce(np.concatenate([sums[None], each] if sums.size else [each]), axis=0)
+        raise FeatureError(f"{key}: dimension {products.shape[2]}, but {sums.shape[1]} before")
+    total: DoubleMatrix = np.add.reduce(np.concatenate([sums[None], products] if sums.size else [products]), axis=0)
     return total
 
 
@@ -79,7 +79,7 @@ def products_of_block(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBl
     """Sum the products of each column of an utterance with itself, for both tables, and of one table with the other.
 
     Returns:
-        For each utterance (3, dim).
+        The sums of each utterance, (3, dim).
 
     Raises:
         Skip: an utterance cannot be compared; with Kaldi's warning.
@@ -91,7 +91,9 @@ def products_of_block(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBl
         (frames, dim), (other_frames, other_dim) = only(block, shapes[0]), others[0].shape
         if dim != other_dim:
             raise Skip(f"Feature dimensions differ for utterance {key}, {dim} vs. {other_dim}, skipping utterance.")
-        raise FeatureError(f"{frames} frames in the first table, but {other_frames} in the second: they must be equal")
+        raise FeatureError(
+            f"{frames} frames in the first table, but {other_frames} in the second: compare features of equal lengths"
+        )
     feats = features(block)
     if feats.size == 0:
         raise Skip(f"Both features of utterance {key} are empty, skipping utterance.")

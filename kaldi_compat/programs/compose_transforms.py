@@ -86,8 +86,10 @@ def finder(
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
             block = block_of(only(block, speakers).find(block, lambda _: warning), [None])
-        found = table.find(block, lambda key: f"Second table does not have key {key}")
-        matrices: Matrix = np.stack(found if len({each.shape for each in found}) == 1 else only(block, found))
+        transforms = table.find(block, lambda key: f"Second table does not have key {key}")
+        matrices: Matrix = np.stack(
+            transforms if len({transform.shape for transform in transforms}) == 1 else only(block, transforms)
+        )
         return matrices
 
     def has(key: str) -> bool:
@@ -107,7 +109,7 @@ def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayB
 
     Raises:
         Skip: one of them is empty.
-        FeatureError: their shapes do not match.
+        FeatureError: the shapes of the transforms do not match.
     """
     if a.size == 0 or b.size == 0:
         raise Skip("Empty matrix in compose transforms")

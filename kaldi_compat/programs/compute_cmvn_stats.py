@@ -73,10 +73,10 @@ def frames_of(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[
         raise Skip(f"Empty feature matrix for utterance {key}")
     if weights is None:
         return feats, None
-    found = weights.find(block, lambda key: f"No weights available for utterance {key}")
-    if [len(each) for each in found] != block.shapes[:, 0].tolist():
-        raise Skip(f"Weights for utterance {key} have wrong dimension {len(found[0])} vs. {len(feats)}")
-    return feats, np.concatenate(found)
+    vectors = weights.find(block, lambda key: f"No weights available for utterance {key}")
+    if list(map(len, vectors)) != block.shapes[:, 0].tolist():
+        raise Skip(f"Weights for utterance {key} have wrong dimension {len(vectors[0])} vs. {len(feats)}")
+    return feats, np.concatenate(vectors)
 
 
 def of_each(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
@@ -136,10 +136,10 @@ def by_speaker(tables: Tables, spk2utt: str, source: str, target: str, weights: 
 def present(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
     """Yield the features of utterances, together if all are there; count those that are not."""
     if len(keys) > 1:
-        with suppress(ArkError, Skip):  # which is raised again at its key
-            found = [value for value in table.find_each(keys) if value is not None]
-            if len(found) == len(keys):
-                yield ArrayBlock.of(keys, found)
+        with suppress(ArkError, Skip):  # The error is raised again at its key.
+            present = [value for value in table.find_each(keys) if value is not None]
+            if len(present) == len(keys):
+                yield ArrayBlock.of(keys, present)
                 return
     for key in keys:
         (value,) = table.find_each([key])

@@ -74,14 +74,14 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
                 f"Expecting 3 fields per line of reco2file_and_channel file {name}, got: {line} (line {number})"
             )
         calls.setdefault(fields[1], []).append(fields[0])
-    found = []
+    grouped = []
     for call, utterances in sorted(calls.items()):
         if len(utterances) == 2:
-            found.append(utterances)
+            grouped.append(utterances)
         else:
             logger.warning("Call %s has %d utterances, expected two; treating them singly.", call, len(utterances))
-            found += [[each] for each in utterances]
-    return found
+            grouped += [[utterance] for utterance in utterances]
+    return grouped
 
 
 @dataclass
@@ -94,21 +94,21 @@ class CallBlock:
     size: int = 0  # bytes of the features
 
     def takes(self, feats: list[Matrix]) -> bool:
-        """Return True if features can be added: they have the same dimension, and the block is not too large."""
+        """Return True if features can be added, with the same dimension, to a block that is not too large."""
         if not self.feats:
             return True
-        return self.size < BLOCK_BYTES and {each.shape[1] for each in feats} <= {self.feats[0].shape[1]}
+        return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}
 
     def add(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
         """Add utterances."""
         self.keys += keys
         self.feats += feats
         self.roles += roles
-        self.size += sum([each.nbytes for each in feats])
+        self.size += sum([matrix.nbytes for matrix in feats])
 
     def statistics(self, quieter_channel_weight: float) -> ArrayBlock:
         """Compute the statistics (2, dim + 1) of each utterance."""
-        lengths = np.array([len(each) for each in self.feats])
+        lengths = np.array(list(map(len, self.feats)))
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
         if not rows.size:
             return ArrayBlock.of(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
@@ -125,7 +125,7 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
 
     Args:
         of_calls: the utterances of each call.
-        table: their features.
+        table: table of the features.
         size: number of calls that are looked up at once.
         counts: added to.
 
@@ -153,7 +153,7 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
 
 
 def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
-    """Return the utterances of a call that have features, and these; log a warning for each of the others."""
+    """Return the utterances of a call that have features, and the features; log a warning for missing features."""
     keys, feats = [], []
     for key in utterances:
         (value,) = table.find_each([key])

@@ -41,15 +41,15 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     """
     trials: list[tuple[str, str]] = []
     for lines in text_line_lists(rxfilename):
-        found = TRIAL.findall("\n".join(lines))
-        if len(found) < len(lines):
+        matches = TRIAL.findall("\n".join(lines))
+        if len(matches) < len(lines):
             raise OptionError(next(filter(None, map(mistake, lines))))
-        trials += found
+        trials += matches
     if not trials:
         raise OptionError("Empty input.")
     wide = np.array([float(score) for score, _ in trials])
     for place in np.flatnonzero(abs(wide) >= FLOAT32_END).tolist():
-        if "n" not in trials[place][0].lower():  # inf is a number, too
+        if "n" not in trials[place][0].lower():  # inf is a number as well
             raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
     scores = wide.astype(np.float32)
     is_target = np.array([kind == "target" for _, kind in trials])
@@ -60,7 +60,7 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
 
 
 def mistake(line: str) -> str:
-    """Return what is wrong with a line; "" if nothing is."""
+    """Describe the mistake of a line; return "" for a valid line."""
     words = [word for word in re.split("[ \t]", line) if word]
     if len(words) != 2:
         return f"Invalid input line (must have two fields): {line}"

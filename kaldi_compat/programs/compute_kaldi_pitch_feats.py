@@ -45,14 +45,14 @@ def main(options: PitchOptions, source: str, target: str) -> int:
 def _first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
     names, analyses = analyses_of_block(block, options)
-    return ArrayBlock.of(names, [first_pass_pitch(each, options) for each in analyses])
+    return ArrayBlock.of(names, [first_pass_pitch(analysis, options) for analysis in analyses])
 
 
 def audio_blocks(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
     """Yield the first channel of each utterance in blocks.
 
     Raises:
-        AudioError: an utterance has another sampling rate; those before it have been yielded.
+        AudioError: an utterance has another sampling rate. Earlier utterances have been yielded.
     """
 
     def checked(block: Block) -> WaveBlock:
@@ -76,13 +76,13 @@ def track_of_block(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyses_of_block(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Analyse a block of utterances for the simulation of online decoding: keys and analyses."""
+    """Analyze a block of utterances for the simulation of online decoding: keys and analyses."""
     places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.names(), [Analysis.of(block.samples[a : a + n], options) for a, n in places]
 
 
 def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
-    """Write blocks of pitch features and count them. As in Kaldi, utterances without frames are written, too."""
+    """Write blocks of pitch features and count them. As in Kaldi, utterances without frames are also written."""
     counts = Counts()
     for block in tracks:
         writer.write_block(_without_empty_columns(block))

@@ -76,7 +76,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
 
 def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
-    """Compress matrices; those with NaN or infinities, which no code stands for, stay as they are."""
+    """Compress matrices. Matrices with NaN or infinities, which have no code, stay uncompressed."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:

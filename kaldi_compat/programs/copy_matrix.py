@@ -74,7 +74,8 @@ def change_elements(matrix: Matrix, options: Options) -> Matrix:
     if options.apply_softmax_per_row:
         matrix = softmax(matrix)
     if options.apply_power != 1.0:
-        # np.power takes the square root for 0.5, which C's pow() does not: of -0 and -infinity.
+        # For an exponent of 0.5, np.power takes the square root. C's pow() does not, which differs for -0 and
+        # -infinity.
         matrix = np.float_power(matrix, as_float32(options.apply_power)).astype(np.float32)
     return matrix
 

@@ -85,7 +85,7 @@ def main(options: Options, source: str, segments: str, target: str) -> int:
 
 
 def of_one_recording(lines: list[str]) -> Iterator[list[str]]:
-    """Yield lines that follow each other and name one recording, so that one recording is in memory at a time."""
+    """Group consecutive lines of the same recording, so that only one recording is in memory."""
     return (list(part) for _, part in groupby(lines, lambda line: line.split(None, 2)[1:2]))
 
 
@@ -98,20 +98,22 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
     keys: list[str] = []
     cuts: list[Matrix] = []
     segments = list(map(parse_or_skip, lines))
-    found: dict[str, Matrix | None] = {}
-    with suppress(ArkError, Skip):  # which is raised again at its segment
-        names = [each.recording for each in segments if isinstance(each, Segment)]
-        found = dict(zip(names, recordings.find_each(names), strict=True))
+    features: dict[str, Matrix | None] = {}
+    with suppress(ArkError, Skip):  # The error is raised again at its segment.
+        names = [segment.recording for segment in segments if isinstance(segment, Segment)]
+        features = dict(zip(names, recordings.find_each(names), strict=True))
     try:
-        for each in segments:
+        for segment in segments:
             try:
-                if isinstance(each, Skip):
-                    raise each
-                feats = found[each.recording] if found else recordings.find_each([each.recording])[0]
+                if isinstance(segment, Skip):
+                    raise segment
+                feats = features[segment.recording] if features else recordings.find_each([segment.recording])[0]
                 if feats is None:
-                    raise Skip(f"Did not find features for utterance {each.recording}, skipping segment {each.key}")
-                cuts.append(cut_frames(feats, each, options))
-                keys.append(each.key)
+                    raise Skip(
+                        f"Did not find features for utterance {segment.recording}, skipping segment {segment.key}"
+                    )
+                cuts.append(cut_frames(feats, segment, options))
+                keys.append(segment.key)
             except Skip as reason:
                 counts.failed += 1
                 logger.warning("%s", reason)

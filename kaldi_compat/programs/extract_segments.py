@@ -27,7 +27,7 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
     """Write each segment. As in Kaldi, the status is 0 even if there is none."""
     with Tables() as tables:
         recordings, writer = tables.lookup("wave", source), tables.write("wave", target)
-        # A recording's segments come one after the other; but the option o allows only one.
+        # The segments of a recording look it up again and again, but the option o allows one look-up.
         recording = lru_cache(maxsize=0 if recordings.is_once else 1)(recordings.get)
 
         def extract(line: str) -> Block:

@@ -43,11 +43,11 @@ def confidences(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) 
     Raises:
         FeatureError: the numbers of frames differ.
     """
-    lengths = [len(each) for each in alignments]
+    lengths = list(map(len, alignments))
     if lengths != block.frames.tolist():
         raise FeatureError(f"{block.frames[0]} frames of posteriors, but {lengths[0]} of the alignment")
     frames = frames_of_entries(block.posteriors)
-    found = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
+    matches = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
     values = np.zeros(sum(lengths), np.float32)
-    values[frames[found]] = block.posteriors.weights[found]
+    values[frames[matches]] = block.posteriors.weights[matches]
     return frame_values(block, values)

@@ -36,15 +36,15 @@ def main(options: Options, source: str, target: str) -> int:
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         rows = vectors(block)
-        wanted = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
-        found = (lengths(rows).astype(np.float64) / wanted).astype(np.float32)
-        for key, ratio in zip(block.names(), found.tolist(), strict=True):
+        length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
+        scales = (lengths(rows).astype(np.float64) / length).astype(np.float32)
+        for key, ratio in zip(block.names(), scales.tolist(), strict=True):
             vlog(2, "Ratio for key %s is %g", key, ratio)
             if ratio == 0:
                 logger.warning("Zero iVector")
-        ratios.extend(found.tolist())
-        factors = np.where(found == 0, 1, (1.0 / found.astype(np.float64)).astype(np.float32))
-        # A vector of infinite length is scaled by 0, by which BLAS makes infinities 0, too.
+        ratios.extend(scales.tolist())
+        factors = np.where(scales == 0, 1, (1.0 / scales.astype(np.float64)).astype(np.float32))
+        # A vector of infinite length is scaled by 0. BLAS then also sets infinities to 0.
         scaled = np.where(factors[:, None] == 0, np.float32(0), rows * factors[:, None])
         return block.with_vectors(scaled.reshape(-1)) if options.normalize else block
 
@@ -61,7 +61,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def lengths(rows: Matrix) -> Vector:
-    """Return the Euclidean lengths. As in Kaldi, squares are added one after the other in single precision."""
+    """Return the Euclidean lengths. As in Kaldi, squares are added in order in single precision."""
     squares = np.append(np.zeros((len(rows), 1), np.float32), rows * rows, axis=1)
     result: Vector = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1])
     return result

@@ -36,18 +36,20 @@ class Options(BaseOptions):
 def main(options: Options, first: str, second: str, last_target: str | None = None) -> int:
     """Subtract the mean of the table, or the one in a file."""
     source, target = (first, second) if last_target is None else (second, last_target)
-    # The mean of a file is subtracted in single precision; that of the table is a sum in double precision.
+    # The mean of a file is subtracted in single precision, the mean of the table in double precision.
     of_all = None if last_target is None else io_ark.load(first, kind="vector")
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         if of_all is None:
-            found = list(blocks)
-            total, count = sum_of_vectors(found)
+            stored = list(blocks)
+            total, count = sum_of_vectors(stored)
             logger.info("Read %d iVectors.", count)
             if count:
                 logger.info("Norm of iVector mean was %g", np.linalg.norm(total) / count)
             shift = float(np.float32(-1.0 / max(count, 1))) * total
-            counts = map_table(found, writer, lambda block: shift_all(block, shift) if options.subtract_mean else block)
+            counts = map_table(
+                stored, writer, lambda block: shift_all(block, shift) if options.subtract_mean else block
+            )
         else:
             counts = map_table(blocks, writer, lambda block: shift_all(block, -of_all))
     logger.info("Wrote %d mean-subtracted iVectors", counts.done)

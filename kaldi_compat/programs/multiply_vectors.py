@@ -49,15 +49,15 @@ def product(factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, toleran
     """Multiply vectors, truncated to the shortest.
 
     Args:
-        factors: for each table, the factor of each entry.
+        factors: factors of the entries, table by table.
         keys: the entries' keys, for messages.
-        tolerance: by how much the lengths of an entry's factors may differ.
+        tolerance: largest allowed difference of the lengths of an entry's factors.
 
     Returns:
-        The elements of all products, and how many each has.
+        The elements of all products, and their numbers of elements.
 
     Raises:
         Skip: the lengths differ by more than the tolerance, or one is empty.
     """
     lengths = common_lengths(factors, tolerance, keys)
-    return reduce(np.multiply, [join_columns(each, lengths) for each in factors]), np.array(lengths)
+    return reduce(np.multiply, [join_columns(vectors, lengths) for vectors in factors]), np.array(lengths)

@@ -31,11 +31,11 @@ def concatenate_vectors(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) 
     """Concatenate vectors.
 
     Args:
-        parts: for each table, the vector of each entry.
+        parts: vectors of the entries, table by table.
         keys: the entries' keys, for messages.
 
     Returns:
-        The elements of all results, and how many each has.
+        The elements of all results, and their numbers of elements.
     """
     lengths = np.array([[len(vector) for vector in vectors] for vectors in parts]).sum(axis=0)
     return np.concatenate([vector for entry in zip(*parts, strict=True) for vector in entry]), lengths

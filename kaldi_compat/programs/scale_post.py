@@ -1,4 +1,4 @@
-"""scale-post: scale posteriors, all alike or each utterance by a number of its own."""
+"""scale-post: scale posteriors by one number, or by a number for each utterance."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def main(options: NoOptions, source: str, scale: str, target: str) -> int:
 
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
             factors = [of_all] * len(block) if table is None else table.find(block, lambda key: "")
-            each = np.repeat(np.array(factors, np.float32), block.frames)
-            return with_posteriors(block, scale_posteriors(block.posteriors, each))
+            factors_of_frames = np.repeat(np.array(factors, np.float32), block.frames)
+            return with_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))
 
         counts = map_table(blocks, writer, scale_block)
     logger.info("Done %d posteriors;  %d had no scales.", counts.done, counts.failed)

@@ -26,7 +26,7 @@ PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # an index or a r
 
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
-    """Select columns of each utterance. The selection must fit the dimension of the first one."""
+    """Select columns of each utterance. The selection must fit the dimension of the first matrix."""
     with Tables() as tables:
         blocks = tables.read("matrix", source)
         first = next(blocks, None)
@@ -77,8 +77,8 @@ def parse_selection(selection: str, dim: int) -> list[int]:
 def bounds(part: str) -> tuple[int, int]:
     """Return the first and last column of a part of a selection, as Kaldi parses it (select-feats.cc).
 
-    Of a range, Kaldi parses as many characters for the start as follow the hyphen, and of each number as much as looks
-    like one, or else 0. So its 24-3 means 2-3, and -3 means 0-3. Parts that users may have meant otherwise are logged.
+    Kaldi parses the start of a range from as many characters as follow the hyphen. It parses the longest prefix that is
+    a number, or else 0. So its 24-3 means 2-3, and -3 means 0-3. Parts that users may have meant otherwise are logged.
 
     Raises:
         OptionError: Kaldi's result depends on uninitialized memory.

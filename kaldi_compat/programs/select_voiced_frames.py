@@ -29,9 +29,9 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
             feats, (key, *_) = features(block), block.names()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
-            found = vad.find(block, lambda key: f"No VAD input found for utterance {key}")
-            voiced, lengths = np.concatenate(found), block.shapes[:, 0]
-            if not np.array_equal([len(each) for each in found], lengths):
+            decisions = vad.find(block, lambda key: f"No VAD input found for utterance {key}")
+            voiced, lengths = np.concatenate(decisions), block.shapes[:, 0]
+            if not np.array_equal(list(map(len, decisions)), lengths):
                 raise Skip(
                     f"Mismatch in number for frames {len(feats)} for features and VAD {len(voiced)}, "
                     f"for utterance {key}"

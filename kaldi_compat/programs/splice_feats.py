@@ -1,4 +1,4 @@
-"""splice-feats: concatenate each frame with its neighbours."""
+"""splice-feats: concatenate each frame with its neighbors."""
 
 from __future__ import annotations
 

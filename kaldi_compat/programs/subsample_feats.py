@@ -68,7 +68,7 @@ def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integ
         n, offset: see above.
 
     Returns:
-        The rows, counted over all utterances, and how many there are of each utterance.
+        The rows, counted over all utterances, and the numbers of rows of the utterances.
 
     >>> choose_rows(np.array([3, 2]), 2, 0)
     (array([0, 2, 3]), array([2, 1]))

@@ -54,14 +54,14 @@ def main(options: Options, first: str, second: str, target: str) -> int:
         def add(block: PosteriorBlock) -> PosteriorBlock:
             nonlocal frames, disjoint
             missing = "Second set of posteriors has nothing for key {}, producing no output."
-            found = others.find(block, missing.format)
-            if [len(each.counts) for each in found] != block.frames.tolist():
-                key, lengths = block.names()[0], (len(block.posteriors.counts), len(found[0].counts))
+            addends = others.find(block, missing.format)
+            if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
+                key, lengths = block.names()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
-            pairs = parts(block.posteriors, PosteriorArrays.concatenate(found))
+            pairs = parts(block.posteriors, PosteriorArrays.concatenate(addends))
             sums = [add_posteriors(one, other, options) for one, other in pairs]
             frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(apart for _, apart in sums)
-            return with_posteriors(block, PosteriorArrays.concatenate([each for each, _ in sums]))
+            return with_posteriors(block, PosteriorArrays.concatenate([total for total, _ in sums]))
 
         counts = map_table(blocks, writer, add)
     logger.info(
@@ -79,14 +79,14 @@ def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Opt
     """Add two sets of posteriors of the same frames. Also return the number of frames in which they are disjoint.
 
     The entries of a frame are sorted by their integers, so that those of the same integer form a run. With ``merge``, a
-    run becomes its sum. Without, a run keeps its entries, which Kaldi sorts by weight, too.
+    run becomes its sum. Without it, a run keeps its entries, which Kaldi also sorts by weight.
     """
     entries, is_second = alternating(scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2))
     # One key for each entry: frame in the upper 32 bits, integer + 2^31 in the lower. Sorted, entries form runs.
     keys = frames_of_entries(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # where each run begins
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # first entry of each run
     sizes = np.diff(starts, append=len(keys))
     # A run is shared by both sets if it begins with an entry of the first and ends with one of the second.
     is_shared = is_second[order[starts + sizes - 1]] & ~is_second[order[starts]]

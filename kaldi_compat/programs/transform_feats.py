@@ -52,7 +52,7 @@ class LogDeterminants:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
-        if self.last is None or self.last[0] is not transform:  # a global transform is the same object each time
+        if self.last is None or self.last[0] is not transform:  # A global transform is always the same object.
             self.last = transform, log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):
@@ -106,8 +106,8 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
                 logdets.add(matrix, dim, frames)
             if table is None:
                 return block.with_rows(apply_matrix(feats, of_all, block.rows()))
-            each = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
-            return block.with_rows(np.concatenate([apply_matrix(*one) for one in each]))
+            pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
+            return block.with_rows(np.concatenate([apply_matrix(*pair) for pair in pairs]))
 
         counts = map_table(blocks, writer, transform)
     logdets.report()

@@ -123,9 +123,9 @@ def numbers(text: str, name: str) -> list[float]:
     Raises:
         OptionError: the string is something else.
     """
-    found = [parse_real(each, FLOAT32_END) for each in text.split(",") if each]
-    require(None not in found, f"{name}: expected comma-separated numbers, not {text!r}")
-    return [each for each in found if each is not None]
+    numbers = [parse_real(part, FLOAT32_END) for part in text.split(",") if part]
+    require(None not in numbers, f"{name}: expected comma-separated numbers, not {text!r}")
+    return [number for number in numbers if number is not None]
 
 
 def channel_of(wave: Wave, channel: int, name: str) -> Vector:
@@ -135,6 +135,6 @@ def channel_of(wave: Wave, channel: int, name: str) -> Vector:
         AudioError: the channel does not exist.
     """
     if not 0 <= channel < len(wave.samples):
-        raise AudioError(f"{name} has no channel {channel}: its channels are 0 to {len(wave.samples) - 1}")
+        raise AudioError(f"{name} has no channel {channel}: choose from 0 to {len(wave.samples) - 1}")
     samples: Vector = wave.samples[channel].astype(np.float32)
     return samples

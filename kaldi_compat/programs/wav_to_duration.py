@@ -47,9 +47,9 @@ def main(options: Options, source: str, target: str) -> int:
             numbers = block.durations().astype(np.float32)
             durations.extend(numbers.tolist())
             return ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
-        each = block.map(duration)
-        durations.extend(value for _, value in each.entries())
-        return each
+        seconds = block.map(duration)
+        durations.extend(value for _, value in seconds.entries())
+        return seconds
 
     kind: io_ark.Kind = "wave" if options.read_entire_file else "wave-info"
     counts = convert_table(durations_of, kind, source, target, kind_out="float", output_first=True)

@@ -40,8 +40,8 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
         table, writer = tables.lookup("vector", weights), tables.write(codec, target)
 
         def weigh(block: PosteriorBlock) -> PosteriorBlock:
-            found = table.find(block, lambda key: f"No weights for utterance {key}")
-            return weight_block(block, found, options.length_tolerance)
+            vectors = table.find(block, lambda key: f"No weights for utterance {key}")
+            return weight_block(block, vectors, options.length_tolerance)
 
         counts = map_table(blocks, writer, weigh)
     logger.info("Scaled %d posteriors; errors on %d", counts.done, counts.failed)
@@ -52,13 +52,13 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
     """Multiply the entries of each frame by its weight.
 
     Raises:
-        Skip: there are too many or too few weights.
+        Skip: too many or too few weights.
     """
     aligned = []
-    for key, frames, each in zip(block.names(), block.frames.tolist(), weights, strict=True):
-        if abs(len(each) - frames) > tolerance:
-            raise Skip(f"Weights for utterance {key} have wrong size, {len(each)} vs. {frames}")
-        aligned.append(np.append(each[:frames], np.zeros(max(frames - len(each), 0), np.float32)))
+    for key, frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
+        if abs(len(vector) - frames) > tolerance:
+            raise Skip(f"Weights for utterance {key} have wrong size, {len(vector)} vs. {frames}")
+        aligned.append(np.append(vector[:frames], np.zeros(max(frames - len(vector), 0), np.float32)))
     per_entry = np.repeat(np.concatenate(aligned), block.posteriors.counts)
     product = block.posteriors._replace(weights=block.posteriors.weights * per_entry)
     return with_posteriors(block, select_entries(product, per_entry != 0))

@@ -67,7 +67,7 @@ def export_frontend(
     Args:
         frontend: a preset, as for :class:`~kaldi_compat.Frontend`; or a front end.
         path: the file to write.
-        statistics: what the model ships, as for :class:`~kaldi_compat.Frontend`.
+        statistics: statistics of the model, as for :class:`~kaldi_compat.Frontend`.
         lengths: the graph also takes ``lengths`` (batch,), int64, of the rows of a padded batch, and returns
             ``feature_lengths`` (batch,).
         int16: the graph takes int16 instead of floating point in -1 to 1.
@@ -77,8 +77,8 @@ def export_frontend(
         The path, the types of nodes, and the largest difference from PyTorch.
 
     Raises:
-        OptionError: an unknown preset, one whose audio decides how many frames are kept, or statistics for one that
-            takes none.
+        OptionError: an unknown preset, a preset that selects frames by their content, or statistics for a preset
+            without statistics.
         FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
 
     >>> from kaldi_compat.torch.export import export_frontend
@@ -87,13 +87,13 @@ def export_frontend(
     (['Add', 'Clip', 'Concat', 'Div'], False)
     """
     target = os.fspath(path)
-    read = [FileName(os.fspath(each)) for each in (frontend, statistics) if isinstance(each, str | os.PathLike)]
-    refuse_replacing([target], read, every_line=False)
-    given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
-    if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
-        raise FeatureError(f"cannot write {target}: there is no such folder")
-    check_graph(given.preset)
-    module = _with_dft(given, dft)
+    sources = [FileName(os.fspath(file)) for file in (frontend, statistics) if isinstance(file, str | os.PathLike)]
+    refuse_replacing([target], sources)
+    original = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
+    if not Path(target).absolute().parent.is_dir():  # checked before the export, which takes seconds
+        raise FeatureError(f"cannot write {target}: its folder is missing")
+    check_graph(original.preset)
+    module = _with_dft(original, dft)
     program = _exported(module, _example(module, lengths, int16))
     metadata = _metadata(module)
     _describe(program.model, metadata)
@@ -190,9 +190,9 @@ def _difference(path: str, module: Frontend, lengths: bool, int16: bool) -> floa
         import onnxruntime
     except ImportError:
         return None
-    given = _example(module, lengths, int16, seed=1)
+    inputs = _example(module, lengths, int16, seed=1)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = session.run(None, {name: value.numpy() for name, value in zip(INPUTS, given, strict=False)})
-    expected: Any = module(*given)
+    outputs = session.run(None, {name: value.numpy() for name, value in zip(INPUTS, inputs, strict=False)})
+    expected: Any = module(*inputs)
     features = expected[0] if lengths else expected
-    return float(np.abs(found[0] - features.numpy()).max())
+    return float(np.abs(outputs[0] - features.numpy()).max())

@@ -24,14 +24,14 @@ from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import tracing
-from kaldi_compat.functional.checks import checked_list
+from kaldi_compat.functional.checks import CheckedAudio, checked_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
 from kaldi_compat.torch.features.engines import computes_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
-from kaldi_compat.torch.features.module import refuse_unsupported_compilers
+from kaldi_compat.torch.features.module import FeatureModule, eager_with_old_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
 from kaldi_compat.torch.features.script import scriptable
@@ -42,27 +42,27 @@ from kaldi_compat.torch.streaming.base import StreamChain
 CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp": Plp, "spectrogram": Spectrogram}
 
 
-class Frontend(PresetFrontend[Tensor], nn.Module):
+class Frontend(PresetFrontend[Tensor], FeatureModule):
     """The front end of a published model: from audio to the model's input, as the model's own project computes it.
 
     :class:`kaldi_compat.frontends.numpy.Frontend` computes the same for NumPy arrays, without torch.
 
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
-        statistics: what :meth:`Statistics.of <kaldi_compat.frontends.statistics.Statistics.of>` takes: the file that
-            the model ships, or numbers. Without it, the step that needs it is skipped with a warning.
+        statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
+            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips the step that needs them, with a warning.
         resample: resample audio of another sampling rate; False refuses it.
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
         engine: the engine that computes the features, as for :class:`~kaldi_compat.Fbank`.
         dft: "fft", or "matmul" for devices and runtimes without an FFT, as for :class:`~kaldi_compat.Fbank`.
 
     Attributes:
-        preset: the preset; without the step whose statistics are missing.
+        preset: the preset, without the step whose statistics are missing.
         feature: the module of the feature.
         steps: the modules of the steps that follow.
 
     Raises:
-        OptionError: an unknown preset, a file that is not one, or statistics for a preset that takes none.
+        OptionError: an unknown preset, a file that is not a preset, or statistics for a preset without statistics.
         FeatureError: the statistics cannot be read or do not fit.
 
     >>> import torch
@@ -101,7 +101,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         engine: Engine = "auto",
         dft: Dft = "fft",
     ) -> Frontend:
-        """Return the front end of a preset; the arguments are those of the class."""
+        """Return the front end of a preset. See the class for the arguments."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:
@@ -117,7 +117,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
 
         return description.html(self.preset, f"Frontend({self.preset.name!r})")
 
-    @refuse_unsupported_compilers
+    @eager_with_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -142,17 +142,21 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
         Raises:
             AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another rate.
         """
-        rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
+        rate = self.preset.sampling_rate
+        if sampling_rate is not None:
+            rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
         if not isinstance(samples, Tensor):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
-            return [self(each, sampling_rate=rate) for each in utterances]
+            return [self(utterance, sampling_rate=rate) for utterance in utterances]
         recorded = tracing(samples)
         if not computes_in_numpy(samples, recorded):
-            return self._model_input(*prepared_audio(samples, lengths, rate, self.preset, _resampled, recorded))
+            audio = prepared_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
+            return self._model_input(audio)
         array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
         counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
-        audio, ends = prepared_audio(array, counts, rate, self.preset, resample_rows)
-        return self._model_input(torch.from_numpy(audio), None if ends is None else torch.as_tensor(ends))
+        audio = prepared_audio(array, counts, rate, self.preset, self.feature.size, resample_rows)
+        ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
+        return self._model_input(CheckedAudio(torch.from_numpy(audio.samples), ends))
 
     def stream(self, slots: int = 1) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks, for ``slots`` utterances at once.
@@ -165,7 +169,7 @@ class Frontend(PresetFrontend[Tensor], nn.Module):
     def _feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
         feature._has_accurate_fft = self.preset.double_precision
-        feature._trust_scale()  # the preset says what scale the model takes
+        feature._trust_scale()  # The preset decides the scale of the audio.
         return feature if like is None else feature.to(like.device)
 
 
@@ -185,8 +189,8 @@ def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:
 class FrontendStream(StreamCall):
     """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
 
-    The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. The call is that
-    of :class:`~kaldi_compat.torch.streaming.base.Stream`.
+    The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. See
+    :class:`~kaldi_compat.torch.streaming.base.Stream` for the call.
 
     Args:
         frontend: the front end.

@@ -42,17 +42,15 @@ class _Archive:
     """Table of a rspecifier, opened in each process."""
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
-        self._reader = InEachProcess(_open_archive, codec, rspecifier, pipes=pipes, network=network)
+        self._reader = InEachProcess(
+            io_ark.RandomAccessReader[Any], rspecifier, kind=codec, pipes=pipes, network=network
+        )
 
     def __contains__(self, key: str) -> bool:
         return key in self._reader()
 
     def __getitem__(self, key: str) -> object:
         return self._reader()[key]
-
-
-def _open_archive(codec: Codec[Any], rspecifier: str, *, pipes: bool, network: bool) -> io_ark.RandomAccessReader[Any]:
-    return io_ark.RandomAccessReader(rspecifier, kind=codec, pipes=pipes, network=network)
 
 
 class _AlignmentCodec(Codec[Any]):
@@ -69,7 +67,7 @@ class _AlignmentCodec(Codec[Any]):
 
 @dataclass(frozen=True)
 class _Target:
-    """One target of the utterances: where it comes from, and what it is converted by."""
+    """A target of the utterances, with its source and its conversion."""
 
     name: str
     table: _Table
@@ -102,7 +100,7 @@ class Annotations:
         tokenizer: function from a transcript to integers, such as the ``encode`` of a SentencePiece model.
         ctm: path of words with their times, by utterance (``get_train_ctm.sh --use-segments false``).
         pipes: False refuses to run commands.
-        network: allow URLs.
+        network: True allows URLs.
 
     Attributes:
         speakers: sorted names of all speakers of ``utt2spk``.
@@ -123,7 +121,7 @@ class Annotations:
         ctm: Path | None = None,
     ) -> None:
         if tokenizer is not None and text is None:
-            raise OptionError("tokenizer needs transcripts: pass text='data/train/text', too")
+            raise OptionError("tokenizer needs transcripts: also pass text='data/train/text'")
         self.access = Access(pipes, network)
         self._targets: list[_Target] = []
         self._tokenizer = tokenizer
@@ -177,14 +175,14 @@ class Annotations:
         """Return the utterance with its targets.
 
         Raises:
-            MissingKeyError: one of them is missing.
+            MissingKeyError: a target of the utterance is missing.
         """
-        found = {target.name: target.of(key) for target in self._targets}
-        if "speaker" in found:
-            found["speaker_label"] = self._speaker_labels[found["speaker"]]
+        targets = {target.name: target.of(key) for target in self._targets}
+        if "speaker" in targets:
+            targets["speaker_label"] = self._speaker_labels[targets["speaker"]]
         if self._tokenizer is not None:
-            found["tokens"] = _tokens(key, self._tokenizer(found["text"]))
-        return Utterance(key, value, seed=seed, **found)
+            targets["tokens"] = _tokens(key, self._tokenizer(targets["text"]))
+        return Utterance(key, value, seed=seed, **targets)
 
 
 def _integers(values: npt.ArrayLike) -> Tensor:
@@ -198,13 +196,13 @@ def _string(value: object) -> str:
 
 
 def _tokens(key: str, values: Sequence[int]) -> Tensor:
-    with suppress(ValueError, TypeError):  # of ragged lists
+    with suppress(ValueError, TypeError):  # raised for ragged lists
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)
         if tokens.ndim == 1 and are_integers and not np.ma.is_masked(values) and (tokens < 1 << 63).all():
             return _integers(tokens)
-    found = " ".join(repr(values).split())
-    raise KaldiCompatError(f"{key}: the tokenizer must return a list of integers, not {found}")
+    described = " ".join(repr(values).split())
+    raise KaldiCompatError(f"{key}: the tokenizer must return a list of integers, not {described}")
 
 
 def _posteriors(arrays: PosteriorArrays) -> Posteriors:

@@ -25,9 +25,9 @@ from kaldi_compat.torch.data.skipped import OnError, Skipped
 class ArchiveDataset(OfItems, IterableDataset[Utterance]):
     """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
 
-    Each utterance is read by one reader, which is a worker of a rank. If there are at least as many tables as readers,
-    whole tables are distributed. Otherwise every reader scans all tables and takes every n-th utterance (of a script
-    file, without reading the others), so each reader runs the command of a pipe.
+    One reader, a worker of a rank, reads an utterance. Whole tables are distributed if the tables are not fewer than
+    the readers. Otherwise a reader scans all tables and takes every n-th utterance, so every reader runs the command of
+    a pipe. It reads only these utterances of a script file.
 
     Args:
         rspecifiers: one rspecifier or several, such as ``ark:gunzip -c feats.1.gz |``.
@@ -35,7 +35,7 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
         on_error: "raise" stops at an utterance that cannot be read; "skip" warns once, and adds its key to ``skipped``.
-        shuffle_buffer: number of utterances kept in a buffer to shuffle them; 0 keeps the order.
+        shuffle_buffer: number of utterances in a buffer for shuffling; 0 keeps the order.
         seed: seed of the shuffling, and of random numbers in ``transform``.
         rank, world_size: number of this process, and of all; from ``torch.distributed`` by default, if initialized.
 
@@ -121,16 +121,16 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
     @raises_again
     def _shuffled(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
-        held: list[Utterance] = []
+        buffer: list[Utterance] = []
         for utterance in utterances:
-            if len(held) < self._shuffle_buffer:
-                held.append(utterance)
+            if len(buffer) < self._shuffle_buffer:
+                buffer.append(utterance)
                 continue
-            at = int(rng.integers(len(held)))
-            held[at], utterance = utterance, held[at]
+            at = int(rng.integers(len(buffer)))
+            buffer[at], utterance = utterance, buffer[at]
             yield utterance
-        for at in rng.permutation(len(held)):
-            yield held[at]
+        for at in rng.permutation(len(buffer)):
+            yield buffer[at]
 
 
 def _loaded(load: Callable[[], npt.NDArray[np.generic]], seed: int) -> Tensor:

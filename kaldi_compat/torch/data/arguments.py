@@ -14,7 +14,7 @@ def whole_number(name: str, value: Any, at_least: int = 0) -> int:
     """Return an argument as an integer.
 
     Raises:
-        OptionError: it is not a whole number, or less than allowed.
+        OptionError: the argument is not a whole number, or less than ``at_least``.
     """
     try:
         number = operator.index(value)
@@ -29,7 +29,7 @@ def positive_number(name: str, value: Any) -> float:
     """Return an argument as a number.
 
     Raises:
-        OptionError: it is not a number, not positive, or not finite.
+        OptionError: the argument is not a positive finite number.
     """
     try:
         number = float(value) if not isinstance(value, str) else math.nan

@@ -27,14 +27,14 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     """Pad tensors of unequal length to one batch.
 
     Args:
-        items: tensors ``(n_i, ...)``, of equal shape but for the first axis.
+        items: tensors ``(n_i, ...)``, of equal shape except for the first axis.
         value: the padding.
 
     Returns:
         The batch ``(items, longest, ...)`` and the lengths ``(items,)``.
 
     Raises:
-        FeatureError: there are no items, or they differ in type or in another axis than the first.
+        FeatureError: ``items`` is empty, or the items differ in type or in an axis other than the first.
 
     >>> pad([torch.tensor([1.0, 2.0]), torch.tensor([3.0])])
     (tensor([[1., 2.],
@@ -42,9 +42,9 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     """
     kinds = {(item.dtype, *item.shape[1:]) if isinstance(item, Tensor) and item.ndim else type(item) for item in items}
     if len(kinds) != 1 or not isinstance(next(iter(kinds)), tuple):
-        found = " and ".join(sorted(map(str, kinds))) or "nothing"
+        described = " and ".join(sorted(map(str, kinds))) or "nothing"
         raise FeatureError(
-            f"cannot pad {found} to a batch: pass tensors of one type, and one shape but for the first axis"
+            f"cannot pad {described} to a batch: pass tensors of one type, and one shape but for the first axis"
         )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
     return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=value), lengths
@@ -90,14 +90,14 @@ class Utterance:
     Attributes:
         key: name of the utterance.
         input: features ``(frames, dim)``, or audio ``(samples,)``.
-        speaker: its speaker.
-        label: its label.
+        speaker: name of the speaker.
+        label: label of the utterance.
         alignment: integers ``(frames,)``.
-        speaker_label: number of its speaker in the data set's ``speakers``.
-        posteriors: its posteriors, ``(frames, most)``.
-        text: its transcript.
-        tokens: integers ``(tokens,)`` that a tokenizer makes of the transcript.
-        words: its words with their times.
+        speaker_label: number of the speaker in the data set's ``speakers``.
+        posteriors: classes of the frames with their weights, ``(frames, most)``.
+        text: the transcript.
+        tokens: integers ``(tokens,)`` from the tokenizer.
+        words: the words with their times.
         seed: seed of the utterance in this epoch.
     """
 
@@ -115,9 +115,9 @@ class Utterance:
 
     @property
     def target_frames(self) -> int | None:
-        """Number of frames of its alignment or its posteriors, the shorter of both; None without them."""
-        found = [self.alignment, self.posteriors and self.posteriors.classes]
-        return min((len(each) for each in found if each is not None), default=None)
+        """Number of frames of the alignment or the posteriors, the shorter of both; None without them."""
+        targets = [self.alignment, self.posteriors and self.posteriors.classes]
+        return min((len(target) for target in targets if target is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -128,18 +128,18 @@ class Batch:
         keys: names of the utterances.
         inputs: ``(B, longest, dim)`` features, or ``(B, longest)`` audio.
         lengths: ``(B,)``: number of frames or samples of each utterance.
-        speakers: their speakers.
+        speakers: names of the speakers.
         labels: ``(B,)`` for integers; ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`, for sequences of
             integers; a list for other labels.
         alignments: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
         speaker_labels: ``(B,)``: numbers of the speakers.
         posteriors: ``(B, longest, most)``, padded with class 0 of weight 0.
-        texts: their transcripts.
+        texts: the transcripts.
         tokens: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
         token_lengths: ``(B,)``: number of tokens of each utterance.
-        words: words with their times of each utterance.
+        words: the words with their times.
         target_lengths: ``(B,)``: number of frames of the alignment or the posteriors of each utterance.
-        seeds: ``(B,)``: their seeds in this epoch.
+        seeds: ``(B,)``: seeds of the utterances in this epoch.
     """
 
     keys: list[str]
@@ -175,7 +175,7 @@ class Batch:
         return self._map(Tensor.pin_memory)
 
     def to(self, device: torch.device | str) -> Batch:
-        """Return the batch on a device; the copy from pinned memory is asynchronous."""
+        """Return the batch on a device; a copy from pinned memory is asynchronous."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
 
@@ -197,44 +197,44 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
                 f"collate takes a list of Utterance, as the data sets return them, not of {type(utterance).__name__}: "
                 "make Utterance(key, tensor), or call pad() for tensors"
             )
-    inputs, lengths = pad([each.input for each in utterances], padding)
-    alignments = _all_of([each.alignment for each in utterances])
-    posteriors = _all_of([each.posteriors for each in utterances])
-    tokens = _all_of([each.tokens for each in utterances])
+    inputs, lengths = pad([utterance.input for utterance in utterances], padding)
+    alignments = _all_of([utterance.alignment for utterance in utterances])
+    posteriors = _all_of([utterance.posteriors for utterance in utterances])
+    tokens = _all_of([utterance.tokens for utterance in utterances])
     padded_tokens, token_lengths = (None, None) if tokens is None else pad(tokens, ALIGNMENT_PADDING)
     return Batch(
-        [each.key for each in utterances],
+        [utterance.key for utterance in utterances],
         inputs,
         lengths,
-        speakers=_all_of([each.speaker for each in utterances]),
-        labels=_stacked([each.label for each in utterances]),
+        speakers=_all_of([utterance.speaker for utterance in utterances]),
+        labels=_stacked([utterance.label for utterance in utterances]),
         alignments=None if alignments is None else pad(alignments, ALIGNMENT_PADDING)[0],
-        speaker_labels=_numbers([each.speaker_label for each in utterances]),
+        speaker_labels=_numbers([utterance.speaker_label for utterance in utterances]),
         posteriors=None if posteriors is None else _padded_posteriors(posteriors),
-        texts=_all_of([each.text for each in utterances]),
+        texts=_all_of([utterance.text for utterance in utterances]),
         tokens=padded_tokens,
         token_lengths=token_lengths,
-        words=_all_of([each.words for each in utterances]),
-        target_lengths=_numbers([each.target_frames for each in utterances]),
-        seeds=_numbers([each.seed for each in utterances]),
+        words=_all_of([utterance.words for utterance in utterances]),
+        target_lengths=_numbers([utterance.target_frames for utterance in utterances]),
+        seeds=_numbers([utterance.seed for utterance in utterances]),
     )
 
 
 def _all_of(values: list[Item | None]) -> list[Item] | None:
-    """Return the values if no utterance lacks its own, else None."""
-    found = [value for value in values if value is not None]
-    return found if len(found) == len(values) else None
+    """Return the values if all utterances have one, else None."""
+    present = [value for value in values if value is not None]
+    return present if len(present) == len(values) else None
 
 
 def _numbers(values: list[int | None]) -> Tensor | None:
-    found = _all_of(values)
-    return None if found is None else torch.tensor(found)
+    numbers = _all_of(values)
+    return None if numbers is None else torch.tensor(numbers)
 
 
 def _padded_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
-    most = max(each.classes.shape[1] for each in posteriors)
+    width = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
-        pad([torch.nn.functional.pad(each, (0, most - each.shape[1])) for each in parts])[0]
+        pad([torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])[0]
         for parts in zip(*posteriors, strict=True)
     )
     return Posteriors(classes, weights)
@@ -254,12 +254,12 @@ def _stacked(labels: list[object]) -> Tensor | list[object] | None:
     if all(isinstance(label, (int, np.integer)) for label in labels):
         return torch.tensor(labels)
     sequences = [_integers(label) for label in labels]
-    found = _all_of(sequences)
-    return labels if found is None else pad(found, ALIGNMENT_PADDING)[0]
+    present = _all_of(sequences)
+    return labels if present is None else pad(present, ALIGNMENT_PADDING)[0]
 
 
 def _integers(label: object) -> Tensor | None:
-    """Return a sequence of integers with 64 bits, of which the padding is one; None for other labels."""
+    """Convert a sequence of integers to int64; return None for other labels."""
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex())
         return label.to(torch.int64) if label.ndim == 1 and is_integer else None

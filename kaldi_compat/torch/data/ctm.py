@@ -1,4 +1,4 @@
-"""Words with times: CTM files, as Kaldi's ``steps/get_train_ctm.sh`` writes them."""
+"""Words with times, from the CTM files of Kaldi's ``steps/get_train_ctm.sh``."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Word(NamedTuple):
 class Ctm(Mapping[str, tuple[Word, ...]]):
     """Words of each utterance of a CTM file: lines ``<utterance> <channel> <start> <duration> <word> [<confidence>]``.
 
-    Lines are kept as bytes and parsed on access. Lines that start with ``;;`` are comments. The channel is ignored.
+    Lines are stored as bytes and parsed on access. Lines that start with ``;;`` are comments. The channel is ignored.
 
     Args:
         file: path of the file, or a command that writes it.
-        access: what may be opened; everything by default.
+        access: permission to run commands and open URLs; by default both.
 
     Raises:
         ArkError: the file cannot be read; on access, a line of the utterance is invalid.
@@ -46,9 +46,9 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         with open_input(name_of(file), access=access) as opened:
             self.name = opened.source.name
             for line in filter(bytes.strip, opened.source.read_text().splitlines()):
-                key, *rest = line.split(None, 1)
+                key, *fields = line.split(None, 1)
                 if not key.startswith(b";;"):
-                    self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(rest) + b"\n"
+                    self._lines[key.decode("utf-8", "surrogateescape")] += b"".join(fields) + b"\n"
             opened.finish()
 
     def __getitem__(self, key: str) -> tuple[Word, ...]:
@@ -66,9 +66,9 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
         text = line.decode("utf-8", "surrogateescape")
         try:
             _, start, duration, word, *confidence = text.split()
-            found = Word(word, float(start), float(duration), *map(float, confidence))
-            if 0 <= found.duration < math.inf and math.isfinite(found.start):
-                return found
+            parsed = Word(word, float(start), float(duration), *map(float, confidence))
+            if 0 <= parsed.duration < math.inf and math.isfinite(parsed.start):
+                return parsed
         except (ValueError, TypeError):
             pass
         raise FormatError(

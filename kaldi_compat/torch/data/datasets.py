@@ -65,10 +65,10 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         raise KaldiCompatError(f"{self._listing.name}: no utterance can be read: pass on_error='raise' for the reason")
 
     def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
-        """Return a batch for a ``DataLoader``; readable utterances take the places of those that are skipped."""
-        found = [self._get(index) for index in indices]
-        readable = [each for each in found if each is not None] or [self[indices[0]]]
-        return [each or readable[place % len(readable)] for place, each in enumerate(found)]
+        """Return a batch for a ``DataLoader``. Readable utterances replace skipped utterances."""
+        utterances = [self._get(index) for index in indices]
+        readable = [utterance for utterance in utterances if utterance is not None] or [self[indices[0]]]
+        return [utterance or readable[place % len(readable)] for place, utterance in enumerate(utterances)]
 
     def _get(self, index: int) -> Utterance | None:
         """Return an utterance, or None if it is skipped."""
@@ -76,14 +76,14 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
             line = int(self._lines[operator.index(index)])
         except TypeError:
             raise TypeError(
-                f"utterances are accessed by their number, not by {index!r}: "
+                f"expected the index of an utterance, not {index!r}: "
                 "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
             ) from None
-        key, rest = self._listing.line(line)
-        return self._skipped.read(key, partial(self._make, key, rest))
+        key, location = self._listing.line(line)
+        return self._skipped.read(key, partial(self._make, key, location))
 
-    def _make(self, key: str, rest: str) -> Utterance:
-        return self._items.make(key, partial(self._read, key, rest))
+    def _make(self, key: str, location: str) -> Utterance:
+        return self._items.make(key, partial(self._read, key, location))
 
     @property
     def keys(self) -> list[str]:
@@ -104,11 +104,11 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
         return html_table(repr(self).strip("<>"), rows, ("utterance", "location"), more)
 
-    def _read(self, key: str, rest: str, seed: int) -> Tensor:
+    def _read(self, key: str, location: str, seed: int) -> Tensor:
         raise NotImplementedError
 
     def _lengths_of(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
-        """Return the length of each utterance that a file tells."""
+        """Return the lengths of the utterances from a file."""
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 
@@ -118,7 +118,7 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         return [self._length(key, partial(length_of, key)) for key in self.keys]
 
     def _length(self, key: str, count: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the length of an utterance; 0 if it is skipped, since another one of its batch takes its place."""
+        """Return the length of an utterance; 0 if it is skipped, because another utterance replaces it."""
         return self._skipped.read(key, count) or 0
 
 
@@ -129,17 +129,17 @@ class FeatureDataset(_KeyedDataset):
         feats: path of a ``feats.scp``, or ``scp:feats.scp``; or a data directory that has one.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
-        length_tolerance: number of frames by which features, alignment and posteriors may differ in length; they are
-            cut to the shortest, and a larger difference is an error (Kaldi's ``--length-tolerance``). None disables the
+        length_tolerance: largest difference, in frames, of the lengths of features, alignment and posteriors, which are
+            cut to the shortest. A larger difference is an error (Kaldi's ``--length-tolerance``). None disables the
             comparison, for targets with another frame rate.
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker, such as
             :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`. Random numbers that it draws from torch depend
             only on the utterance, ``seed`` and the epoch.
         seed: seed of such random numbers.
         drop_incomplete: skip utterances that lack a target. Otherwise accessing one is an error.
-        on_error: "raise", or "skip" for utterances that cannot be read: they are warned of once, and their keys are in
-            ``skipped``. In a batch, another one takes their place, so that it stays as large; else the next one. Their
-            length is 0.
+        on_error: "raise", or "skip" for utterances that cannot be read. A skipped utterance causes one warning, and its
+            key is in ``skipped``. A readable utterance of the batch replaces it, or else the next utterance. Its length
+            is 0.
         relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
             folder, as Kaldi does.
 
@@ -189,22 +189,22 @@ class FeatureDataset(_KeyedDataset):
         self._loader = InEachProcess(Loader, "matrix", annotations.access, folder=folder)
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
 
-    def _read(self, key: str, rest: str, seed: int) -> Tensor:
-        return as_tensor(load_named(self._loader(), key, rest))
+    def _read(self, key: str, location: str, seed: int) -> Tensor:
+        return as_tensor(load_named(self._loader(), key, location))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
-        """Return the number of frames of each utterance, for a sampler; 0 for one that is skipped.
+        """Return the number of frames of each utterance, for a sampler; 0 for a skipped utterance.
 
         Args:
-            utt2num_frames: file of these numbers; if None, the headers of all features are read.
+            utt2num_frames: file of the numbers of frames; None reads the headers of all features.
         """
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(file_of(utt2num_frames, "utt2num_frames"), int)]
         lines = map(self._listing.line, self._lines.tolist())
-        return [self._length(key, partial(self._num_frames, key, rest)) for key, rest in lines]
+        return [self._length(key, partial(self._num_frames, key, location)) for key, location in lines]
 
-    def _num_frames(self, key: str, rest: str) -> int:
-        return int(load_named(self._shapes(), key, rest).shape[0])
+    def _num_frames(self, key: str, location: str) -> int:
+        return int(load_named(self._shapes(), key, location).shape[0])
 
 
 class WaveDataset(_KeyedDataset):
@@ -213,19 +213,19 @@ class WaveDataset(_KeyedDataset):
     Args:
         wav: path of a ``wav.scp``, or its rspecifier, ``scp:wav.scp``; or a data directory, a path or a
             :class:`~io_ark.data_dir.DataDir`, whose ``segments`` are used if it has them.
-        segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments. Of
-            16-bit wave files of one channel, only the segment is read. Other recordings are decoded, and commands are
-            run, for each segment anew: convert long ones first.
+        segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments. Only
+            the segment is read from 16-bit wave files of one channel. Other recordings are decoded, and commands are
+            run, again for each segment, so convert long recordings first.
         channel: channel of recordings with several channels; the channel of a segment takes precedence.
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
-            audio's own.
-        speeds: factors such as ``(0.9, 1.0, 1.1)``, one of which changes the speed and the pitch of each utterance.
-            Times of words are scaled; alignments and posteriors stay as they are.
+            rate of the audio.
+        speeds: factors such as ``(0.9, 1.0, 1.1)``. A random factor changes the speed and the pitch of each utterance.
+            Times of words are scaled; alignments and posteriors are not changed.
         augment: function from int16 audio and its sampling rate to audio of the same length, such as
             :class:`~kaldi_compat.torch.data.reverberation.NoiseAndReverberation`, in the worker.
         feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(samples,)`` to features ``(frames, dim)``, computed
             in the worker. :class:`~kaldi_compat.torch.data.on_device.FeaturesOnDevice` uses the model's device.
-        length_tolerance: as for :class:`FeatureDataset`; needs ``feature``.
+        length_tolerance: see :class:`FeatureDataset`. Requires ``feature``.
         transform: function applied last, to features if there is ``feature``, else to audio.
         seed: seed of the speeds, and of random numbers that ``augment``, ``feature`` and ``transform`` take from
             torch. They depend only on the utterance, this seed and the epoch.
@@ -279,7 +279,7 @@ class WaveDataset(_KeyedDataset):
             posteriors=posteriors, text=text, tokenizer=tokenizer, ctm=ctm,
         )  # fmt: skip
         if length_tolerance is not None and feature is None:
-            raise OptionError("length_tolerance compares numbers of frames: pass feature=Fbank(...), too")
+            raise OptionError("length_tolerance compares numbers of frames: also pass feature=Fbank(...)")
         self._speeds = tuple(positive_number("speeds", speed) for speed in speeds) or (1.0,)
         if not all(_SLOWEST <= speed <= _FASTEST for speed in self._speeds):
             raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
@@ -309,16 +309,16 @@ class WaveDataset(_KeyedDataset):
         augmented = "" if self._augment is None else f", augment={self._augment!r}"
         return f"{rate}{speeds}{augmented}{'' if self._feature is None else f', feature={self._feature!r}'}"
 
-    def _make(self, key: str, rest: str) -> Utterance:
-        utterance = super()._make(key, rest)
+    def _make(self, key: str, location: str) -> Utterance:
+        utterance = super()._make(key, location)
         if not utterance.words or self._speeds == (1.0,):
             return utterance
         speed = self._speed(self._items.seeds.of(utterance.key))
         words = (word._replace(start=word.start / speed, duration=word.duration / speed) for word in utterance.words)
         return replace(utterance, words=tuple(words))
 
-    def _read(self, key: str, rest: str, seed: int) -> Tensor:
-        segment, recording, place = self._place_of(key, rest)
+    def _read(self, key: str, location: str, seed: int) -> Tensor:
+        segment, recording, place = self._place_of(key, location)
         wave = _channel_of(load_named(self._loader(), recording, place), key, segment, self._channel)
         samples, rate = wave.samples[0], self._rate or wave.sample_frequency
         rates = self._rates(key, wave.sample_frequency, seed)
@@ -334,24 +334,24 @@ class WaveDataset(_KeyedDataset):
         return self._speeds[seed % len(self._speeds)]
 
     def _rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
-        """Return the rates between which the audio of an utterance is resampled; None if it is not."""
-        speed, wanted = self._speed(seed), rate if self._rate is None else self._rate
+        """Return the rates for resampling the audio of an utterance; None if it is not resampled."""
+        speed, target = self._speed(seed), rate if self._rate is None else self._rate
         played = rate if speed == 1 else float(round(rate * speed))
-        if played == wanted:
+        if played == target:
             return None
-        if played != int(played) or wanted != int(wanted) or wanted <= 0:
-            raise AudioError(f"{key}: cannot resample {played:g} Hz to {wanted:g} Hz: rates must be whole numbers")
-        return int(played), int(wanted)
+        if played != int(played) or target != int(target) or target <= 0:
+            raise AudioError(f"{key}: cannot resample {played:g} Hz to {target:g} Hz: rates must be whole numbers")
+        return int(played), int(target)
 
-    def _place_of(self, key: str, rest: str) -> tuple[Segment | None, str, str]:
-        """Return the segment of an utterance, if it is one, and the key and the place of its recording."""
+    def _place_of(self, key: str, location: str) -> tuple[Segment | None, str, str]:
+        """Return the segment of an utterance (None for a whole recording), and key and location of its recording."""
         if self._recordings is None:
-            return None, key, rest
-        segment = parse_segment(f"{key} {rest}")
+            return None, key, location
+        segment = parse_segment(f"{key} {location}")
         return segment, segment.recording, self._recordings[segment.recording]
 
     def lengths(self, utt2dur: Path | None = None) -> list[int]:
-        """Return the number of samples of each utterance in this epoch, for a sampler; 0 for one that is skipped.
+        """Return the number of samples of each utterance in this epoch, for a sampler; 0 for a skipped utterance.
 
         Args:
             utt2dur: file of durations in seconds, which needs ``sample_frequency``. If None, the headers of all
@@ -367,8 +367,8 @@ class WaveDataset(_KeyedDataset):
             return [self._count(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
 
-        def count_samples(key: str, rest: str) -> int:
-            segment, recording, place = self._place_of(key, rest)
+        def count_samples(key: str, location: str) -> int:
+            segment, recording, place = self._place_of(key, location)
             if recording not in headers:
                 headers.clear()  # segments of one recording follow each other
                 headers[recording] = self._silence(recording, place)
@@ -376,7 +376,7 @@ class WaveDataset(_KeyedDataset):
             return self._count(key, wave.samples.shape[1], wave.sample_frequency)
 
         lines = map(self._listing.line, self._lines.tolist())
-        return [self._length(key, partial(count_samples, key, rest)) for key, rest in lines]
+        return [self._length(key, partial(count_samples, key, location)) for key, location in lines]
 
     def _count(self, key: str, samples: int, rate: float) -> int:
         """Return the number of samples that an utterance has after resampling."""
@@ -384,7 +384,7 @@ class WaveDataset(_KeyedDataset):
         return samples if rates is None else int(num_resampled(samples, *rates))
 
     def _silence(self, recording: str, place: str) -> Wave:
-        """Return silence of the shape that a recording's header tells, which takes no memory."""
+        """Return silence with the shape in a recording's header. It takes no memory."""
         info: WaveInfo = load_named(self._headers(), recording, place)
         if info.sample_count is None:  # written to a pipe, or cut off
             return cast(Wave, load_named(self._loader(), recording, place))

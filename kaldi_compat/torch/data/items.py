@@ -25,7 +25,7 @@ class Items:
     annotations: Annotations  # the targets
     seeds: Seeds  # seeds of the utterances
     transform: Transform | None = None  # function applied to the input last
-    # number of frames by which input and targets may differ; None does not compare them
+    # largest difference of the lengths of input and targets in frames; None does not compare them
     length_tolerance: int | None = None
     draws: bool = False  # True if reading an input draws torch's random numbers
 
@@ -113,15 +113,15 @@ def check_tolerance(length_tolerance: int | None) -> None:
 
 def unequal_lengths(key: str, lengths: Mapping[str, int], tolerance: int) -> KaldiCompatError:
     """Return the error of an utterance whose input and targets differ in length."""
-    found = ", ".join(f"{name} {length}" for name, length in lengths.items())
+    counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
     return KaldiCompatError(
-        f"{key}: numbers of frames ({found}) that differ by more than length_tolerance={tolerance}: "
+        f"{key}: numbers of frames ({counts}) that differ by more than length_tolerance={tolerance}: "
         "are they of the same data and frame rate?"
     )
 
 
 def describe(items: Items) -> str:
-    """Return the end of a data set's ``repr``: its targets, and what is done to its inputs."""
+    """Describe the targets of a data set and the transform of its inputs, for its ``repr``."""
     targets = ", ".join(items.annotations)
     parts = [f"with {targets}"] if targets else []
     if items.transform is not None:

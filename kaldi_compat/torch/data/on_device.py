@@ -28,7 +28,7 @@ class FeaturesOnDevice:
         device: the device; modules are moved there too.
         augment: function from features ``(B, frames, dim)`` and numbers of frames to features, such as
             :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`.
-        length_tolerance: number of frames by which features and targets of an utterance may differ in length, as for
+        length_tolerance: largest difference of the lengths of features and targets in frames. See
             :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`. None does not compare them.
 
     Raises:
@@ -81,7 +81,7 @@ class FeaturesOnDevice:
 
 
 def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
-    """Cut features and targets of each utterance to the shorter ones."""
+    """Cut features and targets of each utterance to the smaller length."""
     frames = torch.minimum(batch.lengths, targets)
     longest = int(frames.max())
     for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):

@@ -34,12 +34,12 @@ class NoiseAndReverberation:
     Args:
         noises: path of a ``wav.scp`` of noises.
         impulse_responses: path of a ``wav.scp`` of room impulse responses.
-        snrs: signal-to-noise ratios in dB, one of which is chosen.
+        snrs: signal-to-noise ratios in dB, for a random choice.
         noise_probability: probability of adding a noise.
         reverberation_probability: probability of a room.
         pipes: False refuses to run commands.
         network: allow URLs.
-        relative_to: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
+        relative_to: see :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
         OptionError: neither list is given, a list is empty, or a probability is not within 0 to 1.
@@ -86,10 +86,10 @@ class NoiseAndReverberation:
     def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
         """Return int16 audio ``(samples,)`` with a noise and a room."""
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
-            found = (
+            described = (
                 f"{audio.dtype} of shape {tuple(audio.shape)}" if isinstance(audio, Tensor) else type(audio).__name__
             )
-            raise AudioError(f"audio must be a tensor of 16-bit integers of shape (samples,), not {found}")
+            raise AudioError(f"audio must be a tensor of 16-bit integers of shape (samples,), not {described}")
         noisy, in_room = (torch.rand(2) < torch.tensor([self._noise_probability, self._room_probability])).tolist()
         room, noises = None, []
         if self._rooms is not None and in_room:
@@ -107,7 +107,7 @@ class NoiseAndReverberation:
 
 
 class _Recordings:
-    """Recordings of a script file, one of which is chosen at a time."""
+    """Recordings of a script file, for random choices."""
 
     def __init__(self, file: Path, access: Access, relative_to: RelativeTo | None) -> None:
         name = script_of(file)

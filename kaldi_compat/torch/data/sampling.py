@@ -24,10 +24,10 @@ Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 BUCKETS = 30
 """Number of buckets of long data."""
 
-# Small data are cut into more batches than would be full, by this factor: that saves much padding.
+# Factor on the number of batches of small data. More batches save much padding.
 _MORE_BATCHES = 1.5
 
-_LARGEST_RATIO = 1e6  # of lengths: there are empty utterances
+_MAX_RATIO = 1e6  # Limit on the ratio of the longest length to a length, for empty utterances.
 
 
 class SamplerState(TypedDict):
@@ -55,11 +55,11 @@ class BucketBatchSampler(Sampler[list[int]]):
 
     The range of lengths is divided into buckets that minimize padding, and utterances are shuffled within the width of
     a bucket. With ``batch_size`` or ``drop_last``, each utterance is moved randomly within the order of lengths, and
-    this order is cut into batches, of which only one per epoch is incomplete. If a padded size is the only limit, the
-    boundaries of the buckets change from epoch to epoch, and each bucket has its own batches: small data give up to 1.5
-    times as many batches as necessary, because full batches would need much more padding. At each step, all ranks get
-    batches of similar size. The order depends only on ``seed`` and the epoch, and is the same on every rank: call
-    :meth:`set_epoch` before each epoch.
+    this order is cut into batches, so that at most one batch per epoch is incomplete. If a padded size is the only
+    limit, the boundaries of the buckets change from epoch to epoch, and each bucket has its own batches: small data
+    give up to 1.5 times as many batches as necessary, because full batches would need much more padding. At each step,
+    all ranks get batches of similar size. The order depends only on ``seed`` and the epoch, and is the same on every
+    rank: call :meth:`set_epoch` before each epoch.
 
     All ranks get the same number of batches, and every utterance occurs once per epoch: large batches are split to make
     up the number, or with ``drop_last`` the last few are dropped. Some batches occur twice only if there are too few
@@ -68,8 +68,8 @@ class BucketBatchSampler(Sampler[list[int]]):
     Args:
         lengths: length of each utterance, in frames, samples or seconds; or a :class:`~io_ark.data_dir.DataDir`.
         batch_size: maximum number of utterances in a batch.
-        max_frames: maximum padded size of a batch: its longest utterance times its number of utterances, in the unit of
-            ``lengths``. A longer utterance is a batch of its own.
+        max_frames: maximum padded size of a batch, in the unit of ``lengths``. The size is the length of the longest
+            utterance times the number of utterances. A longer utterance is a batch by itself.
         max_seconds: the same in seconds.
         sample_frequency: number of units of ``lengths`` in a second, for ``max_seconds``: the sampling rate for lengths
             in samples; 1, the default, for lengths in seconds.
@@ -82,8 +82,8 @@ class BucketBatchSampler(Sampler[list[int]]):
         rank, world_size: number of this process, and of all; from ``torch.distributed`` by default, if initialized.
 
     Raises:
-        OptionError: no limit is given, or one is not positive; a length is negative or not a number; or there is no
-            batch.
+        OptionError: no limit is passed, or a limit is not positive; a length is negative or not a number; or no batch
+            results.
 
     >>> from kaldi_compat import BucketBatchSampler
     >>> sampler = BucketBatchSampler([30, 10, 31, 11], batch_size=2, shuffle=False)
@@ -112,12 +112,12 @@ class BucketBatchSampler(Sampler[list[int]]):
     ) -> None:
         sizes = {"max_frames": max_frames, "max_seconds": max_seconds}
         units = {"max_frames": 1.0, "max_seconds": positive_number("sample_frequency", sample_frequency)}
-        given = [positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
-        if batch_size is None and not given:
+        limits = [positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
+        if batch_size is None and not limits:
             raise OptionError("pass batch_size, max_frames or max_seconds: the maximum size of a batch")
         self._lengths = _checked_lengths(lengths)
         self._batch_size = None if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
-        self._max_size = min(given, default=None)
+        self._max_size = min(limits, default=None)
         self._shuffle, self._seed, self._drop_last = shuffle, whole_number("seed", seed), drop_last
         self._fills_batches = drop_last or batch_size is not None
         self._rank, self._world_size = rank_and_world_size(rank, world_size)
@@ -156,8 +156,8 @@ class BucketBatchSampler(Sampler[list[int]]):
             self._batch_size is not None and f"{self._batch_size} utterances",
             self._max_size is not None and f"{self._max_size:g} of padded length",
         )
-        most = " and ".join(limit for limit in limits if limit)
-        batches = f"{len(self)} batch{'' if len(self) == 1 else 'es'} of at most {most}"
+        largest = " and ".join(limit for limit in limits if limit)
+        batches = f"{len(self)} batch{'' if len(self) == 1 else 'es'} of at most {largest}"
         return f"<BucketBatchSampler: {len(self._by_length)} utterances in {batches}, epoch {self._epoch}{ranks}>"
 
     def state_dict(self, batches: int | None = None) -> SamplerState:
@@ -173,10 +173,10 @@ class BucketBatchSampler(Sampler[list[int]]):
         return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._fingerprint()}
 
     def load_state_dict(self, state: SamplerState) -> None:
-        """Resume from a position: the next iteration gives the rest of that epoch's batches.
+        """Resume from a position: the next iteration returns the remaining batches of that epoch.
 
         Raises:
-            OptionError: the position is that of other data, other limits or another number of ranks, or none at all.
+            OptionError: the position belongs to other data, other limits or another number of ranks, or is invalid.
         """
         try:
             data, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))
@@ -185,7 +185,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         if data != self._fingerprint():
             raise OptionError(
                 "this state was saved for other lengths, limits or ranks: resume with the same data set, sampler and "
-                "number of ranks, or start the epoch anew"
+                "number of ranks, or start the epoch again"
             )
         self._seed, self._epoch = whole_number("seed", seed), whole_number("epoch", epoch)
         self._plan = self._plan_of_this_rank()
@@ -194,7 +194,7 @@ class BucketBatchSampler(Sampler[list[int]]):
             raise OptionError(f"batches={batches}, but the epoch has {len(self)}")
 
     def _fingerprint(self) -> list[float | None]:
-        """Return what determines the batches, besides the seed and the epoch."""
+        """Return the numbers that determine the batches, without the seed and the epoch."""
         lengths = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
         limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
         # None, because JSON has no infinity.
@@ -210,12 +210,12 @@ class BucketBatchSampler(Sampler[list[int]]):
         rng = np.random.default_rng((self._seed, self._epoch))
         batches, incomplete = self._cut_all(rng)
         if self._drop_last:
-            kept = len(batches.starts) - incomplete
-            whole = kept - kept % self._world_size
-            batches = batches.take(np.sort(rng.permutation(kept)[:whole]) if self._shuffle else np.arange(whole))
+            complete = len(batches.starts) - incomplete
+            whole = complete - complete % self._world_size
+            batches = batches.take(np.sort(rng.permutation(complete)[:whole]) if self._shuffle else np.arange(whole))
             if not len(batches.starts):
                 raise OptionError(
-                    f"{len(self._by_length)} utterances make {kept} whole batches with "
+                    f"{len(self._by_length)} utterances make {complete} whole batches with "
                     f"world_size={self._world_size}, so that drop_last=True leaves none: "
                     "pass drop_last=False, or allow fewer utterances in a batch"
                 )
@@ -227,7 +227,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return batches.take(steps[:, self._rank])
 
     def _cut_all(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
-        """Return the batches of all ranks, longest first, and True if the last one is incomplete."""
+        """Return the batches of all ranks, longest first, and True if the last batch is incomplete."""
         if self._positions is None or self._fills_batches:
             utterances = self._by_length if self._positions is None else self._mixed(self._positions, rng)
             ends = self._cut(utterances)
@@ -240,9 +240,9 @@ class BucketBatchSampler(Sampler[list[int]]):
         return _Plan(utterances, np.concatenate(([0], ends[:-1])), ends), incomplete
 
     def _mixed(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> Indices:
-        """Return the utterances, longest first, each of them moved at random."""
+        """Return the utterances in the order of lengths, longest first, moved at random."""
         batch = 1 / self._full_batches
-        # A batch is padded for its own width and for that of the moves, together a bucket's; few batches mix less.
+        # The width of a batch and the width of the moves together are the width of a bucket. Few batches mix less.
         width = max(1 / self._num_buckets - batch, batch / 2)
         return self._by_length[np.argsort(positions + width * rng.random(len(positions)), kind="stable")]
 
@@ -255,8 +255,8 @@ class BucketBatchSampler(Sampler[list[int]]):
     def _sizes_of_equal_batches(self, bucket: Indices) -> Indices:
         """Return the numbers of utterances of the batches of a bucket, which differ by at most one."""
         longest = float(self._lengths[bucket].max())
-        most = max(1, int(self._max_size // longest)) if self._max_size and longest else len(bucket)
-        count = -(-len(bucket) // most)
+        max_utterances = max(1, int(self._max_size // longest)) if self._max_size and longest else len(bucket)
+        count = -(-len(bucket) // max_utterances)
         return np.diff(np.arange(count + 1) * len(bucket) // count)
 
     def _cut(self, utterances: Indices) -> Indices:
@@ -264,7 +264,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         if self._max_size is None:
             assert self._batch_size is not None
             return np.arange(self._batch_size, len(utterances) + 1, self._batch_size)
-        most, size = self._batch_size or len(utterances), self._max_size
+        max_utterances, size = self._batch_size or len(utterances), self._max_size
         ends: list[int] = []
         start, longest = 0, 0.0
         for end, length in enumerate(self._lengths[utterances].tolist()):
@@ -272,21 +272,23 @@ class BucketBatchSampler(Sampler[list[int]]):
             if end > start and longest * (end + 1 - start) > size:
                 ends.append(end)
                 start, longest = end, length
-            if end + 1 - start == most or longest * (end + 2 - start) > size:
+            if end + 1 - start == max_utterances or longest * (end + 2 - start) > size:
                 ends.append(end + 1)
                 start, longest = end + 1, 0.0
         return np.array(ends, np.int64)
 
 
 class _Batches(Iterator[list[int]]):
-    """Iterator over the batches of an epoch. Its state is that of the sampler: torchdata's loader saves it."""
+    """Iterator over the batches of an epoch. torchdata's loader saves its state, which is the sampler's state."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
         self._sampler, self._plan, self._next = sampler, sampler._plan, start
         sampler._given_out = start
 
     def __next__(self) -> list[int]:
-        self._sampler._resume_at = 0  # not before: a DataLoader with workers makes two iterators, and uses the second
+        self._sampler._resume_at = (
+            0  # Not earlier, because a DataLoader with workers makes two iterators and uses the second.
+        )
         if self._next >= len(self._plan.starts):
             raise StopIteration
         batch: list[int] = self._plan.utterances[self._plan.starts[self._next] : self._plan.ends[self._next]].tolist()
@@ -304,8 +306,8 @@ class _Batches(Iterator[list[int]]):
 
 def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
     if isinstance(lengths, DataDir):
-        found = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()
-        lengths = list(found.values())
+        by_key = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()
+        lengths = list(by_key.values())
     if isinstance(lengths, Tensor):
         check_plain(lengths, OptionError)
         lengths = lengths.detach().cpu()
@@ -314,7 +316,7 @@ def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> N
         check_plain(lengths, OptionError)
     array = np.asarray(lengths)
     if array.ndim != 1 or not len(array):
-        raise OptionError(f"lengths must be those of one utterance or more, not an array of shape {array.shape}")
+        raise OptionError(f"lengths must be a non-empty list of numbers, not an array of shape {array.shape}")
     if array.dtype.kind not in "iuf" or not (array >= 0).all() or not np.isfinite(array).all():
         raise OptionError("lengths must be numbers of frames, samples or seconds, none of them negative")
     return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64)
@@ -328,10 +330,10 @@ def _positions_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64
 
     Args:
         lengths: (utterances,), descending.
-        shares: (utterances,): size of each, in any unit.
+        shares: (utterances,): sizes of the utterances, in any unit.
     """
-    ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # of each length
-    logs = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _LARGEST_RATIO))
+    ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # last utterance of each length
+    logs = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_RATIO))
     data = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))
     roots = np.cumsum(np.sqrt(data * np.append(-np.diff(logs), 0)))
     positions: npt.NDArray[np.float64] = np.repeat(roots / (roots[-1] or 1.0), np.diff(ends, prepend=-1))
@@ -339,7 +341,7 @@ def _positions_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64
 
 
 def _split_to_multiple(batches: _Plan, of: int) -> _Plan:
-    """Split large batches until their number is a multiple; if all have one utterance, repeat some."""
+    """Split large batches until ``of`` divides the number of batches. Repeat batches of one utterance."""
     starts, ends = batches.starts, batches.ends
     for _ in range(-len(starts) % of):
         sizes = ends - starts
@@ -356,7 +358,7 @@ def rank_and_world_size(rank: int | None = None, world_size: int | None = None) 
     """Return the rank of this process and the world size: as given, else from ``torch.distributed``, else (0, 1).
 
     Raises:
-        OptionError: only one of them is given, one is not a whole number, or the rank is not less than the world size.
+        OptionError: a single argument is passed, an argument is not a whole number, or the rank is too large.
     """
     if (rank is None) != (world_size is None):
         raise OptionError("pass rank and world_size together, or neither")

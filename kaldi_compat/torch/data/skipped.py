@@ -46,7 +46,7 @@ class Skipped:
             return list(dict.fromkeys(file.read().split("\n")[:-1]))
 
     def read(self, key: str, make: Callable[[], Value]) -> Value | None:
-        """Return what a function makes of an utterance, or None if the utterance is skipped."""
+        """Return the result of a function that reads an utterance, or None if the utterance is skipped."""
         try:
             return make()
         except (ArkError, KaldiCompatError, OSError) as error:
@@ -54,7 +54,7 @@ class Skipped:
             return None
 
     def note(self, key: str, error: Exception) -> None:
-        """Warn once of what is skipped, or raise the error."""
+        """Warn once of a skipped key, or raise the error."""
         if self._file is None:
             raise error
         if key not in self.keys:

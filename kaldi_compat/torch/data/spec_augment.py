@@ -15,10 +15,10 @@ class SpecAugment(nn.Module):
     """Mask ranges of frames and of columns of features, and warp their time axis (SpecAugment).
 
     The masks are within the frames of each utterance: padding is neither masked nor counted. In evaluation mode
-    (``eval()``), features are returned as they are.
+    (``eval()``), features are returned unchanged.
 
     Source: Park et al., "SpecAugment: a simple data augmentation method for automatic speech recognition", Interspeech
-    2019. The defaults are those of its policy LD, without time warping.
+    2019. The defaults are its policy LD, without time warping.
 
     Args:
         num_frequency_masks: number of masks of columns.
@@ -98,9 +98,9 @@ class SpecAugment(nn.Module):
         if self.time_warp > 0:
             batch = _warp_time(batch, frames, warp[:, 0], self.time_warp)
         real = (torch.arange(longest, device=batch.device) < frames)[..., None]
-        most = (self.time_mask_ratio * frames).long().clamp(max=self.time_mask)
+        max_width = (self.time_mask_ratio * frames).long().clamp(max=self.time_mask)
         columns = torch.full_like(frames, dim)
-        masked = _stretches(longest, frames, most, time)[..., None]
+        masked = _stretches(longest, frames, max_width, time)[..., None]
         masked = masked | _stretches(dim, columns, columns.clamp(max=self.frequency_mask), frequency)[:, None]
         fill = batch.new_tensor(self.fill) if self.fill is not None else _means(batch, real)
         return torch.where(masked & real, fill, batch).view_as(features)
@@ -112,21 +112,21 @@ class SpecAugment(nn.Module):
         return torch.rand(shape, generator=generator, dtype=torch.float64, device=device)
 
 
-def _up_to(uniform: Tensor, most: Tensor) -> Tensor:
-    """Return an integer from 0 to ``most`` for a number from 0 to 1."""
-    return (uniform * (most + 1)).long()
+def _up_to(uniform: Tensor, maximum: Tensor) -> Tensor:
+    """Return an integer from 0 to ``maximum`` for a number from 0 to 1."""
+    return (uniform * (maximum + 1)).long()
 
 
-def _stretches(size: int, lengths: Tensor, most: Tensor, draws: Tensor) -> Tensor:
+def _stretches(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor) -> Tensor:
     """Return a mask ``(rows, size)`` of random stretches.
 
     Args:
         size: length of the axis.
-        lengths: ``(rows, 1)``: the part of the axis that stretches lie in.
-        most: ``(rows, 1)``: their maximum length.
-        draws: ``(rows, stretches, 2)``: for length and start.
+        lengths: ``(rows, 1)``: length of the part of the axis that stretches lie in.
+        max_width: ``(rows, 1)``: maximum length of the stretches.
+        draws: ``(rows, stretches, 2)``: uniform numbers for length and start.
     """
-    width = _up_to(draws[..., 0], most)
+    width = _up_to(draws[..., 0], max_width)
     start = _up_to(draws[..., 1], lengths - width)[..., None]
     at = torch.arange(size, device=draws.device)
     return ((at >= start) & (at < start + width[..., None])).any(1)
@@ -138,14 +138,14 @@ def _means(batch: Tensor, real: Tensor) -> Tensor:
     return total / real.sum(1, keepdim=True).clamp(min=1)
 
 
-def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, most: int) -> Tensor:
-    """Move one frame of each utterance and stretch what is before and after it, by linear interpolation."""
+def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> Tensor:
+    """Move one frame of each utterance and stretch the frames before and after it, by linear interpolation."""
     last = frames - 1
-    margin = (last // 2).clamp(0, most)
+    margin = (last // 2).clamp(0, max_shift)
     center = margin + _up_to(draws[:, :1], last - 2 * margin)
     shift = (margin - 1).clamp(min=0)
     moved = center + _up_to(draws[:, 1:], 2 * shift) - shift
-    # In double precision the last frame stays the last one, of any number of frames.
+    # Double precision keeps the last frame at the end, for any number of frames.
     at = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     before = at * center / moved.clamp(min=1)
     after = center + (at - moved) * (last - center) / (last - moved).clamp(min=1)

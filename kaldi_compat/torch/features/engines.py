@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, compiler_says
 from kaldi_compat.native import NATIVE
-from kaldi_compat.options.spectral import Dft, Engine
+from kaldi_compat.options.spectral import Engine
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.tensors.dither import Generator
 
@@ -30,10 +29,6 @@ _accelerated: set[type] = set()
 _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
-def _has_library() -> bool:
-    return NATIVE.in_use
-
-
 def accelerated(cls: type[Cls]) -> type[Cls]:
     """Class decorator: the exact and Triton engines compute the features of this class, not those of subclasses.
 
@@ -43,18 +38,10 @@ def accelerated(cls: type[Cls]) -> type[Cls]:
     return cls
 
 
-def checked_engine(engine: Engine) -> Engine:
-    """Return the name of an engine, or raise :class:`OptionError`."""
-    if engine not in ENGINES:
-        raise OptionError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
-    return engine
-
-
-def checked_dft(dft: Dft) -> Dft:
-    """Return the name of a way to compute spectra, or raise :class:`OptionError`."""
-    if dft not in get_args(Dft):
-        raise OptionError(f"dft must be one of {', '.join(get_args(Dft))}, not {dft!r}")
-    return dft
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise :class:`OptionError` unless an argument has one of these values."""
+    if value not in choices:
+        raise OptionError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
@@ -74,7 +61,7 @@ def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
 
 def is_exact(module: Any) -> bool:
     """Return True if the C library computes what this module computes on a CPU, without gradients."""
-    return type(module) in _accelerated and module.engine in ("auto", "exact") and _has_library()
+    return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
 
 
 def engine_for(
@@ -88,35 +75,35 @@ def engine_for(
     """Return the engine that computes these samples: "exact", "torch" or "triton".
 
     Args:
-        module: the feature, which may ask for an engine.
-        samples, lengths: its input.
-        tracing: what records the operations on the samples.
-        vtln_warp, generator: arguments of the feature's call.
+        module: the feature, whose ``engine`` may ask for an engine.
+        samples, lengths: input of the feature.
+        tracing: recorders of the operations on the samples.
+        vtln_warp, generator: further arguments of the feature's call.
 
     Raises:
-        OptionError: the engine that the module asks for cannot compute this; says why.
+        OptionError: the engine that the module asks for cannot compute the features, with the reason.
     """
-    wanted: Engine = module.engine
+    requested: Engine = module.engine
     has_kernels = samples.device.type == kernels.DEVICE_TYPE  # also a CPU, where Triton interprets them
-    is_exact_asked = wanted == "exact" or (wanted == "auto" and _has_library() and not has_kernels)
+    is_exact_asked = requested == "exact" or (requested == "auto" and NATIVE.in_use and not has_kernels)
     is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
     if is_exact_asked and is_on_host and type(module) in _accelerated:
         return "exact"
     fastest: Engine = "exact"
     if has_kernels:
         fastest = "torch" if module._has_accurate_fft else "triton"  # the kernels' FFT is less accurate
-    engine = fastest if wanted == "auto" else wanted
+    engine = fastest if requested == "auto" else requested
     if engine == "torch":
         return engine
     reason = _why_not_on_host(module, samples) if engine == "exact" else ""
     reason = reason or _why_not(module, samples, tracing)
     if engine == "triton":
         reason = reason or kernels.why_unsupported(module, samples, lengths, vtln_warp, generator)
-        if reason and wanted == "auto" and not compiler_says(torch, "is_compiling"):
+        if reason and requested == "auto" and not compiler_says(torch, "is_compiling"):
             _say_once(reason)
-    if wanted != "auto" and reason:
-        raise OptionError(f"engine={wanted!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = wanted == "auto" and engine == "exact" and not reason and not _has_library()
+    if requested != "auto" and reason:
+        raise OptionError(f"engine={requested!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
+    without_library = requested == "auto" and engine == "exact" and not reason and not NATIVE.in_use
     return "torch" if reason or without_library else engine
 
 

@@ -61,7 +61,7 @@ class Fbank(FbankConstructor, MelFeature):
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:
         """Return the filter bank with these settings; the arguments are as for :meth:`from_feature_extractor`."""
         fbank = FlooredFbank(settings.options, **changes) if settings.floor else cls(settings.options, **changes)
-        fbank._trust_scale()  # the extractor says what scale it takes
+        fbank._trust_scale()  # The extractor decides the scale of the audio.
         if isinstance(fbank, FlooredFbank):
             fbank.floor = settings.floor
         return fbank
@@ -106,7 +106,7 @@ class FlooredFbank(Fbank):
 
     @property
     def _are_log_energies(self) -> bool:
-        """False: the floor is another one."""
+        """False, because the floor is not Kaldi's."""
         return False
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:

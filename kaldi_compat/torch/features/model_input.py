@@ -2,8 +2,8 @@
 
 Each module holds the options and constants of a function of :mod:`kaldi_compat.functional.stacking` or
 :mod:`kaldi_compat.functional.normalization`. They are called like the other post-processing modules
-(:meth:`~kaldi_compat.torch.features.postprocessing.PostProcessing.forward`); those that stack or pad return other
-lengths than they are given.
+(:meth:`~kaldi_compat.torch.features.postprocessing.PostProcessing.forward`). Modules that stack or pad change the
+lengths.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ class RepeatedDeltas(Deltas):
 
 
 class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
-    """Sliding normalization of which the voiced frames are kept (:func:`~kaldi_compat.functional.vad.voiced_cmvn`).
+    """Sliding normalization and selection of voiced frames (:func:`~kaldi_compat.functional.vad.voiced_cmvn`).
 
-    With lengths, the shape stays, and the numbers of voiced frames are returned.
+    With lengths, the result has the shape of the input, and the lengths are the numbers of voiced frames.
 
     >>> import torch
     >>> from kaldi_compat import VoicedCmvn
@@ -183,15 +183,14 @@ class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
     See :func:`~kaldi_compat.functional.normalization.apply_shift_and_scale`.
 
     Args:
-        statistics: :class:`~kaldi_compat.frontends.statistics.Statistics`, or what its method ``of`` takes: a file
-            (Kaldi statistics, FunASR's ``am.mvn``, WeNet's json), or ``(mean, std)``. None takes the options ``mean``
-            and ``std``.
+        statistics: :class:`~kaldi_compat.frontends.statistics.Statistics`, a file (Kaldi statistics, FunASR's
+            ``am.mvn``, WeNet's json), or ``(mean, std)``. None takes the options ``mean`` and ``std``.
         options: the options; a mean of 0 and a standard deviation of 1 if None.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
         FeatureError: the file cannot be read, or the statistics do not fit the features.
-        OptionError: both statistics and numbers are given.
+        OptionError: statistics and numbers are passed together.
 
     >>> import torch
     >>> from kaldi_compat import GlobalCmvn

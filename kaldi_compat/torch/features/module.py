@@ -27,34 +27,49 @@ except RuntimeError as error:  # built for NumPy 1, before PyTorch 2.3
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def refuse_unsupported_compilers(forward: Function) -> Function:
-    """Return ``forward`` for modules, which refuses what is not supported in one line.
+IS_OLD = not hasattr(torch.compiler, "is_compiling")  # before PyTorch 2.3
+OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
 
-    That is the exporter to ONNX by tracing, of any PyTorch; and before PyTorch 2.3 a single graph, since
-    ``torch.compile`` leaves ``forward`` out of its graphs there.
+
+def eager_with_old_compilers(forward: Function) -> Function:
+    """Decorate ``forward`` of a module so that ``torch.compile`` of PyTorch before 2.3 leaves it out of its graphs.
+
+    A single graph is refused in one line there. Later versions get ``forward`` itself.
     """
-    is_old, version = not hasattr(torch.compiler, "is_compiling"), torch.__version__
-    reason = f"torch.compile and export need PyTorch 2.7 or later, but {version} is installed"
-    by_tracing = reason if is_old else f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {version}"
+    if not IS_OLD:
+        return forward
 
     def refuse(_: Any) -> None:
-        raise torch._dynamo.exc.Unsupported(reason)
+        raise torch._dynamo.exc.Unsupported(OLD_VERSION)
 
     @functools.wraps(forward)
-    def checked(*arguments: Any, **options: Any) -> Any:
-        if is_old and torch._utils.is_compiling():
+    def eager(*arguments: Any, **options: Any) -> Any:
+        if torch._utils.is_compiling():
             torch._dynamo.comptime.comptime(refuse)
-        if torch.jit.is_tracing() and torch.onnx.is_in_onnx_export():  # type: ignore[attr-defined, no-untyped-call]
-            raise FeatureError(by_tracing)
         # A tracer refuses functions of torch._dynamo.
-        if is_old and "torch._dynamo" in sys.modules and not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        if "torch._dynamo" in sys.modules and not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
 
-    return checked  # type: ignore[return-value]
+    return eager  # type: ignore[return-value]
 
 
-class ConfiguredModule(nn.Module):
+class FeatureModule(nn.Module):
+    """Base class of all modules: refuses the exporter to ONNX by tracing in one line."""
+
+    def _slow_forward(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run the module under a tracer, in place of :meth:`forward`.
+
+        Raises:
+            FeatureError: the tracer exports to ONNX.
+        """
+        if torch.onnx.is_in_onnx_export():
+            advice = f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {torch.__version__}"
+            raise FeatureError(OLD_VERSION if IS_OLD else advice)
+        return super()._slow_forward(*arguments, **keywords)  # type: ignore[no-untyped-call]
+
+
+class ConfiguredModule(FeatureModule):
     """Base class of modules configured by an options dataclass, the attribute ``Options`` of a subclass.
 
     Type checkers and editors take the constructor's keyword arguments from :mod:`kaldi_compat.options.constructors`.
@@ -70,7 +85,7 @@ class ConfiguredModule(nn.Module):
     Options: ClassVar[type[Any]]
     options: Any
     __signature__ = ConstructorSignature()
-    _stream: Any = None  # the class of its streams; None for a module that needs whole utterances
+    _stream: Any = None  # class of its streams; None for a module that needs whole utterances
 
     def __init_subclass__(cls) -> None:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
@@ -84,13 +99,13 @@ class ConfiguredModule(nn.Module):
         """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
 
     def stream(self, slots: int = 1) -> Any:
-        """Return a stream of this module: it takes the input in chunks, of ``slots`` utterances at once.
+        """Return a stream of this module, which takes the input in chunks, for ``slots`` utterances together.
 
         Raises:
             OptionError: the module needs whole utterances.
         """
         if self._stream is None:
-            raise OptionError(f"{type(self).__name__} has no stream: it needs whole utterances")
+            raise OptionError(f"{type(self).__name__} needs whole utterances and has no stream: call the module")
         return self._stream(self, slots)
 
     def _example(self) -> Tensor:

@@ -25,7 +25,7 @@ from kaldi_compat.pitch.online import Analysis, first_pass_pitch
 from kaldi_compat.pitch.process import pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
-from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.pitch import PitchStream, ProcessPitchStream
 from kaldi_compat.torch.tensors.pitch import PitchTables, track_batch
 
@@ -63,14 +63,14 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         for name, table in PitchTables.of(self._constants)._asdict().items():
             self._constant(name, table)
 
-    @refuse_unsupported_compilers
+    @eager_with_old_compilers
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
-        """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
+        """Compute the normalized correlation (NCCF) and the pitch in Hz of utterance frame.
 
         Args:
             samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
                 float64 is computed in float64, everything else in float32.
-            lengths: number of valid samples in each row of (B, T), a tensor or a list.
+            lengths: number of valid samples in utterance row of (B, T), a tensor or a list.
 
         Returns:
             (frames, 2) or (B, frames, 2); with ``lengths``, also the numbers of frames of the rows, shape (B,), and
@@ -84,7 +84,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         check_lengths_are_no_rate(lengths, rate_advice(lengths))
         if not isinstance(samples, Tensor):
             utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
-            return self._of_list([self._checked(each) for each in utterances])
+            return self._of_list([self._checked(utterance) for utterance in utterances])
         samples = self._checked(samples)
         lengths = checked_lengths(lengths, samples, -1, AudioError)
         alone = samples.dim() == 1
@@ -138,16 +138,16 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return samples if samples.dtype == torch.float64 else samples.float()
 
     def _of_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
-        if any(self._wants_torch(each) for each in utterances):
-            return [track_batch(each[None], None, self._constants, self._tables())[0][0] for each in utterances]
-        arrays = [each.numpy(force=True) for each in utterances]
+        if any(self._wants_torch(samples) for samples in utterances):
+            return [track_batch(samples[None], None, self._constants, self._tables())[0][0] for samples in utterances]
+        arrays = [samples.numpy(force=True) for samples in utterances]
         if self.options.simulate_first_pass_online:
             tracks: list[np.ndarray[Any, Any]] = [
-                first_pass_pitch(Analysis.of(each, self.options), self.options) for each in arrays
+                first_pass_pitch(Analysis.of(samples, self.options), self.options) for samples in arrays
             ]
         else:
             tracks = [track for _, track in track_pitches(enumerate(arrays), self.options)]
-        return [torch.from_numpy(track).to(each) for track, each in zip(tracks, utterances, strict=True)]
+        return [torch.from_numpy(track).to(samples) for track, samples in zip(tracks, utterances, strict=True)]
 
 
 class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
@@ -178,7 +178,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         """Return a few frames of correlation and pitch."""
         return torch.ones(2, 8, 2)
 
-    @refuse_unsupported_compilers
+    @eager_with_old_compilers
     def forward(
         self,
         features: Tensor | Sequence[Tensor],
@@ -190,20 +190,20 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
 
         Args:
             features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
-            lengths: number of valid frames in each row of (B, frames, 2), a tensor or a list.
+            lengths: number of valid frames in utterance row of (B, frames, 2), a tensor or a list.
             generator: source of the noise of ``delta_pitch_noise_stddev``: None for torch's global generator, a
                 ``torch.Generator``, or a :class:`~kaldi_compat.exact.rand.KaldiRandom` for Kaldi's own.
 
         Returns:
-            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, also the number of frames of each row,
-            and later frames are zero; for a list, a list.
+            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, also the number of frames of utterance
+            row, and later frames are zero; for a list, a list.
 
         Raises:
             FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
         """
         if not isinstance(features, Tensor):
             utterances = checked_list(features, lengths, ("frames", "2"), Tensor, FeatureError)
-            return [self(each, generator=generator) for each in utterances]
+            return [self(utterance, generator=generator) for utterance in utterances]
         lengths = check_features(features, lengths)
         deltas = self._deltas[features.dtype is torch.float64]
         processed = process_pitch(features, self.options, lengths, generator=generator, deltas=deltas)

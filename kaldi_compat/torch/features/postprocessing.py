@@ -45,7 +45,7 @@ from kaldi_compat.options.postprocessing import (
 )
 from kaldi_compat.torch.calls import PostProcessingCall
 from kaldi_compat.torch.features.engines import computes_in_numpy
-from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
+from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
     OnlineCmvnStream,
@@ -67,7 +67,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         OptionError: Kaldi's program would refuse the options.
     """
 
-    _function: ClassVar[Callable[..., Any]]  # of features, options and lengths
+    _function: ClassVar[Callable[..., Any]]  # function of features, options and lengths
     # NumPy and torch add frames in different orders, so plain features on a CPU are computed in NumPy.
     _adds_frames: ClassVar[bool] = False
 
@@ -92,10 +92,10 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         return tuple(map(torch.as_tensor, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the number of frames of the result for these numbers of frames ``(B,)``: the same by default."""
+        """Return the lengths ``(B,)`` of the result for lengths ``(B,)`` of the input. By default, they are equal."""
         return lengths
 
-    @refuse_unsupported_compilers
+    @eager_with_old_compilers
     def forward(self, features: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
         """Process features.
 
@@ -111,7 +111,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
         """
         if not isinstance(features, Tensor):
-            return [self(each) for each in checked_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
+            return [self(matrix) for matrix in checked_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
         lengths, recorded = check_features(features, lengths), tracing(features)
         if recorded.traced_or_differentiated:  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
@@ -127,7 +127,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 class _Filters(PostProcessing):
     """Base class of filters along time."""
 
-    _filters_of: ClassVar[Callable[..., Any]]  # of options and precision
+    _filters_of: ClassVar[Callable[..., Any]]  # function of options and precision
 
     def setup(self) -> None:
         """Compute the constants."""
@@ -169,7 +169,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, _Filters):
 
 
 class Splice(SpliceConstructor, PostProcessing):
-    """Concatenation of each frame with its neighbours (:func:`~kaldi_compat.functional.splice.splice`).
+    """Concatenation of each frame with its neighbors (:func:`~kaldi_compat.functional.splice.splice`).
 
     >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
     torch.Size([50, 39])
@@ -198,12 +198,12 @@ class _WithStatistics(PostProcessing):
     """Base class of modules with statistics, which may be None."""
 
     statistics: Tensor | None
-    _instead = ""  # what to do with statistics of several utterances
+    _instead = ""  # advice on statistics of several utterances
 
     def _checked(self, statistics: Any, options: CmvnOptions) -> Tensor:
         """Return statistics as a matrix (2, dim + 1) in double precision."""
-        given = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
-        matrix = torch.from_numpy(np.array(given, np.float64))
+        values = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
+        matrix = torch.from_numpy(np.array(values, np.float64))
         if matrix.ndim != 2:
             raise FeatureError(
                 f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}{self._instead}"
@@ -228,7 +228,7 @@ class _WithStatistics(PostProcessing):
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
-        # Sums over a corpus stay in double, whatever precision the model is moved to.
+        # Sums over a corpus stay in double precision, whatever precision the model is moved to.
         before = self.statistics
         super()._apply(fn, recurse)
         if before is not None and self.statistics is not None:
@@ -271,9 +271,9 @@ class Cmvn(CmvnConstructor, _WithStatistics):
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass stats")
-        given = None if statistics is None else fake_statistics(self._checked(statistics, self.options), skip_dims)
-        self.register_buffer("statistics", given, persistent=False)
-        self._stream = None if given is None else FrameStream
+        matrix = None if statistics is None else fake_statistics(self._checked(statistics, self.options), skip_dims)
+        self.register_buffer("statistics", matrix, persistent=False)
+        self._stream = None if matrix is None else FrameStream
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         """Normalize by the given statistics, or each utterance by its own."""
@@ -291,7 +291,7 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStatistics):
 
     Args:
         statistics: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
-        options: the window, and what is normalized; Kaldi's defaults if None.
+        options: the options of the window and of the normalization; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
         changes: single options by name, which replace those in ``options``.
 
@@ -324,5 +324,5 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStatistics):
             self.register_buffer("statistics", matrix, persistent=False)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize each frame over those before it."""
+        """Normalize each frame over the previous frames."""
         return apply_online_normalization(features, self.statistics, self.options, self.skip_dims, lengths)

@@ -1,4 +1,4 @@
-"""Features of a row: the audio of many utterances on one grid of frames."""
+"""Features of one row of audio that holds many utterances on one grid of frames."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def features_of_row(
     size, shift = module.options.window_size, module.options.window_shift
     changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
     firsts = [0, *first_frames[changes[1:]].tolist(), frames]
-    found = [
+    parts = [
         module(
             samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=replace(noise, start=first)
         )
         for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
         if end > first
     ]
-    return (found[0] if len(found) == 1 else torch.cat(found)), False
+    return (parts[0] if len(parts) == 1 else torch.cat(parts)), False

@@ -1,8 +1,8 @@
-"""TorchScript: what ``torch.jit.script`` compiles in place of a module.
+"""Twins of modules that ``torch.jit.script`` can compile.
 
 TorchScript compiles neither lists of any length, nor dataclasses, nor NumPy. So a module hands over a twin
-(``__prepare_scriptable__``), whose computation was traced. Tracing records the operations on examples; the twin adds
-what tracing fixes: the device, the precision, one utterance or a batch, and whether there are lengths.
+(``__prepare_scriptable__``), whose computation was traced. Tracing records the operations on examples. The twin adds
+the choices that tracing fixes: the device, the precision, one utterance or a batch, and lengths or none.
 """
 
 # TorchScript reads annotations, which must not be strings, and comments about types: errors of mypy cannot be ignored
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 
 def scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0) -> nn.Module:
-    """Return what ``torch.jit.script`` compiles in place of a module.
+    """Return the module that ``torch.jit.script`` compiles in place of a module.
 
     Args:
         module: takes ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their lengths.
@@ -27,7 +27,7 @@ def scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0) -> 
 
     Returns:
         A module that takes a tensor, and lengths or none. In another scripted module, a call without lengths has the
-        type Tensor, one with lengths Tuple[Tensor, Tensor]. Outside of TorchScript it does what ``module`` does.
+        type Tensor, one with lengths Tuple[Tensor, Tensor]. Outside of TorchScript it computes like ``module``.
     """
     twin = ScriptableTwin(module, example, int16_scale)
     return _Root(twin) if _is_root() else twin
@@ -43,9 +43,9 @@ def _is_root() -> bool:
 
 
 class ScriptableTwin(nn.Module):
-    """A module as TorchScript compiles it: its operations on examples in float32 and in float64.
+    """Twin of a module for TorchScript, which holds the traced operations on examples in float32 and float64.
 
-    ``torch.jit.script`` puts it into the model that it gets; outside of TorchScript it does what the module does.
+    ``torch.jit.script`` puts it into the model that it gets; outside of TorchScript it computes like the module.
 
     Args:
         module: see :func:`scriptable`.
@@ -68,8 +68,8 @@ class ScriptableTwin(nn.Module):
             original: Any = self._original[0]
             prepared: nn.Module = original.__prepare_scriptable__()
             return prepared
-        # A new twin in its place would free this one while torch.jit.script knows it by its address, which another part
-        # of the model could get.
+        # Replacing this twin would free its memory. torch.jit.script knows it by its address, which a different part of
+        # the model could then get.
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -118,7 +118,7 @@ class ScriptableTwin(nn.Module):
 
 
 class _Root(nn.Module):
-    """The twin of a module that ``torch.jit.script`` is called with: TorchScript has no overloads there."""
+    """Twin of a module that ``torch.jit.script`` is called with, where TorchScript has no overloads."""
 
     def __init__(self, twin: ScriptableTwin) -> None:
         super().__init__()
@@ -136,17 +136,18 @@ class _Root(nn.Module):
 def _traced(module: nn.Module, example: Tensor) -> Any:
     lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of tracing: the tests compare with the module at other lengths
+        # Warnings of tracing, because the tests compare with the module at other lengths.
+        warnings.simplefilter("ignore")
         traced = torch.jit.trace(module, (example, lengths), check_trace=False)
     for part in traced.modules():
-        if part._c._has_method("forward"):  # which a list of modules has not
+        if part._c._has_method("forward"):  # a list of modules has none
             _follow_device(part.graph)
     return traced
 
 
 def _follow_device(graph: Any) -> None:
     """Make a traced graph compute on the device of its input instead of the example's."""
-    inputs = [each for each in graph.inputs() if each.type().kind() == "TensorType"]
+    inputs = [value for value in graph.inputs() if value.type().kind() == "TensorType"]
     if not inputs:
         return
     device = graph.create("prim::device", [inputs[0]])

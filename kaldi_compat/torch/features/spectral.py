@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, get_num_threads
@@ -15,15 +15,21 @@ from kaldi_compat.exact import tables
 from kaldi_compat.exact.engine import features_of_list, features_of_rows
 from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
-from kaldi_compat.functional.array_api import Tracing, is_traced, is_traced_or_differentiated, matmul, tracing
+from kaldi_compat.functional.array_api import (
+    Tracing,
+    compiler_says,
+    is_traced,
+    is_traced_or_differentiated,
+    matmul,
+    tracing,
+)
 from kaldi_compat.functional.batches import checked_lengths, zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, check_scale, warn_user
-from kaldi_compat.functional.compiler import compiler_says
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
-from kaldi_compat.torch.features.engines import checked_dft, checked_engine, engine_for, is_exact
-from kaldi_compat.torch.features.module import ConfiguredModule, refuse_unsupported_compilers
+from kaldi_compat.torch.features.engines import ENGINES, check_choice, engine_for, is_exact
+from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
@@ -32,9 +38,9 @@ from kaldi_compat.torch.tensors.dither import FrameNoise, Generator, frame_seeds
 from kaldi_compat.torch.tensors.energies import in_groups, mel_sums, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON, frames_of, log_energy, num_frames, preemphasize
 
-# Frames computed at once on a CPU, per thread: a block and what is computed from it stay in the second-level cache.
+# Frames computed together on a CPU, per thread, so that the block and its spectra stay in the second-level cache.
 BLOCK = 1024
-# Frames computed at once on another device: what is computed from 512 points each takes about a GiB, or two with noise.
+# Frames computed together on other devices. With an FFT of 512 points they take about 1 GiB, or 2 GiB with noise.
 DEVICE_BLOCK = 1 << 17
 ALL = slice(None)
 
@@ -47,8 +53,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     Args:
         options: the options; Kaldi's defaults if None.
         engine: the engine that computes the features: "auto", "exact" (Kaldi's bits), "torch" or "triton".
-        dft: how the torch engine computes spectra: by the "fft", or as a "matmul" (matrix product) for devices, and for
-            runtimes of exported models, without an FFT.
+        dft: algorithm of the torch engine: "fft", or "matmul" (a matrix product) for devices, and for runtimes of
+            exported models, without an FFT.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
@@ -56,7 +62,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
     """
 
     Options: ClassVar[type[FrameOptions]]
-    # Presets whose models compute the spectrum in double precision set it: an exact FFT is then not Kaldi's.
+    # True for presets whose models compute the spectrum in double precision, not with Kaldi's FFT.
     _has_accurate_fft = False
     _windowed_energy_floor: ClassVar[float] = EPSILON
     _kind = Tensor
@@ -70,12 +76,13 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         self, options: FrameOptions | None = None, *, engine: Engine = "auto", dft: Dft = "fft", **changes: Any
     ) -> None:
         super().__init__(options, **changes)
-        self.engine = checked_engine(engine)
-        self.dft = checked_dft(dft)
+        check_choice("engine", engine, ENGINES)
+        check_choice("dft", dft, get_args(Dft))
+        self.engine, self.dft = engine, dft
         if dft == "matmul":
-            rounded, rest = dft_matrix(self.size, self.points)
+            rounded, remainder = dft_matrix(self.size, self.points)
             self._constant("dft_rounded", rounded)
-            self._constant("dft_rest", rest)
+            self._constant("dft_rest", remainder)
 
     def setup(self) -> None:
         """Compute the constants. Subclasses with further constants override this and call it first."""
@@ -125,7 +132,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """True if the features use the energy before (``raw``) or after preemphasis and windowing."""
         return getattr(self.options, "use_energy", False) and getattr(self.options, "raw_energy", True) == raw
 
-    @refuse_unsupported_compilers
+    @eager_with_old_compilers
     def forward(
         self,
         samples: Tensor | Sequence[Tensor],
@@ -154,9 +161,9 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
-        if isinstance(samples, Tensor):
-            return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
-        return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
+        if not isinstance(samples, Tensor):
+            return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
+        return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -212,14 +219,16 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Tensor]:
-        """Compute the features of utterances (T,): by the exact engine all at once."""
-        if {engine_for(self, each.samples, None, each.tracing, 1.0, generator) for each in utterances} != {"exact"}:
-            return [self._compute(each, generator) for each in utterances]
-        arrays = [_as_array(each.samples) for each in utterances]
-        warps: Any = [each.warps for each in utterances]
+        """Compute the features of utterances (T,), in one batch with the exact engine."""
+        if {
+            engine_for(self, utterance.samples, None, utterance.tracing, 1.0, generator) for utterance in utterances
+        } != {"exact"}:
+            return [self._compute(utterance, generator) for utterance in utterances]
+        arrays = [_as_array(utterance.samples) for utterance in utterances]
+        warps: Any = [utterance.warps for utterance in utterances]
         seeds = frame_seeds(generator) if self.options.dither != 0 else None
         features = features_of_list(self._plan(), arrays, warps, seeds, get_num_threads())
-        return [torch.from_numpy(each) for each in features]
+        return [torch.from_numpy(utterance) for utterance in features]
 
     def _by_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
         samples, lengths, warps, recorded = audio
@@ -253,18 +262,18 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         features = self._in_blocks(frames, noise, self._filter_banks(warps, samples), recorded)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if recorded.traced:
-            # not a slice: its size would be a minimum of two symbols, which exporters mishandle
+            # The size of a slice would be a minimum of two symbols, which exporters mishandle.
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
 
     def _in_blocks(self, frames: Tensor, noise: FrameNoise | None, banks: Tensor | None, recorded: Tracing) -> Tensor:
-        """:meth:`_features_of_frames` of (rows, frames, size), a block at a time: it fits the cache, or the device."""
+        """Compute :meth:`_features_of_frames` of (rows, frames, size) in blocks that fit the cache or the device."""
         rows, count, _ = frames.shape
         if recorded.traced_or_differentiated or frames.numel() == 0:
             return self._features_of_frames(frames, None if noise is None else noise(ALL), banks)
         if frames.device.type == "cpu":
             _keep_freed_memory()
-            # noise needs as much memory as everything else
+            # Noise needs as much memory as everything else.
             block = max(1, BLOCK // (1 if noise is None else 2) * torch.get_num_threads() // rows)
         else:
             block = max(1, DEVICE_BLOCK // rows)
@@ -275,7 +284,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.cat(features, 1)
 
     def _filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:
-        """Filter banks for VTLN factors, one or one per row; None for the module's own."""
+        """Return filter banks for one VTLN factor, or one for each row; None for the module's own."""
         if isinstance(warps, float):
             bank = None if warps == 1 else self._filter_bank(warps)
             return None if bank is None else bank.to(like)
@@ -287,19 +296,19 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return torch.tensor(samples)
 
     def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
-        """Return the checked lengths on the CPU if they are given there, or else on the samples' device."""
-        given_here = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
-        if given_here and samples.device.type != "cpu" and not is_traced(samples):
+        """Return the checked lengths, on the CPU for a list or a tensor there, else on the samples' device."""
+        are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
+        if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
             return checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
         counts: Any = checked_lengths(lengths, samples, -1, AudioError)
         return counts.to(samples.device)
 
     def _check_scale(self, samples: Tensor) -> None:
-        """Warn of audio on the wrong scale. On a GPU, one batch that is not silent tells: a look waits for the GPU."""
+        """Warn of audio on the wrong scale. On a GPU, only batches up to the first audible batch are read."""
         if samples.is_meta or (samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing())):
             return
         values: Any = samples.detach()
-        # NumPy looks at a number in a third of torch's time.
+        # NumPy reads a number in a third of torch's time.
         in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
         peak = check_scale(values.numpy(force=True) if in_numpy else values, self.options.waveform_scale)
         self._scale_is_known = peak > 0
@@ -317,7 +326,7 @@ def _is_exported() -> bool:
 
 @functools.cache
 def _keep_freed_memory() -> None:
-    """Make the C library keep freed memory for the next block, instead of returning it to the system.
+    """Let the C library keep freed memory for the next block, instead of returning it to the system.
 
     glibc returns freed memory beyond twice the size of the largest block that was ever mapped and freed. One large
     block is mapped and freed here, without being touched. This is a third of the time of undithered features.

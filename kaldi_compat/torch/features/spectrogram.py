@@ -18,8 +18,8 @@ from kaldi_compat.torch.tensors.frames import EPSILON
 class Spectrogram(SpectrogramConstructor, SpectralFeature):
     """Log power spectrum with the log energy in the first column (Kaldi: compute-spectrogram-feats).
 
-    With ``return_raw_fft``, the FFT itself in Kaldi's order: the real values at 0 Hz and at the Nyquist frequency, then
-    the real and imaginary parts of the frequencies in between. Options:
+    With ``return_raw_fft``, the features are the FFT itself in Kaldi's order: the real values at 0 Hz and at the
+    Nyquist frequency, then the real and imaginary parts of the other frequencies. Options:
     :class:`~kaldi_compat.options.spectral.SpectrogramOptions`; call:
     :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 

@@ -25,7 +25,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 Options = TypeVar("Options")
 Options_co = TypeVar("Options_co", covariant=True)
-# Frames of a chunk without the axis of slots; of a chunk with it, frames and their counts.
+# Frames of a chunk without the axis of slots; frames and their counts for a chunk with this axis.
 ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
@@ -37,7 +37,7 @@ class Configured(Protocol[Options_co]):
 
 
 class Stream(StreamCall, abc.ABC, Generic[Options]):
-    """Base class of streams: what a module computes of whole utterances, chunk by chunk, for ``slots`` streams at once.
+    """Base class of streams, which compute the output of a module chunk by chunk, for ``slots`` utterances together.
 
     A module's method ``stream`` makes its stream. Call it with a chunk of each slot.
 
@@ -45,7 +45,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
         lengths: number of valid items of the chunk in each slot, (slots,); all if None, 0 for a slot that waits.
         final: True for slots that end with this chunk: one bool for all, or (slots,). They return their last frames
-            and start anew.
+            and start a new utterance.
 
     Returns:
         The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU; the frames after it
@@ -57,7 +57,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     takes: ClassVar[str]  # the module, for messages
     item_axes = 1  # axes of one item: none for a sample, one for a frame
-    # Of the latest chunk, for flush():
+    # Form of the latest chunk, for flush().
     _is_batched = False
     _item_shape: tuple[int, ...] = ()
     _item_dtype = torch.float32
@@ -172,13 +172,13 @@ class WindowStream(WindowFlow, Stream[Options]):
 
 
 class StreamChain(ChainCall):
-    """Chain of streams, each applied to the output of the one before. Called like the first of them.
+    """Chain of streams: a stream is applied to the output of the previous stream. Called like the first stream.
 
     Args:
         streams: the streams, with the same number of slots.
 
     Raises:
-        AudioError: there are no streams, or their numbers of slots differ.
+        AudioError: no stream is passed, or the streams differ in their slots.
 
     >>> import torch
     >>> from kaldi_compat import Deltas, Mfcc, StreamChain
@@ -205,7 +205,7 @@ class StreamChain(ChainCall):
             parameters: further keyword arguments of a call, for the first stream.
 
         Returns:
-            As a call.
+            See the call.
         """
         return self._through_others(self.streams[0].flush(**parameters), final=True)
 

@@ -46,19 +46,19 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     item_axes = 0
     module: Any
     _chunks: ChunkStream | None = None
-    _uses_feature = False  # True if the feature computes the utterance under way
+    _uses_feature = False  # True if the feature computes the current utterance
 
     def __init__(self, module: Configured[FrameOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
         self._feature = self.module
-        # Plain audio of a single stream on a CPU is computed by the exact engine, everything else by the feature.
+        # The exact engine computes plain audio of a single stream on a CPU. The feature computes everything else.
         plan = self.module._exact_plan()
         self._chunks = ChunkStream(plan) if slots == 1 and plan is not None else None
         self._scale_is_known = False
-        self._parameters: dict[str, Any] = {}  # of the call under way
+        self._parameters: dict[str, Any] = {}  # keyword arguments of the current call
         options = self.options
         self._lay_out(options.window_size, options.window_shift, options.snip_edges)
-        # _compute lays out the audio of the frames, with its reflected ends: the feature must not reflect it again.
+        # _compute lays out the audio of the frames with reflected ends, so the feature must not reflect it again.
         if not options.snip_edges:
             self._feature = copy.copy(self._feature)
             self._feature.options = dataclasses.replace(options, snip_edges=True)

@@ -16,21 +16,21 @@ Flags = npt.NDArray[np.bool_]
 
 
 class History:
-    """Buffer of the past items of each slot, addressed by their number from the start of the utterance.
+    """Buffer of the past items of each slot. An item is a sample or a frame.
 
-    An item is a sample or a frame.
+    Items are addressed by their index from the start of the utterance.
 
     Attributes:
-        start: number of the first item that is kept, (slots,). May exceed ``end``: the items in between are discarded
-            on arrival.
+        start: index of the first past item, (slots,). It may exceed ``end``; items before it are then discarded on
+            arrival.
         end: number of items received so far, (slots,).
     """
 
     def __init__(self, slots: int) -> None:
         self.start: Counts = np.zeros(slots, np.int64)
         self.end: Counts = np.zeros(slots, np.int64)
-        self._items: Tensor | None = None  # (slots, width, ...): kept items, then the latest chunk
-        self._width = 0  # of the kept part
+        self._items: Tensor | None = None  # (slots, width, ...): past items, then the latest chunk
+        self._width = 0  # number of past items in the buffer
         self._seam: Counts = np.zeros(slots, np.int64)  # number of the latest chunk's first item
 
     def append(self, chunk: Tensor, lengths: Counts) -> None:
@@ -51,7 +51,7 @@ class History:
         return column + torch.arange(count, device=column.device)
 
     def at(self, numbers: Tensor) -> Tensor:
-        """Return items by number: (slots, n) -> (slots, n, ...). The result for numbers not kept is undefined."""
+        """Return items by number: (slots, n) -> (slots, n, ...). The result for discarded items is undefined."""
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*numbers.shape, *self._items.shape[2:])
@@ -64,8 +64,8 @@ class History:
     def run(self, first: Counts, count: int) -> Tensor:
         """Return ``count`` items from ``first`` (slots,) on: (slots, count, ...). A view if all slots are aligned."""
         assert self._items is not None
-        kept = self._seam - self.start
-        column = np.where(kept == self._width, first - self.start, -1)
+        lengths = self._seam - self.start
+        column = np.where(lengths == self._width, first - self.start, -1)
         column = np.where(first >= self._seam, self._width + first - self._seam, column)
         begin, end = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         if begin == end and 0 <= begin <= self._items.shape[1] - count:

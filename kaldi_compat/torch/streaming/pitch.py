@@ -109,7 +109,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     """
 
     takes = "ProcessPitch()"
-    _generator: Generator | None = None  # of the call under way
+    _generator: Generator | None = None  # generator of the current call
 
     def __init__(self, module: Configured[ProcessPitchOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
@@ -132,10 +132,10 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         __call__ = _take
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        # The noise of a frame is kept beside it. Kaldi draws it even if it is scaled to zero.
+        # The noise of a frame is stored beside it. Kaldi draws it even if it is scaled to zero.
         noise = chunk.new_zeros(chunk.shape[:-1])
-        wanted = self.options.delta_pitch_noise_stddev != 0 or isinstance(self._generator, KaldiRandom)
-        if self.options.add_delta_pitch and wanted:
+        is_drawn = self.options.delta_pitch_noise_stddev != 0 or isinstance(self._generator, KaldiRandom)
+        if self.options.add_delta_pitch and is_drawn:
             noise = standard_normal(noise, self._generator)
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
@@ -153,19 +153,19 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history = self.history
-        kept = history.end - history.start
-        width = int(kept.max()) if count else 0
+        counts = history.end - history.start
+        width = int(counts.max()) if count else 0
         track = history.at(history.numbers(history.start, width))
-        lengths = torch.from_numpy(np.minimum(kept, width)).to(track.device)
+        lengths = torch.from_numpy(np.minimum(counts, width)).to(track.device)
         features = undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
-        wanted = history.numbers(first - self.options.delay, count).clamp(min=0)
+        index = history.numbers(first - self.options.delay, count).clamp(min=0)
         last = history.as_column(np.maximum(history.end - 1, 0))
-        wanted = torch.minimum(wanted, last) - history.as_column(history.start)
-        return torch.take_along_dim(features, wanted.clamp(min=0)[..., None], 1)
+        index = torch.minimum(index, last) - history.as_column(history.start)
+        return torch.take_along_dim(features, index.clamp(min=0)[..., None], 1)
 
 
 class Tracker:
-    """Pitch tracker of one stream. What it gives does not depend on the chunks."""
+    """Pitch tracker of one stream. Its result does not depend on the chunks."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._paths = Paths(options)
@@ -179,7 +179,7 @@ class Tracker:
         self._frames = 0  # number of frames searched
 
     def advance(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the frames that they decide, (frames, 2): NCCF and pitch in Hz.
+        """Add samples (T,), and return the frames that are known then, (frames, 2): NCCF and pitch in Hz.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
@@ -213,21 +213,21 @@ class Tracker:
             shift=shift,
             ballast=ballast_of(energy, constants),
             revised=None,
-            groups=np.zeros(count, np.uint8),  # how many frames follow is not known
+            groups=np.zeros(count, np.uint8),  # The number of following frames is unknown.
             ready=np.array([count]),
         )
         self._paths.extend(alone, 0, count, [len(self._paths) + count])
         self._frames = frames
 
     def _mean_square(self, end: int) -> float:
-        """Compute the variance of all audio before a sample, which is no earlier than the last time."""
+        """Compute the variance of all audio before sample ``end``, which does not decrease from call to call."""
         part = self._signal[max(0, self._energy_end - self._start) : end - self._start]
         self._energy = add_energy(self._energy, part)
         self._energy_end = end
         return variance_of(self._energy, end)
 
     def _discard(self) -> None:
-        """Discard audio that no later frame needs: it lies before the next frame, and its energy is added up."""
+        """Discard audio before the next frame whose energy has been added."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         start = min(start, max(self._energy_end, self._start))
         self._signal = self._signal[start - self._start :]
@@ -235,27 +235,27 @@ class Tracker:
 
 
 class Resampler:
-    """Resampling to the rate that pitch is tracked at, of audio in chunks; the result does not depend on the chunks."""
+    """Resamples audio in chunks to the rate of pitch tracking. The result does not depend on the chunks."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
-        # number of whole periods before a sample that its filter reaches
+        # Number of whole periods that a filter reaches before its sample.
         self._reach = -(constants.filters.first[0] // constants.filters.period)
-        self._kept: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
+        self._audio: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
         self._from = 0
         self._received = self._returned = 0  # samples in, samples out
 
     def take(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the resampled audio that they decide."""
-        self._kept = np.concatenate((self._kept, samples.astype(np.float32)))
+        """Add samples (T,), and return the resampled audio that is known then."""
+        self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
         parts = [self._resampled_until(self._constants.samples_out(self._received, finished=False), 0)]
-        if finished:  # filters that reach past the end are summed up in another order
+        if finished:  # Filters that reach past the end are summed in another order.
             count = self._constants.samples_out(self._received, finished=True)
-            parts.append(self._resampled_until(count, len(self._kept)))
+            parts.append(self._resampled_until(count, len(self._audio)))
         filters = self._constants.filters
         keep_from = max(self._returned // len(filters.first) - self._reach, self._from)
-        self._kept = self._kept[(keep_from - self._from) * filters.period :]
+        self._audio = self._audio[(keep_from - self._from) * filters.period :]
         self._from = keep_from
         return np.concatenate(parts)
 
@@ -264,4 +264,4 @@ class Resampler:
         offset = self._from * len(filters.first)
         outputs = (self._returned - offset, max(until, self._returned) - offset)
         self._returned = max(until, self._returned)
-        return resample_chunk(self._kept, filters, outputs, chunk_start)
+        return resample_chunk(self._audio, filters, outputs, chunk_start)

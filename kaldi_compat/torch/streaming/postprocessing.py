@@ -32,7 +32,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
-    """Base class of functions of frames and their neighbours, the first and the last frame repeated past the edges."""
+    """Base class of functions of frames and their neighbors, the first and the last frame repeated past the edges."""
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)
@@ -130,12 +130,12 @@ class SpliceStream(ContextStream[SpliceOptions]):
         return splice_inside(features, self.options)
 
 
-def _kept_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the number of the first kept frame, the numbers of the frames to compute, all kept frames, and these."""
-    kept = history.as_column(history.start)
+def _past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the index of the first past frame, the indices of the frames to compute, all past frames, and these."""
+    start = history.as_column(history.start)
     times = torch.minimum(history.numbers(first, count), history.as_column(np.maximum(history.end, 1)) - 1)
     frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
-    return kept, times, frames, torch.take_along_dim(frames, (times - kept).clamp(min=0)[..., None], 1)
+    return start, times, frames, torch.take_along_dim(frames, (times - start).clamp(min=0)[..., None], 1)
 
 
 class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
@@ -164,24 +164,24 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
     def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
-        # A window that would reach beyond the end of the utterance moves back by as much.
+        # A window that would extend beyond the end of the utterance moves back to the end.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
             oldest = np.where(end < self.options.min_cmn_window, 0, oldest)
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        kept, times, frames, now = _kept_frames(self.history, first, count)
+        start, times, frames, now = _past_frames(self.history, first, count)
         end = self.history.as_column(np.maximum(self.history.end, 1))
         window_start, window_end = sliding_windows(times, end, self.options)
-        mean, variance, size = window_mean_and_variance(frames, window_start - kept, window_end - kept)
+        mean, variance, size = window_mean_and_variance(frames, window_start - start, window_end - start)
         return apply_mean_and_variance(now, mean, variance, size, self.options)
 
 
 class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     """Online CMVN of frames in chunks (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
 
-    No frame waits for later ones. Statistics of a slot's earlier utterances fill the first windows of its next
+    No frame waits for later frames. Statistics of a slot's earlier utterances fill the first windows of its next
     utterance; :meth:`new_speaker` discards them.
 
     Args:
@@ -205,9 +205,9 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         self._speaker = self._seen
 
     def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
-        """Forget the speakers of some slots, (slots,); of all if None. Call it between utterances."""
-        kept = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
-        self._seen = self._speaker = self._speaker * kept.to(self._speaker)[:, None, None]
+        """Forget the speakers of some slots, (slots,), or of all slots if None. Call it between utterances."""
+        stays = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
+        self._seen = self._speaker = self._speaker * stays.to(self._speaker)[:, None, None]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         self._seen, self._speaker = self._seen.to(chunk.device), self._speaker.to(chunk.device)
@@ -225,12 +225,12 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         options = self.options
-        kept, times, frames, now = _kept_frames(self.history, first, count)
+        offset, times, frames, now = _past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
-        window = window_mean_and_variance(frames, (start - kept).clamp(min=0), times + 1 - kept)
-        known = self._speaker[:, :1, -1:].clamp(min=1)  # statistics of no frames are not added
+        window = window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
+        known = self._speaker[:, :1, -1:].clamp(min=1)  # at least 1, because statistics of no frames are not added
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
-        most = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
-        window = filled_window(window, speaker, most, options)
+        max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
+        window = filled_window(window, speaker, max_frames, options)
         window = filled_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
         return normalized_online(now, window, options, self.module.skip_dims)

@@ -89,7 +89,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
 
 
 class FrameStream(Stream[Any]):
-    """Frames in chunks, of which each is computed from itself alone.
+    """Stream of a module that computes each frame independently.
 
     Args:
         module: :class:`~kaldi_compat.Floor`, :class:`~kaldi_compat.GlobalCmvn`, or :class:`~kaldi_compat.Cmvn` with
@@ -106,7 +106,7 @@ class FrameStream(Stream[Any]):
     module: Any
 
     def reset(self) -> None:
-        """Do nothing: nothing is kept."""
+        """Do nothing, because no frames are stored."""
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         whole = bool((lengths == chunk.shape[1]).all())

@@ -1,4 +1,4 @@
-"""Subtract the means of utterances: of a whole batch in a few launches on a GPU."""
+"""Subtract the means of the utterances of a batch, in a few launches on a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kaldi_compat.torch.tensors.copies import to_device
 
-# Rows added up one after the other in float32: the error of a sum grows with their number.
+# Number of rows that are added in order in float32. The error of a sum grows with it.
 _SPAN = 256
 
 
@@ -17,11 +17,11 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     """Subtract from each utterance's features the mean of each column, without waiting for the device.
 
     Args:
-        features: (frames, dim), of all utterances, maybe with other frames in between.
-        places: (utterances, 2): first frame and number of frames of each, in order.
+        features: (frames, dim): frames of the utterances, possibly with other frames between utterances.
+        places: (utterances, 2): first frame and number of frames, in increasing order.
 
     Returns:
-        (frames, dim); undefined at frames of no utterance.
+        (frames, dim); undefined for frames outside of the utterances.
 
     >>> subtract_means(torch.tensor([[1.0], [3.0], [5.0]]), np.array([[0, 2], [2, 1]])).tolist()
     [[-1.0], [1.0], [0.0]]
@@ -33,12 +33,12 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     spans = -(-counts // _SPAN)
     lengths = np.full(int(spans.sum()), _SPAN)
     lengths[np.cumsum(spans) - 1] = counts - (spans - 1) * _SPAN
-    # unsafe: without checks of the lengths, which would wait for the device.
+    # unsafe=True skips the check of the lengths, which would wait for the device.
     of_spans, of_utterances, frames = (
-        to_device(torch.from_numpy(each), features.device) for each in (lengths, spans, counts)
+        to_device(torch.from_numpy(numbers), features.device) for numbers in (lengths, spans, counts)
     )
     sums = torch.segment_reduce(features, "sum", lengths=of_spans, unsafe=True)
     sums = torch.segment_reduce(sums, "sum", lengths=of_utterances, unsafe=True)
-    # With a size, nothing waits for the sum of the counts.
+    # output_size spares waiting for the sum of the counts.
     means = (sums / frames[:, None]).repeat_interleave(frames, 0, output_size=len(features))
     return torch.sub(features, means, out=means)

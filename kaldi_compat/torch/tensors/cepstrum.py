@@ -64,5 +64,5 @@ def with_first(
         first = cepstra[..., :1] * scale_of_c0
     else:
         first = floor_energy(log_energy, energy_floor).unsqueeze(-1)
-    rest = cepstra[..., 1:]
-    return torch.cat((rest, first) if htk_order else (first, rest), -1)
+    others = cepstra[..., 1:]
+    return torch.cat((others, first) if htk_order else (first, others), -1)

@@ -1,4 +1,4 @@
-"""Constants on devices: made once, since a copy from the host waits for all work there and no CUDA graph allows it."""
+"""Cache of constants on devices. A copy from the host waits for all work there, and CUDA graphs forbid it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import compiler_says
 from kaldi_compat.torch.tensors.copies import to_device
 
 
 class Constants:
-    """Keeps tensors that depend on nothing but their key.
+    """Cache of tensors that depend only on their key.
 
     Args:
-        most: number of tensors that are kept; the oldest is released for a new one.
+        size: largest number of tensors. A new tensor then replaces the oldest.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: dict[Hashable, Tensor] = {}
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._tensors: dict[Hashable, Tensor] = {}
 
     def get(self, key: Hashable, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
         """Return the tensor of this key on a device. ``make`` makes it at the first call, on the CPU.
@@ -29,14 +29,14 @@ class Constants:
         >>> constants.get("one", device, lambda: torch.ones(3)) is constants.get("one", device, lambda: torch.ones(3))
         True
         """
-        if compiler_says(torch, "is_compiling"):  # the compiler sees the making, and keeps what comes out itself
+        if compiler_says(torch, "is_compiling"):  # The compiler records ``make`` and caches its result itself.
             return make().to(device)
-        if (found := self._kept.get((key, device))) is not None:
-            return found
-        with torch.inference_mode(False):  # so that it may be used in training too
-            made = to_device(make(), device)
-        if type(made) is Tensor:  # not a tracer's stand-in
-            if len(self._kept) >= self._most:
-                self._kept.pop(next(iter(self._kept)), None)
-            self._kept[key, device] = made
-        return made
+        if (tensor := self._tensors.get((key, device))) is not None:
+            return tensor
+        with torch.inference_mode(False):  # so that training can use it as well
+            tensor = to_device(make(), device)
+        if type(tensor) is Tensor:  # not a tracer's substitute
+            if len(self._tensors) >= self._size:
+                self._tensors.pop(next(iter(self._tensors)), None)
+            self._tensors[key, device] = tensor
+        return tensor

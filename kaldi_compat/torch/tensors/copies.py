@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import compiler_says
 
 
 def is_capturing(device: torch.device) -> bool:
-    """Return True while a CUDA graph is captured from what is queued on a device."""
+    """Return True while the work queued on a device is captured as a CUDA graph."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 

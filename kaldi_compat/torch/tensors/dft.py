@@ -1,6 +1,6 @@
 """Spectra of frames: by the FFT, or by a matrix product for devices and runtimes without an FFT.
 
-Spectra are pairs of real numbers, not complex ones, which some devices and runtimes lack as well.
+Spectra are pairs of real numbers, because some devices and runtimes also lack complex numbers.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
         Real and imaginary parts (..., points // 2 + 1, 2).
     """
     if matrix is not None:
-        rounded, rest = matrix
-        basis = rounded.double() + rest.double() if frames.dtype == torch.float64 else rounded
+        rounded, remainder = matrix
+        basis = rounded.double() + remainder.double() if frames.dtype == torch.float64 else rounded
         return matmul(frames, basis).reshape(*frames.shape[:-1], points // 2 + 1, 2)
-    # MKL refuses to transform zero frames, so one more is computed where there may be none.
+    # MKL refuses to transform zero frames, so an extra frame is computed where frames may be absent.
     if not (is_traced(frames) or frames.numel() == 0):
         return torch.view_as_real(torch.fft.rfft(frames, points))
     rows = frames.unsqueeze(0).flatten(0, -2)
@@ -39,7 +39,7 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
 def dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
     """Return the DFT of zero-padded frames as a matrix, in two parts whose sum is exact to 48 bits.
 
-    The second part is what rounding to float32 loses. Devices without float64 hold both.
+    The second part is the rounding error of the first. Both are float32, for devices without float64.
 
     Args:
         size: samples in a frame.

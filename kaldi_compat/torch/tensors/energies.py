@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.mel import F32, FloatArray
+from kaldi_compat.exact.arrays import Floats
+from kaldi_compat.exact.mel import F32
 from kaldi_compat.functional.array_api import is_traced_or_differentiated, keeps_precision, matmul
 
-# Bands in a group of the filter bank: as many as fill a vector register or two.
+# Bands in a group of the filter bank, which fill one or two vector registers.
 GROUP = 16
 
 
@@ -30,8 +31,8 @@ def power(x: Tensor, exponent: float) -> Tensor:
     return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
 
 
-def in_groups(weights: FloatArray) -> tuple[FloatArray, list[tuple[slice, slice]]]:
-    """Split a filter bank, which is mostly zeros, into groups of neighbouring bands: a few small, dense matrices.
+def in_groups(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
+    """Split a filter bank, which is mostly zeros, into groups of neighboring bands: a few small, dense matrices.
 
     Args:
         weights: ``(fft_bins, num_mel_bins)``.

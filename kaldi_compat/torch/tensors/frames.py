@@ -36,7 +36,7 @@ def num_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = Tru
         return count.clamp(min=0)
     if isinstance(count, np.ndarray):
         return np.maximum(count, 0)
-    return count if count > 0 else 0  # not max(): from the condition exporters learn that there are frames
+    return count if count > 0 else 0  # not max(), because exporters learn from the condition that frames exist
 
 
 def reflected(index: Places, length: Tensor | int) -> Places:
@@ -48,8 +48,8 @@ def reflected(index: Places, length: Tensor | int) -> Places:
     tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
     """
     index = index % (2 * length)
-    found: Places = namespace(index).minimum(index, 2 * length - 1 - index)
-    return found
+    inside: Places = namespace(index).minimum(index, 2 * length - 1 - index)
+    return inside
 
 
 def frames_of(
@@ -66,7 +66,7 @@ def frames_of(
         samples: audio of shape (..., T).
         size, shift, snip_edges: as for :func:`num_frames`.
         lengths: number of valid samples in each row of (B, T); the audio is reflected there instead of at T.
-        tracing: what records the operations on the audio.
+        tracing: recorders of the operations on the audio.
 
     Returns:
         (..., num_frames(T), size). Frames past those of a row are undefined. In a traced model there are some more of
@@ -83,7 +83,7 @@ def frames_of(
 
 
 def _concatenated(samples: Tensor, size: int, shift: int) -> Tensor:
-    """Cut audio into frames by joining neighbouring blocks of ``shift`` samples.
+    """Cut audio into frames by joining neighboring blocks of ``shift`` samples.
 
     In ONNX, unfold gathers single samples, which takes ten times as long. The audio must hold at least one frame; some
     frames more than unfold has are padded with zeros.
@@ -118,7 +118,7 @@ def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor |
 
 
 def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
-    """Subtract ``coefficient`` times the previous sample from each; a frame's first sample is its own predecessor."""
+    """Subtract ``coefficient`` times the previous sample; a frame's first sample is its own predecessor."""
     previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
     return torch.sub(frames, previous, alpha=coefficient)
 

@@ -21,7 +21,7 @@ from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
 from kaldi_compat.torch.tensors.sinc import resample_tensor
 
-_BLOCK = 256  # frames correlated at once: what they need stays in the cache
+_BLOCK = 256  # Frames correlated together, so that their windows stay in the cache.
 _ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
 
 
@@ -73,25 +73,25 @@ def track_batch(
     """
     utterances, longest = samples.shape
     traced = is_traced(samples)
-    most = num_frames_of_size(longest, constants) if traced else constants.num_frames(longest)
+    max_frames = num_frames_of_size(longest, constants) if traced else constants.num_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
-    if most == 0:
+    if max_frames == 0:
         return samples.new_zeros((utterances, 0, 2)), counts
     counts = counts + longest if lengths is None else lengths.to(counts).clamp(0, longest)
-    schedule = Schedule.of(counts, longest, most, constants)
-    frames = schedule.frames.clamp(max=most)
+    schedule = Schedule.of(counts, longest, max_frames, constants)
+    frames = schedule.frames.clamp(max=max_frames)
     ends = constants.samples_out(counts, finished=True).clamp(min=1)
     signal = silent_past(downsample_audio(silent_past(samples, counts), constants, tables), ends)
 
-    windows = frame_windows(signal, most, constants, ends)
+    windows = frame_windows(signal, max_frames, constants, ends)
     # If traced, the number of blocks would become a constant of the graph.
     parts = [
         correlations(part, constants, tables) for part in ([windows] if traced else torch.split(windows, _BLOCK, -2))
     ]
-    inner, norm = (torch.cat(each, -2) for each in zip(*parts, strict=True))
+    inner, norm = (torch.cat(blocks, -2) for blocks in zip(*parts, strict=True))
     energy = mean_square(signal, schedule.samples.clamp(min=1))
     better_energy = mean_square(signal, schedule.recompute_samples[:, None].clamp(min=1))
-    again = torch.arange(most, device=samples.device) < schedule.recomputed[:, None]
+    again = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
         searched = search_nccf(inner, norm, energy, better_energy, again, constants)
         path = cheapest_paths(local_costs(searched, tables), constants.step, frames)
@@ -116,13 +116,13 @@ class Schedule(NamedTuple):
             frames: number of frames in the result; frames beyond those of an utterance are undefined.
             constants: the tracker's numbers and tables.
         """
-        given = lengths[:, None]
+        samples_in = lengths[:, None]
         numbers = torch.arange(0, frames, device=lengths.device)
-        end = constants.samples_out(given, finished=True)
+        end = constants.samples_out(samples_in, finished=True)
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
-            given = torch.minimum(constants.chunk * chunks, given)
-        there = constants.samples_out(given, finished=False)
+            samples_in = torch.minimum(constants.chunk * chunks, samples_in)
+        there = constants.samples_out(samples_in, finished=False)
         in_chunks = constants.frames_available(there, finished=False)
         ready = torch.cat((in_chunks, constants.frames_available(end, finished=True)), -1)
         there = torch.cat((there, end), -1)
@@ -183,7 +183,7 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
     windows = padded[..., max(0, start) :].unfold(-1, size, shift)[..., :frames, :]
     if constants.preemphasis == 0.0:
         return windows
-    # Each window separately: its first sample is scaled as if the one before had the same value.
+    # Windows are filtered separately. A first sample is its own predecessor.
     firsts = start + shift * torch.arange(0, frames, device=signal.device)
     position = firsts[:, None] + torch.arange(0, size, device=signal.device)
     previous = torch.cat((windows[..., :1], windows[..., :-1]), -1)
@@ -193,11 +193,11 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
 
 
 def correlations(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
-    """Correlate a frame's window with later ones: ``(..., span)`` -> two ``(..., lags)``.
+    """Correlate the window of a frame with later windows: ``(..., span)`` -> two of ``(..., lags)``.
 
     Returns:
-        inner: the dot product of the window's samples with as many from each lag on.
-        norm: the product of the two's energies. The mean of the first window is taken from all samples before.
+        inner: dot products of the window with the windows at each lag.
+        norm: products of the energies of the two windows. The mean of the first window is subtracted from all samples.
     """
     size, first = constants.window, constants.first_lag
     mean = (windows[..., :size].double().sum(-1) / size).to(windows.dtype)
@@ -241,7 +241,7 @@ def search_nccf(
     """Compute the correlation that the path is searched in: with ballast, and scaled where the energy was revised.
 
     Args:
-        inner, norm: ``(..., frames, lags)`` as :func:`correlations` gives them.
+        inner, norm: ``(..., frames, lags)``: results of :func:`correlations`.
         energy: ``(..., frames)`` mean square from which each frame's ballast is computed.
         better_energy: ``(..., 1)`` mean square known when some frames are searched again.
         recomputed: ``(..., frames)`` mask of these frames.
@@ -252,12 +252,12 @@ def search_nccf(
     """
     ballast = _ballast(energy, constants)
     correlation = nccf(inner, norm, ballast.to(inner.dtype)[..., None])
-    # Kaldi's ApproxEqual compares with the sum of both; if one frame's energy changed, all frames are scaled.
+    # Kaldi's ApproxEqual compares with the sum of both energies. A change at one frame scales all frames.
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = norm.mean(-1).double()
     before, after = ballast + average, _ballast(better_energy, constants) + average
-    # Extremely loud audio overflows: its correlation is not scaled.
+    # The energy of extremely loud audio overflows. Its correlation is not scaled.
     usable = changed & (after > 0) & torch.isfinite(before) & torch.isfinite(after)
     ratio = torch.where(usable, before, 1.0) / torch.where(usable, after, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]
@@ -270,7 +270,7 @@ def _ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
 def local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
     """Compute the cost of each state in each frame, eq. 5 of the paper: ``(..., lags)`` -> ``(..., states)``.
 
-    In Kaldi's order of operations: in silence the rounding decides which state comes first.
+    The operations are in Kaldi's order, because the rounding decides between the states of silence.
     """
     interpolated = matmul(correlation, tables.weights.to(correlation.dtype))
     return (1 - interpolated) + interpolated * tables.discount.to(correlation.dtype)

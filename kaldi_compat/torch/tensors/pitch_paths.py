@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import compiler_says
 
 
 def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
@@ -23,7 +23,7 @@ def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) 
 
     Args:
         local: ``(utterances, frames, states)`` local costs.
-        factor: cost of a step of one state; of ``n`` states it is ``n**2`` times that.
+        factor: cost of a step by one state. A step by ``n`` states costs ``n**2`` times ``factor``.
         lengths: ``(utterances,)`` numbers of valid frames; None for all. States of later frames are undefined.
 
     Returns:
@@ -55,7 +55,7 @@ def _forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tenso
 
 
 def _back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the state (B,) of the frame before and of this one, which is the best one if the frame is the last."""
+    """Return the states (B,) of the previous frame and of a frame, whose state is ``best`` at the last frame."""
     state = torch.where(last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 
@@ -77,7 +77,7 @@ def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     return torch.stack(path).flip(0)
 
 
-# Inductor (of torch 2.13) has no code for a scan over a number of frames that it does not know.
+# Inductor (of torch 2.13) cannot compile a scan over an unknown number of frames.
 _search_as_operation: Any = _search
 if hasattr(torch.library, "custom_op"):  # from torch 2.4 on
     _search_as_operation = torch.library.custom_op(
@@ -100,7 +100,7 @@ def _scripted_search() -> Any:
 
 
 def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """:func:`_search` as two loops that stay loops in an exported graph."""
+    """Compute :func:`_search` as two loops that stay loops in an exported graph."""
     from torch._higher_order_ops.scan import scan
 
     def forward(costs: Tensor, here: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:

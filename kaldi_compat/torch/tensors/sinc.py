@@ -8,14 +8,14 @@ from torch import Tensor
 from kaldi_compat.exact.resample import PeriodFilters, ceil_divided, num_resampled
 from kaldi_compat.functional.array_api import as_like, is_traced
 
-_AT_ONCE = 8192  # samples computed at once, so that their taps stay in the cache
+_BLOCK_SAMPLES = 8192  # Samples computed together, so that their taps stay in the cache.
 
 
 def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dtype) -> Tensor:
     """Return audio at the other rate.
 
     Args:
-        samples: floating point, ``(..., samples)``; beyond its ends there is silence.
+        samples: floating point, ``(..., samples)``. Silence precedes and follows them.
         filters: the resampling filters from one rate to the other.
         products: type that products of samples and weights are rounded to. They are added up in double.
 
@@ -25,10 +25,10 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
     count = num_resampled(samples.shape[-1], filters.period, filters.phases)
     periods = ceil_divided(count, filters.phases)
     weights = as_like(filters.weights, samples).to(products)
-    # The last period starts within the audio: its filters reach no further past the end than this.
+    # The last period starts within the audio, so its filters reach at most this far past the end.
     padded = torch.nn.functional.pad(samples, (-filters.first, max(0, filters.first + filters.reach)))
-    # A loop over blocks would make their number a constant of the traced model.
-    step = periods if is_traced(samples) else max(1, _AT_ONCE // filters.phases)
+    # In a traced model, the number of blocks of a loop would be a constant.
+    step = periods if is_traced(samples) else max(1, _BLOCK_SAMPLES // filters.phases)
     starts = [0] if is_traced(samples) else range(0, max(periods, 1), step)
     blocks = []
     for start in starts:

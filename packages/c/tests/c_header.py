@@ -17,7 +17,7 @@ import pytest
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import engine
-from kaldi_compat.exact.batch import make_batch
+from kaldi_compat.exact.engine import make_batch
 from kaldi_compat.exact.plan import KINDS, plan_of
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.spectral import WINDOW_TYPES, FrameOptions

@@ -30,8 +30,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import engine, mel
-from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.functional.compiler import compiler_says
+from kaldi_compat.functional.array_api import compiler_says, is_traced_or_differentiated
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
 from kaldi_compat.torch.features.fbank import Fbank

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kaldi_compat import Fbank, FbankOptions, Mfcc, OptionError, Plp
 from kaldi_compat import numpy as array_features
 from kaldi_compat.exact import steps
-from kaldi_compat.exact.batch import chunk_batch
+from kaldi_compat.exact.engine import chunk_batch
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_banks, mel_scale
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_compat.exact.batch import make_batch
-from kaldi_compat.exact.engine import compute
+from kaldi_compat.exact.engine import compute, make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.products import matrix_vectors
 from kaldi_compat.exact.sliding import _strided_sum

@@ -33,9 +33,10 @@ ARGUMENTS: dict[str, Any] = {
     "parts": (FEATURES, FEATURES),
     "start": np.array([0, 2]), "end": np.array([3, 6]), "size": np.arange(40) + 1, "shift": FEATURES[0], "scale": 2.0,
     "window": (FEATURES, FEATURES**2, np.arange(40) + 1), "voiced": np.arange(40) % 2, "signal_power": np.array([9.0]),
-    "noise": AdditiveSignal(SIGNAL[:4], 5.0), "most": 2, "dims": [1], "skip_dims": [1], "dim": 3, "axis": 0, "left": 1,
-    "right": 2, "value": 3.0, "shape": (2, 3), "quieter_channel_weight": 0.1, "filters": [(0.5, 1.0)], "firsts": [1],
-    "sample_frequency": 8000.0, "new_dimension": 4, "stop": 4, "error": ValueError,
+    "noise": AdditiveSignal(SIGNAL[:4], 5.0), "max_frames": 2, "dims": [1], "skip_dims": [1], "dim": 3, "axis": 0,
+    "left": 1, "right": 2, "value": 3.0, "shape": (2, 3), "quieter_channel_weight": 0.1,
+    "filters": [(0.5, 1.0)], "firsts": [1], "sample_frequency": 8000.0, "new_dimension": 4, "stop": 4,
+    "error": ValueError,
 }  # fmt: skip
 # Modules for blocks of utterances, which are arrays, and of checks.
 OF_BLOCKS = (

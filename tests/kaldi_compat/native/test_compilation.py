@@ -27,7 +27,7 @@ from kaldi_compat.functional import block_deltas as deltas
 from kaldi_compat.functional import means
 from kaldi_compat.functional import block_vad as vad
 from kaldi_compat.exact import compiled as spectral, convolution, products, resample, sums
-from kaldi_compat.exact.batch import make_batch
+from kaldi_compat.exact.engine import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import InterpolatePitchOptions, PitchOptions, SmoothPitchOptions

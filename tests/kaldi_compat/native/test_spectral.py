@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kaldi_compat import native
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import compiled as spectral
-from kaldi_compat.exact.batch import AudioBatch, chunk_batch, make_batch
-from kaldi_compat.exact.engine import compute
+from kaldi_compat.exact.batch import AudioBatch
+from kaldi_compat.exact.engine import chunk_batch, compute, make_batch
 from kaldi_compat.exact.plan import Plan, plan_of
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.native import library

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kaldi_compat.exact import engine
-from kaldi_compat.exact.batch import make_batch
+from kaldi_compat.exact.engine import make_batch
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.options.declaration import info
 from kaldi_compat.options.registry import SPECTRAL_FEATURES

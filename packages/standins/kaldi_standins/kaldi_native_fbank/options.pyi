@@ -175,7 +175,7 @@ class PitchExtractionOptions(PitchExtractionBase):
         penalty_factor: cost of a change of pitch: factor on the squared change of its log.
         lowpass_cutoff: cutoff of the low-pass filter before resampling, in Hz; positive.
         resample_freq: sampling rate of pitch tracking, in Hz; at least twice lowpass_cutoff; positive and less than 1e+09.
-        delta_pitch: relative distance between neighbouring pitch candidates; positive.
+        delta_pitch: relative distance between neighboring pitch candidates; positive.
         nccf_ballast: a larger value reduces the correlations of quiet frames.
         lowpass_filter_width: zeros of the low-pass filter on each side; more make it sharper; positive.
         upsample_filter_width: zeros on each side of the filter that interpolates correlations; positive.
@@ -222,7 +222,7 @@ class ProcessPitchOptions(ProcessPitchBase):
         delta_window: frames on each side from which the delta is computed; at least 1 and less than 1000.
         delay: delay of the features, in frames; at least 0 and less than 1e+07.
         add_pov_feature: output the probability-of-voicing feature, a warped correlation.
-        add_normalized_log_pitch: output the log pitch minus its mean over voiced neighbours.
+        add_normalized_log_pitch: output the log pitch minus its mean over voiced neighbors.
         add_delta_pitch: output the delta of the log pitch.
         add_raw_log_pitch: output the log pitch itself.
     """

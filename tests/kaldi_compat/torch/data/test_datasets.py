@@ -491,6 +491,6 @@ def test_data_sets_say_what_they_hold(corpus: Path) -> None:
 def test_a_sampler_of_batches_in_the_wrong_place_is_refused_with_advice(corpus: Path) -> None:
     data = FeatureDataset(corpus / "feats.scp")
     sampler = BucketBatchSampler(data.lengths(), batch_size=2, shuffle=False)
-    with pytest.raises(TypeError, match=r"not by \[\d+, \d+\]: pass a sampler of batches .* as batch_sampler="):
+    with pytest.raises(TypeError, match=r"not \[\d+, \d+\]: pass a sampler of batches .* as batch_sampler="):
         next(iter(DataLoader(data, sampler=sampler)))
     assert data[np.int64(-1)].key == data.keys[-1]

@@ -112,7 +112,7 @@ def test_frames_come_before_the_end_and_memory_is_bounded() -> None:
     given_before_the_end = sum(len(stream(chunk)) for chunk in samples.split(1600))
     assert given_before_the_end > 900
     [tracker] = stream._trackers
-    assert len(tracker._paths) < 100 and len(tracker._signal) < 2000 and len(tracker._resampler._kept) < 2000
+    assert len(tracker._paths) < 100 and len(tracker._signal) < 2000 and len(tracker._resampler._audio) < 2000
 
 
 def test_memory_is_bounded_in_silence() -> None:
