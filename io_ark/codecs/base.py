@@ -347,6 +347,12 @@ def little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 
-def raw_bytes(array: npt.NDArray[Any]) -> memoryview:
-    """Return the bytes of an array in C order, without a copy if it is contiguous."""
+# Copying an array of this size takes less time than creating a view of its bytes.
+_MAX_COPIED_BYTES = 1 << 12
+
+
+def raw_bytes(array: npt.NDArray[Any]) -> bytes | memoryview:
+    """Return the bytes of an array in C order, without a copy if it is large and contiguous."""
+    if array.nbytes <= _MAX_COPIED_BYTES:
+        return array.tobytes()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

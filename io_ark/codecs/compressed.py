@@ -335,7 +335,7 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     return rows, columns, rows * columns * stored.itemsize + (8 * columns if kind == b"CM" else 0)
 
 
-def _encode(matrix: CompressedMatrix) -> tuple[bytes, memoryview, memoryview]:
+def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
     """Return what is stored of a matrix, without the marker: header, percentiles and integers."""
     kind, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if kind == b"CM" else 0, 4):

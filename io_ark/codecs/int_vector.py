@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,16 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
-from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, as_array, int32_bytes, quote, raw_bytes
-from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
-from io_ark.codecs.pack import Pack, entries_of, objects
+from io_ark.codecs.base import ArrayCodec, Codec, Sink, as_array, int32_bytes, quote, raw_bytes
+from io_ark.codecs.nested_lists import (
+    encode_objects,
+    number_array,
+    read_lists,
+    remove_counts,
+    split_pairs,
+    write_lists,
+)
+from io_ark.codecs.pack import Pack, entries_of
 from io_ark.codecs.scan import scan_line
 from io_ark.codecs.text_format import encode_list, encode_lists
 from io_ark.codecs.text_parse import nearest_float32
@@ -31,8 +37,6 @@ Array = npt.NDArray[Any]
 
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
-# Pairs of a vector that is written together with others at most: 10 bytes each.
-_FEW_PAIRS = 400
 _WORD = re.compile(rb"\S+")
 _LONGEST_INTEGER = 18  # characters
 _DIGITS = b"0123456789 "  # of most lines, which NumPy reads
@@ -193,11 +197,13 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
-        if (encoded := encode_nested(value, 2, b"i", None if binary else (b"", b"; "))) is not None:
-            sink.write(encoded if binary else encoded + b"\n")
-            return
-        arrays = [as_integers(vector, _INT32) for vector in value]
-        lengths, numbers = list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
+        vectors: list[Any] = list(value)
+        if {list, tuple}.issuperset(map(type, vectors)):
+            numbers = number_array(list(chain.from_iterable(vectors)), _INT32)
+        else:
+            vectors = [as_integers(vector, _INT32) for vector in vectors]
+            numbers = np.concatenate([*vectors, np.empty(0, _INT32)])
+        lengths = list(map(len, vectors))
         if binary:
             write_lists(sink, lengths, (numbers,))
         else:
@@ -211,11 +217,9 @@ class PairVectorCodec(Codec[Array]):
         self.dtype = base.little_endian(dtype)
         self._layout = sized_record(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
-        self._types = b"ii" if self.dtype.kind == "i" else b"ff"
 
     def pack(self, binary: bool) -> Pack:
-        pack = Pack(block=partial(self._pack_block, binary))
-        return replace(objects(self._small), block=pack.block) if binary else pack
+        return Pack(block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
@@ -225,13 +229,6 @@ class PairVectorCodec(Codec[Array]):
             return entries_of(block.keys, b" \0B", encode_objects(None, counts, (first, second)))
         lines = encode_objects(counts, np.ones(len(first), np.int64), (first, second), (b"", b"; "))
         return entries_of(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
-
-    def _small(self, value: object) -> bytes | None:
-        """Encode a list of few pairs in binary with the marker; return None for anything else."""
-        if type(value) is not list or len(value) > _FEW_PAIRS:
-            return None
-        encoded = encode_nested(value, 1, self._types)
-        return None if encoded is None else BINARY_MARKER + encoded
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -268,25 +265,29 @@ class PairVectorCodec(Codec[Array]):
         return np.array(numbers, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        brackets = None if binary else (b"", b"; ")
-        encoded = encode_nested(value, 1, self._types, brackets)
-        if encoded is None:
-            first, second = map(np.ascontiguousarray, self._check_values(value).T)
-            encoded, _ = encode_lists([len(first)] if binary else [1] * len(first), (first, second), brackets)
-        sink.write(encoded if binary else encoded.removesuffix(b"; ") + b"\n")
+        first, second = self._columns(value)
+        if binary:
+            sink.write(encode_lists([len(first)], (first, second))[0])
+        else:
+            lines, _ = encode_lists([1] * len(first), (first, second), (b"", b"; "))
+            sink.write(lines.removesuffix(b"; ") + b"\n")
 
-    def _check_values(self, value: npt.ArrayLike) -> Array:
+    def _columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
+        """Return the first numbers of all pairs, and the second ones."""
+        if isinstance(value, list | tuple):
+            first, second = split_pairs(value)
+            return number_array(first, self.dtype), number_array(second, self.dtype)
         array = as_array(value)
         if array.size == 0:
-            return np.empty((0, 2), self.dtype)
+            return np.empty(0, self.dtype), np.empty(0, self.dtype)
         if array.ndim != 2 or array.shape[1] != 2:
             raise FormatError(f"a vector of pairs is an array of shape (pairs, 2), not {array.shape}")
         if self.dtype.kind == "i":
-            return as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
-        if array.dtype.kind not in "fiub":
+            array = as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
+        elif array.dtype.kind not in "fiub":
             raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}")
         with np.errstate(over="ignore"):
-            return array.astype(self.dtype)
+            return np.ascontiguousarray(array[:, 0], self.dtype), np.ascontiguousarray(array[:, 1], self.dtype)
 
 
 class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):

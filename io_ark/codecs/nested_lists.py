@@ -7,14 +7,16 @@ left to the codec, which reads them one by one and raises the errors.
 
 from __future__ import annotations
 
-import marshal
+from array import array
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, int32_bytes
+from io_ark.blocks.masks import refuse_masks
+from io_ark.codecs.base import Sink, as_int32, int32_bytes
 from io_ark.codecs.text_format import Brackets, Columns, Lengths, Places, encode_lists
 from io_ark.native import NATIVE
 from io_ark.streams.source import Source
@@ -25,8 +27,6 @@ Integers = npt.NDArray[np.int32]
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 # Numbers converted at a time.
 _AT_ONCE = 1 << 15
-# The version whose layout pack.c knows; it has no references between objects.
-_MARSHAL_VERSION = 2
 
 
 def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]:
@@ -83,6 +83,37 @@ def remove_counts(numbers: Integers, ends: Places) -> Integers:
     return numbers[kept]
 
 
+def number_array(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert Python's numbers to int32 or float32. Unlike NumPy, refuse strings, masked elements, and floats as int32.
+
+    Raises:
+        FormatError: an element is not an integer of 32 bits, or is masked.
+        TypeError: an element is not a number.
+    """
+    if dtype.kind == "f":
+        refuse_masks(numbers)
+    try:
+        return np.frombuffer(array(dtype.char, numbers), dtype) if numbers else np.empty(0, dtype)
+    except (TypeError, OverflowError):
+        if dtype.kind == "i":
+            for number in numbers:
+                as_int32(number)  # Raises the error that names the element.
+        raise
+
+
+def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the first numbers of all pairs, and the second ones.
+
+    Raises:
+        TypeError: an element is not a pair.
+    """
+    try:
+        first, second = zip(*pairs, strict=True) if pairs else ((), ())
+    except (TypeError, ValueError) as error:
+        raise TypeError("an element is not a pair of numbers") from error
+    return first, second
+
+
 def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
     """Write the number of lists, and the lists in binary (see :func:`encode_lists`)."""
     sink.write(int32_bytes(len(lengths)))
@@ -106,29 +137,3 @@ def encode_objects(
     starts = [int32_bytes(count) for count in counts] or [b""] * len(lists)
     bounds = bounds[np.append(0, np.cumsum(lists))]
     return [start + data[begin:end] for start, (begin, end) in zip(starts, pairwise(bounds.tolist()), strict=True)]
-
-
-def _encode_nested_in_c(value: Any, depth: int, types: bytes, brackets: Brackets | None = None) -> bytes | None:
-    if type(value) is not list:
-        return None
-    try:
-        data = marshal.dumps(value, _MARSHAL_VERSION)
-    except ValueError:
-        return None
-    # No number or length takes more bytes than in `data`, nor more than four times as many characters, with brackets.
-    room, (begin, end) = np.empty(4 * len(data) if brackets else len(data), np.uint8), brackets or (None, None)
-    used = NATIVE.function("ark_encode_marshalled")(data, len(data), depth, types, begin, end, room)
-    return None if used < 0 else room[:used].tobytes()
-
-
-@NATIVE.twin(_encode_nested_in_c)
-def encode_nested(value: Any, depth: int, types: bytes, brackets: Brackets | None = None) -> bytes | None:
-    """Return in C nested lists of Python's numbers as bytes; None if they are of other types.
-
-    Args:
-        value: a list of numbers or pairs, or of such lists.
-        depth: 1 or 2: how deep the lists are.
-        types: ``i`` or ``f`` for each number of an element: ``b"if"`` for pairs of an integer and a float.
-        brackets: text around each inner list, or around each element if ``depth`` is 1; None: in binary.
-    """
-    return None

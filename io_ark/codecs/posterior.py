@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
-from io_ark.blocks.masks import refuse_masks
 from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import (
     Codec,
@@ -28,7 +28,14 @@ from io_ark.codecs.base import (
     read_size,
 )
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
-from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
+from io_ark.codecs.nested_lists import (
+    encode_objects,
+    number_array,
+    read_lists,
+    remove_counts,
+    split_pairs,
+    write_lists,
+)
 from io_ark.codecs.pack import Pack, entries_of
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.scan import posterior_arrays, scan_line, unit_weights
@@ -84,10 +91,7 @@ class PosteriorCodec(Codec[Posterior]):
         return _read_arrays(source, binary).lists()
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
-        if (encoded := encode_nested(value, 2, b"if", None if binary else self._plain.brackets)) is not None:
-            sink.write(encoded if binary else encoded + b"\n")
-        else:
-            self._plain.write_body(sink, _arrays(value), binary)
+        self._plain.write_body(sink, _arrays(value), binary)
 
 
 class IntListsCodec(PosteriorArraysCodec):
@@ -129,13 +133,9 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
 
 def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
     """Return lists of pairs as arrays."""
-    refuse_masks(frames)
-    pairs = [(as_int32(index), float(weight)) for frame in frames for index, weight in frame]
-    indices, weights = zip(*pairs, strict=True) if pairs else ((), ())
-    with np.errstate(over="ignore"):
-        return PosteriorArrays(
-            np.array(list(map(len, frames)), np.int64), np.array(indices, np.int32), np.array(weights, np.float32)
-        )
+    first, second = split_pairs(list(chain.from_iterable(frames)))
+    integers, weights = number_array(first, np.dtype(np.int32)), number_array(second, np.dtype(np.float32))
+    return PosteriorArrays(np.array(list(map(len, frames)), np.int64), integers, weights)
 
 
 def _each_frame(line: bytes, source: Source, at: int) -> Posterior:

@@ -13,7 +13,7 @@ import numpy as np
 from io_ark.blocks.masks import refuse_masks
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
-from io_ark.codecs.pack import Pack, floats, integers
+from io_ark.codecs.pack import Pack, numbers_of
 from io_ark.codecs.text_format import format_row
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -61,7 +61,7 @@ class IntCodec(_ScalarCodec[int]):
     scan_kind = "int"
 
     def pack(self, binary: bool) -> Pack:
-        return integers(binary)
+        return numbers_of(binary, np.int32)
 
     def _value(self, source: Source, binary: bool) -> int:
         return base.read_int32(source, binary)
@@ -80,7 +80,7 @@ class FloatCodec(_ScalarCodec[float]):
         self._packed = struct.Struct("<bd" if double else "<bf")
 
     def pack(self, binary: bool) -> Pack:
-        return floats(binary, self.double)
+        return numbers_of(binary, np.float64 if self.double else np.float32)
 
     def _value(self, source: Source, binary: bool) -> float:
         return base.read_float(source, binary, not self.double)

@@ -6,7 +6,6 @@ Source: ``Vector::Read`` and ``VectorBase::Write`` in Kaldi's ``src/matrix/kaldi
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import FloatArrayCodec, Sink, as_array, little_endian, quote, raw_bytes
 from io_ark.codecs.dense import bracketed_text
-from io_ark.codecs.pack import LARGEST, Pack, objects
+from io_ark.codecs.pack import Pack
 from io_ark.codecs.text_format import encode_list
 from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
 from io_ark.errors import FormatError
@@ -38,13 +37,7 @@ class VectorCodec(FloatArrayCodec):
         self._marker_and_token = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
 
     def pack(self, binary: bool) -> Pack:
-        return replace(objects(self._plain_bytes), arrays=(self._stored, 1)) if binary else Pack()
-
-    def _plain_bytes(self, value: object) -> bytes | None:
-        """Encode a short array of this type in binary with the marker; return None for anything else."""
-        if type(value) is not np.ndarray or value.ndim != 1 or value.dtype != self.dtype or value.nbytes > LARGEST:
-            return None
-        return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()
+        return Pack(arrays=(self._stored, 1) if binary else None)
 
     def read(self, source: Source) -> Array:
         head = source.peek_buffered(_START)

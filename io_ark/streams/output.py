@@ -115,11 +115,9 @@ class Output(ClosedOnExit):
         entry: context for the writes of one entry: if one of them fails or is interrupted, the output is broken.
         follows: the archive that the lines of this script file point into: its bytes are sent first, and after a
             failure the script file ends at a whole line.
-        on_give_up: called by :meth:`give_up`.
     """
 
     follows: Output | None = None
-    on_give_up: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -166,9 +164,10 @@ class Output(ClosedOnExit):
 
     def write_all(self, parts: Iterable[Any]) -> None:
         """Write some pieces of bytes, as :meth:`write` does."""
-        self._check_open()
+        if self._sending.broken or self._raw is None or process.current is not self._process:
+            self._check_open()
         for data in parts:
-            size = data.nbytes if isinstance(data, memoryview) else len(data)
+            size = data.nbytes if type(data) is memoryview else len(data)
             if len(self._pending) + size <= self._buffer:
                 self._pending += data
             else:
@@ -218,8 +217,6 @@ class Output(ClosedOnExit):
             writes.reason = OPENED_AGAIN
         if not isinstance(self._raw, Upload):
             self._discard = self._raw.close
-        if self.on_give_up is not None:
-            self.on_give_up()
 
     def _release(self, close: Callable[[], None]) -> None:
         """Close the stream by this function."""

@@ -9,6 +9,7 @@ from io_ark.streams.source import Source
 
 # Bytes that are not UTF-8 are decoded to the surrogates dc80 to dcff; other surrogates cannot be encoded.
 _KEY = re.compile(r"[!-~\x80-\ud7ff\udc80-\udcff\ue000-\U0010ffff]+")
+_is_key = _KEY.fullmatch
 _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
@@ -18,6 +19,13 @@ def check_key(key: str) -> None:
         raise KeyFormatError(
             f"invalid key {key!r}: use a string without white space and control characters, not empty", key=None
         )
+
+
+def key_bytes(key: str) -> bytes:
+    """Encode a key of an entry to write; raise :class:`KeyFormatError` as :func:`check_key` does."""
+    if type(key) is not str or not _is_key(key):
+        check_key(key)
+    return key.encode("utf-8", "surrogateescape")
 
 
 def decode_key(key: bytes) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_ark.blocks import posterior
-from io_ark.codecs import codec, nested_lists
+from io_ark.codecs import codec
 from io_ark.codecs.text_format import encode_lists
 from io_ark.errors import ArkError
 from io_ark.native import NATIVE
@@ -85,17 +85,6 @@ def test_random_nested_lists_are_written_alike_with_and_without_the_library(
     nested: tuple[str, Any], binary: bool
 ) -> None:
     check(*nested, binary)
-
-
-@needs_library
-def test_common_lists_are_written_by_the_library() -> None:
-    assert nested_lists.encode_nested([[(1, 0.5)], []], 2, b"if") == bytes.fromhex(
-        "04 02000000 04 01000000 04 01000000 04 0000003f 04 00000000"
-    )
-    assert nested_lists.encode_nested([[1, 2.5]], 2, b"i") is None
-    assert nested_lists.encode_nested([[(1, 0.5)], []], 2, b"if", (b"[ ", b"] ")) == b"[ 1 0.5 ] [ ] "
-    assert nested_lists.encode_nested([(1, -2), (3, 4)], 1, b"ii", (b"", b"; ")) == b"1 -2 ; 3 4 ; "
-    assert nested_lists.encode_nested([[1, 2.5]], 2, b"i", (b"", b"; ")) is None
 
 
 LISTS = [
