@@ -13,7 +13,7 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -127,13 +127,8 @@ def read(
     name = name_of(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
     codec = AnyCodec() if kind is None else kind
-    reader: SequentialReader[Any] = SequentialReader(table, kind=codec, pipes=pipes, network=network)
-    return reader._reads.after(_entries(reader))
-
-
-def _entries(reader: SequentialReader[Any]) -> Generator[tuple[str, Any], None, None]:
-    with reader, reader._reads:
-        yield from reader
+    # The iterator is all that refers to the reader. Deleting or exhausting it closes the table.
+    return iter(SequentialReader[Any](table, kind=codec, pipes=pipes, network=network))
 
 
 def load_scp(

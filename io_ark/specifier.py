@@ -235,7 +235,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
             _refuse(text, "has an offset beyond the size of any file")
         return Rxfilename("file", path, offset)
     if colon:
-        _refuse_specifier(text, "r")
+        _refuse_odd(text, "r")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
     return Rxfilename("file", text)
@@ -260,17 +260,12 @@ def parse_wxfilename(text: str) -> Wxfilename:
 
 
 def _refuse_odd(text: str, mode: str) -> None:
-    """Refuse white space at the edges, and a table's specifier in place of a file name."""
+    """Refuse a file name with white space at its edges, and the specifier of a table, valid or not.
+
+    Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
+    """
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space")
-    _refuse_specifier(text, mode)
-
-
-def _refuse_specifier(text: str, mode: str) -> None:
-    """Refuse a table's specifier, valid or not, in place of a file name.
-
-    Kaldi takes an invalid specifier such as ``scp,ark:a.scp,a.ark`` for a file name where it expects a single file.
-    """
     if not _SPECIFIER.match(text):
         return
     if is_table_rspecifier(text) or is_table_wspecifier(text):

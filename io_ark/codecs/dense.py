@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, as_array, end_line, quote, raw_bytes
+from io_ark.codecs.base import Sink, as_array, end_line, quote
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import encode_lists
 from io_ark.codecs.text_parse import parse, warn_of_words
@@ -74,13 +74,6 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
         return values
     with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(dtype)
-
-
-def write_dense(sink: Sink, matrix: Array) -> None:
-    """Write a matrix of float32 or float64 in binary, without the marker."""
-    token = b"FM " if matrix.dtype == np.float32 else b"DM "
-    sink.write(_HEADER.pack(token, 4, matrix.shape[0], 4, matrix.shape[1]))
-    sink.write(raw_bytes(matrix))
 
 
 def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:

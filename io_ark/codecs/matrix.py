@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink
+from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, raw_bytes
 from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
@@ -17,7 +17,6 @@ from io_ark.codecs.dense import (
     read_dense_range,
     read_text,
     skip_dense,
-    write_dense,
     write_text,
 )
 from io_ark.codecs.pack import Pack
@@ -92,6 +91,7 @@ class MatrixCodec(FloatArrayCodec):
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         matrix = as_matrix(value, self.dtype)
         if binary:
-            write_dense(sink, matrix)
+            sink.write(_DENSE_HEADER.pack(self._start, matrix.shape[0], 4, matrix.shape[1])[len(BINARY_MARKER) :])
+            sink.write(raw_bytes(matrix))
         else:
             write_text(sink, matrix)

@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -47,16 +48,12 @@ _IN_PLAIN_NAMES = bytes(_PLAIN_NAME.fullmatch(b"a%c" % byte) is not None for byt
 _TOGETHER = 128
 
 
+@dataclass
 class _Pause:
-    """Counts objects to be read one by one, which are more after each attempt to read some together in vain.
+    """Counts objects to be read one by one, which are more after each attempt to read some together in vain."""
 
-    Attributes:
-        left: number of objects to be read one by one.
-    """
-
-    def __init__(self, left: int = 0) -> None:
-        self.left = left
-        self._next = 1
+    left: int = 0  # Number of objects to be read one by one.
+    _next: int = 1  # The same after the next attempt in vain.
 
     def after(self, found: Scanned | None) -> None:
         """Count the result of an attempt."""

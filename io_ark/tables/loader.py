@@ -8,7 +8,7 @@ from typing import Any
 from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
-from io_ark.errors import ArkError, PipeError, hide_secrets
+from io_ark.errors import ArkError, OpenError, PipeError, hide_secrets
 from io_ark.logs import logger
 from io_ark.specifier import Range, Rxfilename, parse_rxfilename, split_range
 from io_ark.streams.access import Access
@@ -114,8 +114,10 @@ class Loader:
         target = parse_rxfilename(name)
         if part is not None and not (target.kind == "file" and self._files.get(target.path).regular):
             return extract_range(self._whole(name, target), part, name)
-        if target.offset:  # which only regular files have
+        if part is None and target.offset:
+            value = self._read_at(target.path, target.offset)
             self._paths.add(target.path)
+            return value
         return read_place(self._codec, target, part, self._access, self._files)
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
@@ -134,8 +136,11 @@ class Loader:
         except IndexError:
             source = None
         if source is None or source.name != path or not source.reach(offset):
-            source = None  # which closes a file that is not kept any more, before another one is opened
-            source = self._files.get(path).source(offset, ahead=self._in_order)
+            source = None  # Closes a file that the cache has dropped before another one is opened.
+            file = self._files.get(path)
+            if not file.regular:
+                raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
+            source = file.source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
             idle.append(source)

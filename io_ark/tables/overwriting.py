@@ -69,15 +69,14 @@ def replaced_input(
 
 def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier], *, parts: bool = False) -> None:
     """Raise :class:`SpecifierError` if an output is one of the inputs (see :func:`overwritten_input`)."""
-    _refuse_input(overwritten_input(output, inputs, parts=parts))
+    refuse_replacing(_files_written_by(output), inputs, parts=parts)
 
 
-def refuse_replacing(files: Iterable[str], inputs: Iterable[str | Rspecifier], *, every_line: bool) -> None:
+def refuse_replacing(
+    files: Iterable[str], inputs: Iterable[str | Rspecifier], *, parts: bool = False, every_line: bool = False
+) -> None:
     """Raise :class:`SpecifierError` if one of these files is one of the inputs (see :func:`replaced_input`)."""
-    _refuse_input(replaced_input(files, inputs, every_line=every_line))
-
-
-def _refuse_input(path: str | None) -> None:
+    path = replaced_input(files, inputs, parts=parts, every_line=every_line)
     if path is not None:
         raise overwriting_error(path)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
@@ -183,21 +184,12 @@ def _end(entries: Entries) -> None:
         entries.close()
 
 
+@dataclass
 class _State:
-    """State that a reader shares with the generator of its entries.
+    """State that a reader shares with the generator of its entries."""
 
-    Attributes:
-        skipped: number of objects that a permissive reader has skipped.
-        reads: what the user of the reader wants.
-    """
-
-    def __init__(self) -> None:
-        self.skipped = 0
-        self.reads: _Reads = "keys"
-
-    def in_blocks(self) -> bool:
-        """Return True if the user of the reader wants blocks."""
-        return self.reads == "blocks"
+    skipped: int = 0  # Number of objects that a permissive reader has skipped.
+    reads: _Reads = "keys"  # The form in which the user of the reader iterates over entries.
 
     def skip(self, warning: str, what: str) -> None:
         """Count and log an object that is skipped."""
@@ -209,7 +201,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
     with open_input(table.rxfilename, access=access) as opened:
         begun = False
         try:
-            with closing(read_archive(opened.source, codec, state.in_blocks)) as entries:
+            with closing(read_archive(opened.source, codec, lambda: state.reads == "blocks")) as entries:
                 for first in entries:
                     begun = True
                     yield first
@@ -256,22 +248,17 @@ class _Script:
         """Yield the entries of lines: in blocks where a line and its neighbours have small objects in one file."""
         at = 0
         while at < len(lines):
-            block = None  # and not the last one, while the next is read
-            block = self._block(lines, at)
+            block = None  # Releases the memory of the block before while the next one is read.
+            reads = self._state.reads
+            if reads != "keys" and not self._splitter.blank:
+                block = self._blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)
             if block is None:
                 yield from filter(None, map(self._entry, self._splitter.split(lines[at])))
                 at += 1
             else:
-                yield from (block,) if self._state.in_blocks() else block.entries()
                 at += len(block)
-
-    def _block(self, lines: list[bytes], at: int) -> Block | None:
-        if self._state.reads == "keys" or self._splitter.blank:
-            return None
-        block = self._blocks.load(lines, at, BLOCK_BYTES if self._state.in_blocks() else ENTRY_BYTES)
-        if block is not None:
-            self._splitter.skip(len(block))
-        return block
+                self._splitter.skip(len(block))
+                yield from (block,) if reads == "blocks" else block.entries()
 
     def _entry(self, line: tuple[str, str] | FormatError) -> Item | _Later | None:
         """Return what a line names; None if it is skipped."""

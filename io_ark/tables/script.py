@@ -76,14 +76,14 @@ class LineSplitter:
         if self._number > 1 and not parts:
             self.blank.append(self._number)
             return ()
-        found: list[tuple[str, str] | FormatError]
-        found = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
+        results: list[tuple[str, str] | FormatError]
+        results = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
         self.blank.clear()
         try:
-            found.append(split_line(line, self._name, self._number))
+            results.append(split_line(line, self._name, self._number))
         except FormatError as error:
-            found.append(error)
-        return found
+            results.append(error)
+        return results
 
     def skip(self, count: int) -> None:
         """Count lines that were split elsewhere."""
@@ -91,12 +91,12 @@ class LineSplitter:
 
     def finish(self) -> None:
         """Warn of blank lines at the end."""
-        _warn_of_blank_lines(self._name, len(self.blank))
+        if self.blank:
+            _warn_of_blank_lines(self._name, len(self.blank))
 
 
 def _warn_of_blank_lines(name: str, count: int) -> None:
-    if count:
-        logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
+    logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
 
 
 def check_text(head: bytes, name: str) -> None:
@@ -130,8 +130,8 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     return _decode_line(*parts)
 
 
-def _decode_line(key: bytes, rest: bytes) -> tuple[str, str]:
-    return key.decode("utf-8", "surrogateescape"), rest.rstrip().decode("utf-8", "surrogateescape")
+def _decode_line(key: bytes, value: bytes) -> tuple[str, str]:
+    return key.decode("utf-8", "surrogateescape"), value.rstrip().decode("utf-8", "surrogateescape")
 
 
 def _bad_line(number: int, line: bytes) -> str:
@@ -173,7 +173,8 @@ class Script(Mapping[str, str]):
             self._count = len(self._few)
             return
         self._length = _text_length(data)
-        _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
+        if self._length < len(data):
+            _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
         self._count = len(self._keys_at[0])
 
     @classmethod

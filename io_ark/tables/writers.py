@@ -50,11 +50,12 @@ class ArchiveTarget:
             raise SpecifierError(text, file=table.archive)
         if os.path.basename(table.archive) == os.path.basename(table.script):
             refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
-        self.archive = open_output(table.archive, access=access)
+        target = parse_wxfilename(table.archive)
+        self.archive = open_output(target, access=access)
         self.entry = self.archive.entry
         self.script: Output | None = None
         if table.kind == "both":
-            if parse_wxfilename(table.archive).kind != "file":
+            if target.kind != "file":
                 logger.warning("%s: is not a file, so the script file cannot point into it", self.archive.name)
             try:
                 self.script = open_output(table.script, access=access)
