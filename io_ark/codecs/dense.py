@@ -81,7 +81,9 @@ def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 
     Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
     """
-    array = as_array(value)
+    array = value if type(value) is np.ndarray else as_array(value)
+    if array.dtype == dtype and array.ndim == 2 and array.size:
+        return array
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise FormatError(f"a matrix is an array of 2 dimensions of numbers, not {array.ndim} of {array.dtype}")
     if array.dtype != dtype:

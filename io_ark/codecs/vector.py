@@ -110,10 +110,10 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
 
 def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to a vector of this precision."""
-    array = as_array(value)
+    array = value if type(value) is np.ndarray else as_array(value)
+    if array.dtype == dtype and array.ndim == 1:
+        return array
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise FormatError(f"a vector of numbers is an array of 1 dimension, not {array.ndim} of {array.dtype}")
-    if array.dtype == dtype:
-        return array
     with np.errstate(over="ignore"):
         return array.astype(little_endian(dtype), copy=False)

@@ -166,12 +166,17 @@ class Output(ClosedOnExit):
         """Write some pieces of bytes, as :meth:`write` does."""
         if self._sending.broken or self._raw is None or process.current is not self._process:
             self._check_open()
+        pending = self._pending
+        room = self._buffer - len(pending)
         for data in parts:
             size = data.nbytes if type(data) is memoryview else len(data)
-            if len(self._pending) + size <= self._buffer:
-                self._pending += data
+            if size <= room:
+                pending += data
+                room -= size
             else:
                 self._send(data)
+                pending = self._pending
+                room = self._buffer
 
     def tell(self) -> int:
         """Return the number of bytes written so far, buffered ones included."""
