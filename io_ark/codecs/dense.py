@@ -77,7 +77,7 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a matrix of this precision, and an empty one to shape (0, 0).
+    """Convert ``value`` to a matrix of this precision. An empty matrix gets the shape (0, 0).
 
     Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
     """
@@ -133,7 +133,7 @@ def write_text(sink: Sink, matrix: Array) -> None:
         sink.write(b" [ ]\n")
         return
     sink.write(b" [")
-    # A block of rows at a time, to bound the memory for the text of a large matrix.
+    # Some rows at a time, to bound the memory for the text of a large matrix.
     step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
         rows = matrix[first : first + step]

@@ -1,4 +1,4 @@
-"""Vectors of integers, and vectors of pairs: numbers that are each preceded by their size.
+"""Vectors of integers, vectors of vectors, and vectors of pairs. In binary, a size byte precedes every number.
 
 Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVectorHolder`` in Kaldi's
 ``src/util/kaldi-holder-inl.h``.
@@ -38,12 +38,12 @@ Array = npt.NDArray[Any]
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 _WORD = re.compile(rb"\S+")
-_LONGEST_INTEGER = 18  # characters
-_DIGITS = b"0123456789 "  # of most lines, which NumPy reads
+_MAX_INTEGER_CHARACTERS = 18  # characters
+_DIGITS = b"0123456789 "  # NumPy reads lines that consist of these characters.
 
 
 def sized_record(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
-    """Return the record layout of numbers that are each preceded by a byte with their size."""
+    """Return the record layout of numbers with a size byte before every number."""
     kind = np.dtype(dtype)
     return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
 
@@ -54,11 +54,11 @@ def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> 
     records = source.read_array(layout, count)
     for name in layout.names or ():
         if name.endswith("_size"):
-            wanted = layout[name.removesuffix("_size")].itemsize
-            wrong = np.flatnonzero(records[name] != wanted)
+            size = layout[name.removesuffix("_size")].itemsize
+            wrong = np.flatnonzero(records[name] != size)
             if len(wrong):
                 place = at + int(wrong[0]) * layout.itemsize
-                source.fail(f"{what}: expected a byte {wanted} before each number of {wanted} bytes", place)
+                source.fail(f"{what}: expected a byte {size} before each number of {size} bytes", place)
     return records
 
 
@@ -72,7 +72,7 @@ def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
 
 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
-    """Read a line; return it without its end, and its offset."""
+    """Read a line. Return the line without its end, and its offset."""
     at = source.tell()
     if source.at_end():
         source.fail(f"expected {what}, found the end")
@@ -80,7 +80,7 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
-    """Parse the integers in a line of text with the syntax of ``istream >> int``, by which 1-2 is two numbers."""
+    """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers."""
     limits = np.iinfo(np.dtype(dtype))
     if text[:1].isdigit() and not text.translate(None, _DIGITS):
         plain = np.fromstring(text, np.int64, sep=" ")
@@ -89,7 +89,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     values: list[int] = []
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
-        if b"".join(numbers) != word[0] or max(map(len, numbers)) > _LONGEST_INTEGER:
+        if b"".join(numbers) != word[0] or max(map(len, numbers)) > _MAX_INTEGER_CHARACTERS:
             source.fail(f"{quote(word[0])} is not a list of integers of 32 bits", at + word.start())
         values += map(int, numbers)
     if values and not limits.min <= min(values) <= max(values) <= limits.max:
@@ -110,7 +110,7 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 
 
 def fits(values: Array, dtype: npt.DTypeLike) -> bool:
-    """Return True if these integers are within the range of the type."""
+    """Return True if all integers are within the range of the type."""
     limits = np.iinfo(np.dtype(dtype))
     return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
 
@@ -128,7 +128,7 @@ class IntVectorCodec(ArrayCodec):
             text, at = read_text_line(source, "a list of integers")
             return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
-        # A copy: np.ascontiguousarray() would return a single element with the stride of its record.
+        # np.ascontiguousarray() would return a single element with the stride of its record, not a copy.
         records = read_sized(source, self._layout, count, "a vector of integers")
         return np.array(records["value"])
 
@@ -170,7 +170,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return [numbers[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
     def read_joined(self, source: Source) -> tuple[Array, Array]:
-        """Read vectors in binary; return their lengths, and their numbers one vector after the other."""
+        """Read vectors in binary. Return their lengths, and the numbers of all vectors in one array."""
         count = base.read_size(source, True, "the number of vectors")
         lengths, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         while count > 0:
@@ -191,9 +191,9 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         plain: list[Array] | None = scan_line(self.scan_kind, text)
         if plain is not None:
             return plain
-        *lists, rest = text.split(b";")
-        if rest.strip():
-            source.fail("expected ';' after each list of integers, including the last one", at)
+        *lists, remainder = text.split(b";")
+        if remainder.strip():
+            source.fail("expected ';' after every list of integers, including the last list", at)
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
@@ -291,10 +291,10 @@ class PairVectorCodec(Codec[Array]):
 
 
 class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
-    """Codec of integers without a size byte for each; in text within brackets.
+    """Codec of integers without size bytes, and with brackets in text.
 
-    This is not the layout of int-vectors in tables, but of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector``
-    (``src/base/io-funcs-inl.h``), for single files and within other objects.
+    This is the layout of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector`` (``src/base/io-funcs-inl.h``) for
+    single files and within other objects. Tables of int-vectors have another layout.
     """
 
     def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:

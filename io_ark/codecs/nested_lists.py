@@ -1,8 +1,8 @@
-"""Lists of lists of numbers (posteriors, vectors of vectors), converted many inner lists at a time.
+"""Lists of lists of numbers (posteriors, vectors of vectors). Many inner lists are converted at once.
 
-Reading or writing one list takes microseconds, however short it is. Therefore adjacent lists in Kaldi's own layout are
-converted as one array of numbers and the positions where each list ends. Lists in another layout, and invalid ones, are
-left to the codec, which reads them one by one and raises the errors.
+Reading or writing one list takes microseconds, however short it is. Therefore, adjacent lists in the layout that Kaldi
+writes are converted as one array of numbers and the ends of the lists. The codec reads invalid lists and other layouts
+one by one, and raises the errors.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ from io_ark.streams.source import Source
 
 Integers = npt.NDArray[np.int32]
 
-# Counts and numbers are both a byte 4 and four bytes more, so a list of lists is an array of these records.
+# A count or number is a byte 4 and four more bytes, so a list of lists is an array of these records.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
-# Numbers converted at a time.
-_AT_ONCE = 1 << 15
+# Maximum number of records that are converted at once.
+_MAX_WINDOW_NUMBERS = 1 << 15
 
 
-def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]:
-    """Read the complete and valid lists in binary that are buffered, or one short list; possibly none.
+def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
+    """Read complete and valid lists in binary that are buffered, or one short list. The result may be empty.
 
     Args:
-        most: maximum number of lists.
-        width: numbers per element of a list.
+        source: source at the first list.
+        limit: maximum number of lists.
+        width: number of integers or floats per element of a list.
 
     Returns:
-        The numbers of all lists, those of each list after its count (the bits of a float as an integer), and the
-        position where each list ends.
+        The counts and numbers of all lists, with the bits of floats as integers, and the end of each list.
     """
     head = source.peek(_SIZED.itemsize)
     first = 1 + width * int.from_bytes(head[1:], "little")
-    if first > _AT_ONCE:
+    if first > _MAX_WINDOW_NUMBERS:
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    source.peek(first * _SIZED.itemsize)  # which buffers more, if more is available
-    # Lists that are longer than this estimate are read by the next call.
-    data = source.peek_buffered(min(2 * first * most, _AT_ONCE) * _SIZED.itemsize)
+    source.peek(first * _SIZED.itemsize)  # Buffers more bytes, if they are available.
+    # The next call reads lists that exceed this estimate.
+    data = source.peek_buffered(min(2 * first * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
     end = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
-    ends = _ends(numbers[:end], most, width)
+    ends = _ends(numbers[:end], limit, width)
     used = int(ends[-1]) if len(ends) else 0
     source.skip(used * _SIZED.itemsize)
     return numbers[:used], ends
 
 
-def _ends_in_c(numbers: Integers, most: int, width: int) -> Places:
-    ends = np.empty(min(most, len(numbers)), np.int64)
+def _ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
+    ends = np.empty(min(limit, len(numbers)), np.int64)
     return ends[: NATIVE.function("ark_list_ends")(numbers, len(numbers), len(ends), width, ends)]
 
 
 @NATIVE.twin(_ends_in_c)
-def _ends(numbers: Integers, most: int, width: int) -> Places:
-    """Return the positions where complete lists end: each is a count and that number of elements."""
+def _ends(numbers: Integers, limit: int, width: int) -> Places:
+    """Return the ends of complete lists. A list is a count and ``width`` numbers for each element."""
     counts, at = numbers.data, 0
     ends: list[int] = []
-    while len(ends) < most and at < len(counts) and counts[at] >= 0:
+    while len(ends) < limit and at < len(counts) and counts[at] >= 0:
         at += 1 + width * counts[at]
         ends.append(at)
     if ends and at > len(counts):
@@ -77,14 +77,14 @@ def _ends(numbers: Integers, most: int, width: int) -> Places:
 
 def remove_counts(numbers: Integers, ends: Places) -> Integers:
     """Return the numbers from :func:`read_lists` without the counts."""
-    kept = np.ones(len(numbers), bool)
-    kept[0] = False
-    kept[ends[:-1]] = False
-    return numbers[kept]
+    is_number = np.ones(len(numbers), bool)
+    is_number[0] = False
+    is_number[ends[:-1]] = False
+    return numbers[is_number]
 
 
 def number_array(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Convert Python's numbers to int32 or float32. Unlike NumPy, refuse strings, masked elements, and floats as int32.
+    """Convert Python numbers to int32 or float32. Unlike NumPy, refuse strings, masked elements, and floats for int32.
 
     Raises:
         FormatError: an element is not an integer of 32 bits, or is masked.
@@ -123,11 +123,11 @@ def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
 def encode_objects(
     lists: Places | None, lengths: Places, columns: Columns, brackets: Brackets | None = None
 ) -> list[bytes]:
-    """Return objects that are lists, or lists of lists, as bytes.
+    """Encode objects that are lists, or lists of lists.
 
     Args:
-        lists: number of lists of each object; None if each object is one list.
-        lengths, columns, brackets: the lists of all objects: see :func:`encode_lists`.
+        lists: number of lists of each object; None if every object is one list.
+        lengths, columns, brackets: the lists of all objects (see :func:`encode_lists`).
     """
     data, ends = encode_lists(lengths, columns, brackets)
     bounds = np.append(0, ends)

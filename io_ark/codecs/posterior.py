@@ -50,10 +50,10 @@ _WORD = re.compile(rb"\S+")
 
 
 class PosteriorArraysCodec(Codec[PosteriorArrays]):
-    """Codec of posteriors as arrays, for many frames."""
+    """Codec of posteriors as arrays, which is fast for many frames."""
 
     scan_kind = "posterior-arrays"
-    brackets = b"[ ", b"] "  # of each frame in text
+    brackets = b"[ ", b"] "  # Text around the pairs of a frame.
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
         return _read_arrays(source, binary)
@@ -82,7 +82,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
 
 
 class PosteriorCodec(Codec[Posterior]):
-    """Codec of posteriors: a list of frames, each a list of (integer, weight)."""
+    """Codec of posteriors as a list of frames. A frame is a list of (integer, weight)."""
 
     scan_kind = "posterior"
     _plain = PosteriorArraysCodec()
@@ -95,7 +95,7 @@ class PosteriorCodec(Codec[Posterior]):
 
 
 class IntListsCodec(PosteriorArraysCodec):
-    """Codec of lists of vectors of int32, such as selected Gaussians, as posteriors whose weights are all 1."""
+    """Codec of lists of vectors of int32, such as selected Gaussians. The value is a posterior with weights of 1."""
 
     scan_kind = "int-lists"
     brackets = b"", b"; "
@@ -112,11 +112,11 @@ class IntListsCodec(PosteriorArraysCodec):
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
-    """Read a posterior, without its marker."""
+    """Read a posterior without its marker."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
         plain: PosteriorArrays | None = scan_line("posterior-arrays", line)
-        return _arrays(_each_frame(line, source, at)) if plain is None else plain
+        return _arrays(_parse_frames(line, source, at)) if plain is None else plain
     count = read_size(source, True, "the number of frames of a posterior")
     parts = []
     while count > 0:
@@ -138,8 +138,8 @@ def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
     return PosteriorArrays(np.array(list(map(len, frames)), np.int64), integers, weights)
 
 
-def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
-    """Parse a posterior in text frame by frame; ``at`` is the offset of the line."""
+def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
+    """Parse a posterior in text frame by frame. ``at`` is the offset of the line."""
     frames = []
     place = 0
     while word := _WORD.search(line, place):
@@ -156,7 +156,7 @@ def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
 
 
 class GaussPosteriorCodec(Codec[GaussPosterior]):
-    """Codec of Gaussian posteriors: a list of frames, each a list of (integer, weights of the state's Gaussians)."""
+    """Codec of Gaussian posteriors as a list of frames. A frame is a list of (integer, weights of Gaussians)."""
 
     _vector = VectorCodec()
 

@@ -24,16 +24,16 @@ _BLANKS = (b" ", b"\t", b"\v", b"\f", b"\r")
 
 
 def _end_text(source: Source) -> None:
-    """Read the text after a scalar: white space and the end of the line."""
-    rest = source.read_until(b"\n")
-    if rest.strip():
-        source.fail(f"expected the end of the line after one value, found {base.quote(rest.strip())}")
+    """Read the white space and the end of the line after a scalar in text."""
+    remainder = source.read_until(b"\n").strip()
+    if remainder:
+        source.fail(f"expected the end of the line after one value, found {base.quote(remainder)}")
     if not source.at_end():
         source.skip(1)
 
 
 def _start_text(source: Source) -> None:
-    """Check that a value follows on this line."""
+    """Skip blanks, and check that a value follows on this line."""
     while (ahead := source.peek(1)) in _BLANKS:
         source.skip(1)
     if ahead in (b"", b"\n"):
@@ -41,7 +41,7 @@ def _start_text(source: Source) -> None:
 
 
 class _ScalarCodec(Codec[Value]):
-    """Base class of the codecs of scalars, which in text are alone on their line."""
+    """Base class of codecs of scalars. In text, a scalar fills a line."""
 
     def read_body(self, source: Source, binary: bool) -> Value:
         if binary:
@@ -72,7 +72,7 @@ class IntCodec(_ScalarCodec[int]):
 
 
 class FloatCodec(_ScalarCodec[float]):
-    """Codec of floats, or doubles if ``double``; reads either."""
+    """Codec of floats, or of doubles if ``double``. It reads either."""
 
     def __init__(self, double: bool = False) -> None:
         self.double = double

@@ -1,4 +1,4 @@
-"""Tokens: strings without white space; the same in binary and in text.
+"""Tokens, which are strings without white space. Their binary and text formats are the same.
 
 Source: ``TokenHolder`` and ``TokenVectorHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h``.
 """
@@ -25,12 +25,12 @@ def token_bytes(token: str) -> bytes:
 
 
 def token_text(data: bytes) -> str:
-    """Decode a token; bytes that are not UTF-8 are kept through a round trip."""
+    """Decode a token. Bytes that are not UTF-8 survive a round trip."""
     return data.decode("utf-8", "surrogateescape")
 
 
 class TokenCodec(Codec[str]):
-    """Codec of tokens, each on a line of its own."""
+    """Codec of tokens. A token fills a line."""
 
     marker = b""
     scan_kind = "token"
@@ -48,14 +48,14 @@ class TokenCodec(Codec[str]):
 
 
 class TokenVectorCodec(Codec[list[str]]):
-    """Codec of lists of tokens, each list on a line."""
+    """Codec of lists of tokens. A list fills a line."""
 
     marker = b""
     scan_kind = "token-vector"
 
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
-        words = line.split()  # bytes, whose white space is ASCII only
+        words = line.split()  # Bytes are split at ASCII white space only.
         return token_text(b" ".join(words)).split(" ") if words else []
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:

@@ -28,7 +28,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.d
 
 
 class VectorCodec(FloatArrayCodec):
-    """Codec of vectors: arrays of one dimension. Reads vectors of either precision into one precision."""
+    """Codec of vectors as arrays of one dimension. Vectors of either precision are read into one precision."""
 
     name = "vector"
 
@@ -41,7 +41,7 @@ class VectorCodec(FloatArrayCodec):
 
     def read(self, source: Source) -> Array:
         head = source.peek_buffered(_START)
-        # A fast path for the common case: for short vectors the number of calls dominates.
+        # A fast path for the common case, because the number of calls dominates for short vectors.
         if len(head) == _START:
             start, size, count = _MARKED_HEADER.unpack(head)
             if start == self._marker_and_token and size == 4 and count >= 0:
@@ -77,7 +77,7 @@ class VectorCodec(FloatArrayCodec):
         if (plain := read_rows(text, self.dtype == np.float32)) is not None:
             return plain[0]
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
-        if len(values) != len(text.split()):  # as of 1-2, which is two numbers
+        if len(values) != len(text.split()):  # The word 1-2 is two numbers.
             source.fail("a vector in text: white space is missing between two numbers", at)
         warn_of_words(values, "vector")
         return values
@@ -92,11 +92,11 @@ class VectorCodec(FloatArrayCodec):
 
 
 def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
-    """Read a header and return precision and number of elements."""
+    """Read a header. Return the stored precision and the number of elements."""
     head = source.peek(_HEADER.size)
     stored = _PRECISIONS.get(head[:3])
     if len(head) < _HEADER.size and (stored is not None or b" " not in head):
-        source.read(_HEADER.size)  # raises TruncatedError
+        source.read(_HEADER.size)  # Raises TruncatedError.
     if stored is None:
         source.fail(f"expected a vector (FV or DV), found {quote(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)

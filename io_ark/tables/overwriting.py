@@ -1,4 +1,4 @@
-"""Check, before an output is opened, whether that would destroy an input or another output."""
+"""Refuse outputs that would destroy an input or another output, before they are opened."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from io_ark.specifier import (
     split_range,
 )
 
-# Lines of a script file whose files are compared by device and inode. Others are compared if they have the file's name.
-_LINES = 1000
+# Number of lines of a script file whose files are all compared by device and inode. In later lines, only files with the
+# name of an output are compared.
+_MAX_COMPARED_LINES = 1000
 
 Identity = tuple[int, int]
 
@@ -27,13 +28,13 @@ Identity = tuple[int, int]
 def overwritten_input(output: str, inputs: Iterable[str | Rspecifier], *, parts: bool = False) -> str | None:
     """Return the file of an output that is one of the inputs, or None.
 
-    Files are compared by device and inode, so links and other spellings of a name are found. An input that is a script
-    file counts together with the files that its lines name.
+    Files are compared by device and inode, so links and other spellings of a name are recognized. A script file is
+    compared together with the files that its lines name.
 
     Args:
-        output: a wspecifier or wxfilename. (The files that a script file *to write to* names are not looked at.)
-        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier. Commands cannot be looked into.
-        parts: only look at inputs that are named with an offset: the file has other objects, too.
+        output: a wspecifier or wxfilename. (The output files that a wspecifier ``scp:`` names are not compared.)
+        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier. The inputs of commands are unknown.
+        parts: compare only inputs with an offset, because their files have other objects.
 
     >>> overwritten_input("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"]) is None
     True
@@ -46,13 +47,13 @@ def replaced_input(
 ) -> str | None:
     """Return the first of these files and folders that is one of the inputs, or None.
 
-    If none of the files exists, the inputs are not looked at.
+    If none of the files exists, the inputs are not examined.
 
     Args:
-        files: names of files and folders that are to be written.
-        inputs, parts: as for :func:`overwritten_input`.
-        every_line: compare the files of all lines of script files by device and inode. Otherwise, after the first
-            thousand lines, only files with the name of an output are compared.
+        files: names of files and folders to write.
+        inputs, parts: see :func:`overwritten_input`.
+        every_line: compare the files of all lines of script files by device and inode. False: after the first thousand
+            lines, compare only files with the name of an output.
     """
     written = {identity: path for path in files if (identity := _identity(path))}
     if not written:
@@ -60,8 +61,8 @@ def replaced_input(
     names = {
         os.fsencode(os.path.basename(name)) for path in written.values() for name in (path, os.path.realpath(path))
     }
-    for each in inputs:
-        for identity in _read(each, None if every_line else names, parts):
+    for source in inputs:
+        for identity in _read_identities(source, None if every_line else names, parts):
             if identity in written:
                 return written[identity]
     return None
@@ -87,7 +88,7 @@ def overwriting_error(path: str) -> SpecifierError:
 
 
 class Inputs:
-    """Files that inputs are read from, by device and inode. They are looked up when the first file is asked for."""
+    """Device and inode of the files that inputs are read from. They are looked up at the first use."""
 
     def __init__(self, *inputs: str) -> None:
         self._inputs = inputs
@@ -95,12 +96,12 @@ class Inputs:
 
     def __contains__(self, identity: object) -> bool:
         if self._identities is None:
-            self._identities = {found for each in self._inputs for found in _read(each, None, False)}
+            self._identities = {file for source in self._inputs for file in _read_identities(source, None, False)}
         return identity in self._identities
 
 
 def refuse_sharing(outputs: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two outputs are one file, where each would overwrite the other.
+    """Raise :class:`SpecifierError` if two outputs are one file.
 
     >>> refuse_sharing(["ark,scp:a.ark,a.scp", "ark,t:./a.scp"])
     Traceback (most recent call last):
@@ -110,8 +111,10 @@ def refuse_sharing(outputs: Iterable[str]) -> None:
 
 
 def refuse_equal_files(files: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two of these names lead to one file: by device and inode, or if it is not there
-    yet, by its path without links."""
+    """Raise :class:`SpecifierError` if two names lead to one file.
+
+    Existing files are compared by device and inode, other files by their paths with links resolved.
+    """
     seen: set[str | Identity] = set()
     real_folders: dict[str, str] = {}
     for path in files:
@@ -124,7 +127,7 @@ def refuse_equal_files(files: Iterable[str]) -> None:
             real = os.path.join(real_folders[folder], name)
             mark: str | Identity = os.path.realpath(real) if os.path.islink(real) else real
         else:
-            if not stat.S_ISREG(status.st_mode):  # such as /dev/null, where two outputs do no harm
+            if not stat.S_ISREG(status.st_mode):  # Two outputs to a device such as /dev/null do no harm.
                 continue
             mark = status.st_dev, status.st_ino
         if mark in seen:
@@ -133,7 +136,7 @@ def refuse_equal_files(files: Iterable[str]) -> None:
 
 
 def _identity(path: str | bytes | int) -> Identity | None:
-    """Return device and inode of a regular file or folder; None for others, which lose nothing when they are opened."""
+    """Return device and inode of a regular file or folder, or None for other files, which lose no data when opened."""
     with suppress(OSError, ValueError):
         status = os.stat(path)
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
@@ -148,23 +151,22 @@ def _files_written_by(output: str) -> list[str]:
         return []
     targets = [output] if table is None else [table.archive, table.script][: 1 + (table.kind == "both")]
     paths = []
-    for each in targets:
-        with suppress(ArkError):  # raised when it is opened
-            paths.append(parse_wxfilename(each).path)
+    for target in targets:
+        with suppress(ArkError):  # Opening the output raises it again.
+            paths.append(parse_wxfilename(target).path)
     return [path for path in paths if path]
 
 
-def _read(each: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
-    """Yield the files that an input reads.
+def _read_identities(source: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
+    """Yield device and inode of the files that an input reads.
 
     Args:
-        each: the input.
-        names: of the files in the lines of a script file after the first thousand, only those with one of these names
-            are looked at; None: all.
+        source: the input.
+        names: names of the files to compare in a script file after its first thousand lines; None: all files.
         parts: only files with an offset.
     """
-    table = classify_rspecifier(each) if isinstance(each, str) else each
-    name = each if isinstance(each, str) and table is None else getattr(table, "rxfilename", "")
+    table = classify_rspecifier(source) if isinstance(source, str) else source
+    name = source if isinstance(source, str) and table is None else getattr(table, "rxfilename", "")
     path = _path(name)
     if path is None:
         return
@@ -182,13 +184,16 @@ def _read(each: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iter
             file = before if is_part else file
             if file in seen or (parts and not is_part) or target[-1:] == b"|":  # a command
                 continue
-            if names is None or number < _LINES or os.path.basename(file) in names:
+            if names is None or number < _MAX_COMPARED_LINES or os.path.basename(file) in names:
                 seen.add(file)
                 yield _identity(0 if file == b"-" else file)
 
 
 def _path(rxfilename: str, part: bool = False) -> str | int | None:
-    """Return the file of an rxfilename: 0 for standard input, None for a command, an invalid name, or no ``part``."""
+    """Return the file of an rxfilename: a path, 0 for standard input, or None for a command or an invalid name.
+
+    With ``part``, return None for a name without an offset.
+    """
     with suppress(ArkError):
         target = parse_rxfilename(split_range(rxfilename)[0])
         if part and target.offset is None:

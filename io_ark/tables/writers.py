@@ -1,4 +1,4 @@
-"""Write tables: to an archive, or each object to a file of its own (Kaldi: src/util/kaldi-table-inl.h)."""
+"""Write tables to an archive, or with one file per object (Kaldi: src/util/kaldi-table-inl.h)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
 
-# Bytes in the keys of a block that a table cannot hold; those after the keys are newlines.
+# Bytes that a table cannot hold in a key. Newlines separate the keys of a block.
 _UNSAFE_IN_KEYS = re.compile(rb"[\0-\x09\x0b-\x20\x7f]")
-# Mean bytes of a block's arrays from which on they are written from where they are.
-_LARGE_ENTRY = 1 << 15
+# Mean bytes of the arrays of a block from which on they are written without a copy.
+_MIN_UNCOPIED_BYTES = 1 << 15
 
 Value = TypeVar("Value", contravariant=True)
 
@@ -81,7 +81,7 @@ class ArchiveTarget:
         entry.broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block in binary and return True; return False if the table cannot hold them so."""
+        """Write the entries of a block in binary and return True, or return False if a key is invalid."""
         start = self.archive.tell()
         if isinstance(block, PackedBlock):
             with self.entry:
@@ -90,7 +90,7 @@ class ArchiveTarget:
             return True
         if _UNSAFE_IN_KEYS.search(block.keys):
             return False
-        together = block.values.nbytes < _LARGE_ENTRY * len(block)
+        together = block.values.nbytes < _MIN_UNCOPIED_BYTES * len(block)
         packed, objects, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, together)
         with self.entry:
             if together:
@@ -127,7 +127,7 @@ class ArchiveTarget:
             self.archive.close()
         except BaseException:
             if self.script is not None:
-                self.script.entry.broken = True  # its buffer may list entries that the archive lacks
+                self.script.entry.broken = True  # Its buffer may list entries that the archive lacks.
                 with suppress(WriteError):
                     self.script.close()
             raise
@@ -136,7 +136,7 @@ class ArchiveTarget:
 
 
 class ScriptTarget:
-    """Writes each object to a stream of its own, named by an existing script file."""
+    """Writes objects to the streams that an existing script file names for their keys."""
 
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
@@ -159,19 +159,19 @@ class ScriptTarget:
             output.write_all(chunks[1:])
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Return False: each entry is a file."""
+        """Return False, because every entry is a file."""
         return False
 
     def flush(self) -> None:
-        """Do nothing: each object has been written already."""
+        """Do nothing, because all objects have been written."""
 
     def close(self) -> None:
-        """Check that all objects were written; the stream of each is closed already."""
+        """Check that all objects were written. Their streams are closed already."""
         self.entry.check()
 
 
 class Writer(ClosedOnExit, Generic[Value]):
-    """Writes a table. Threads may share a writer; a process forked from its process cannot use it.
+    """Writes a table. Threads may share a writer. A forked process cannot use the writer of its parent.
 
     After :meth:`close` has returned, exactly the accepted entries have been passed to the system. If a write fails or
     is interrupted (Ctrl-C) within an entry, the table is incomplete: the writer accepts no more entries, and
@@ -227,14 +227,14 @@ class Writer(ClosedOnExit, Generic[Value]):
             raise name_key(error, key) from error.__cause__
 
     def takes_packed(self, keys: bytes) -> bool:
-        """Return True if :meth:`write_block` takes a PackedBlock with these keys, whose objects are of this kind."""
+        """Return True if :meth:`write_block` accepts a PackedBlock with these keys and objects of this kind."""
         return self._table.binary and self._takes_entries(keys)
 
     def _takes_entries(self, keys: bytes) -> bool:
         return isinstance(self._target, ArchiveTarget) and not _UNSAFE_IN_KEYS.search(keys)
 
     def write_block(self, block: Block) -> None:
-        """Add the entries of a block to the table, in one go where the kind and the table allow that."""
+        """Add the entries of a block to the table, at once if the kind and the table allow it."""
         self._check_process()
         with self._lock:
             if len(block) > 1 and not isinstance(block, PackedBlock) and self._takes_entries(block.keys):
@@ -255,14 +255,14 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     def _refuse_process(self, key: str | None) -> NoReturn:
         raise ClosedError(
-            "the writer was opened in the process that forked this one: write there, or open another table here",
+            "the writer was opened in the parent process: write there, or open another table in this process",
             key=key,
         )
 
     __setitem__ = write
 
     def outputs(self) -> tuple[Output, Output | None]:
-        """Return the outputs of the archive and of the script file, for entries that are written elsewhere.
+        """Return the outputs of the archive and of the script file, for entries that other code writes.
 
         Raises:
             ClosedError: the writer is closed, or has no archive.
@@ -279,14 +279,14 @@ class Writer(ClosedOnExit, Generic[Value]):
             self._target.flush()
 
     def close(self) -> None:
-        """Finish the table; a second call does nothing if the first one returned.
+        """Finish the table. After a successful call, further calls do nothing.
 
         Raises:
-            WriteError: not all entries were written, or a write failed or was interrupted before.
+            WriteError: not all entries were written, or an earlier write failed or was interrupted.
             PipeError: the command that reads the table failed.
         """
         if current_process() is not self._process:
-            # Another thread may have held the lock at the fork. Nothing is written: see Output.close.
+            # Another thread may have held the lock at the fork. In a child process, Output.close writes nothing.
             self._closed = True
             self._target.close()
             return

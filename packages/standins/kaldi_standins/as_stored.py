@@ -26,8 +26,8 @@ class AsStored(Codec[Any]):
     def read(self, source: Source) -> Any:
         return self._of(source).read(source)
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
-        return self._of(source).part(source, wanted)
+    def part(self, source: Source, selection: Range | None) -> Any:
+        return self._of(source).part(source, selection)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
         if binary and value.ndim == 2 and not value.size:

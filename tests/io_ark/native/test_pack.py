@@ -113,7 +113,7 @@ def test_lists_of_arrays_are_encoded_alike_with_and_without_the_library(
 def test_lists_of_other_arrays_are_refused(counts: list[int], native: bool) -> None:
     with nullcontext() if native else without_library():
         for lengths, dtype in (counts, "<i4"), ([2], ">i4"), ([2], "<i8"):
-            with pytest.raises(ValueError, match="not such lists"):
+            with pytest.raises(ValueError, match="do not match the lengths"):
                 encode_lists(lengths, (np.zeros(2, dtype),))
 
 
@@ -139,5 +139,5 @@ def test_posteriors_of_other_types_are_converted() -> None:
 @pytest.mark.parametrize("counts", [[1], [3], [3, -1]])
 def test_counts_that_do_not_match_the_values_are_refused(counts: list[int]) -> None:
     arrays = posterior.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
-    with pytest.raises(ValueError, match="not such lists"):
+    with pytest.raises(ValueError, match="do not match the counts"):
         arrays.lists()

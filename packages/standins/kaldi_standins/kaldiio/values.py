@@ -93,11 +93,11 @@ class KaldiioCodec(AnyCodec):
                 return np.array([float(word) for word in words], np.float32)
         return super().read(source)
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
+    def part(self, source: Source, selection: Range | None) -> Any:
         head = source.peek(_LONGEST_TAG)
         if head[:2] != BINARY_MARKER or self._big_endian:
-            return Codec.part(self, source, wanted)  # of an array, after reading it whole
-        return super().part(source, wanted)
+            return Codec.part(self, source, selection)  # of an array, after reading it whole
+        return super().part(source, selection)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if self._writer is not None:
