@@ -36,8 +36,8 @@ class MapError(Exception):
 
     Attributes:
         key: the key of the entry.
-        done: the block with the results of the entries before this one.
-        skipped: number of entries before this one that were dropped.
+        done: the block with the results of the preceding entries.
+        skipped: number of preceding entries that were dropped.
     """
 
     def __init__(self, key: str, error: Exception, done: Block, skipped: int) -> None:

@@ -163,7 +163,7 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
 
 
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
-    """Compare models, examples and lists: their arrays number by number, and other parts for equality."""
+    """Compare models, examples and lists. Arrays are compared number by number, other parts for equality."""
     if type(one) is not type(other):
         return Difference(key, f"{_short(one)} and {_short(other)}", np.inf)
     largest = Difference(key)

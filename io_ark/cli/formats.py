@@ -170,7 +170,7 @@ def _check_no_folder(path: Path) -> None:
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Remove the files that killed conversions left beside a target, and print their number."""
+    """Remove the files that killed conversions left beside a target, and print the number of files."""
     if count := remove_unfinished(path):
         names = "name" if count == 1 else "names"
         print(f"ark: {path}: removed {count} unfinished {names} that killed conversions left", file=sys.stderr)

@@ -104,7 +104,7 @@ class Moments:
 
     @property
     def constant(self) -> list[int]:
-        """Columns with several values, all of which are equal."""
+        """Columns with several equal values and no other values."""
         return [int(column) for column in np.flatnonzero((self.low == self.high) & (self.count > 1))]
 
     @property

@@ -33,7 +33,8 @@ _TYPE_ERRORS = (AttributeError, TypeError, ValueError, OverflowError, RuntimeErr
 BINARY_MARKER = b"\0B"
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
-MAX_NUMBER_CHARACTERS = 400  # of a number in text. Kaldi writes far fewer.
+# Maximum length of a number in text. Kaldi writes far fewer characters.
+MAX_NUMBER_CHARACTERS = 400
 MAX_TOKEN_BYTES = 4096
 
 WHITE_SPACE = b" \t\n\v\f\r"

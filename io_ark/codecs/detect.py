@@ -24,7 +24,8 @@ from io_ark.streams.source import BytesSource, Source
 
 # Number of bytes that are examined to classify text and integers, and again if these do not suffice.
 _WINDOWS = (1 << 12, 1 << 20)
-_MAX_START_BYTES = 24  # that distinguish a single object from an archive
+# Number of first bytes that distinguish a single object from an archive.
+_MAX_START_BYTES = 24
 _ARCHIVE = ": is this an archive? io_ark.read reads its entries"
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 

@@ -22,7 +22,8 @@ from io_ark.native.signatures import Structure
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
-_MAX_KEY_BYTES = 1 << 12  # of a key before a matrix in double precision
+# Number of bytes that are searched for the end of the key before a matrix in double precision.
+_MAX_KEY_BYTES = 1 << 12
 _MIN_LIST_BYTES = 4  # "[ ] "
 # A number takes at most this many bytes for each character of its text: "1 " becomes a float64.
 _MAX_BYTES_PER_CHARACTER = 4

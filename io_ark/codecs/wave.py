@@ -37,15 +37,18 @@ _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
 # Sizes that programs write while the length of the audio is unknown. sox writes 0x7FFFF000.
 UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
-_MAX_CHUNK_BYTES = 1 << 20  # of samples that are read at once from a stream
+# Bytes of samples that are read at once from a stream.
+_MAX_CHUNK_BYTES = 1 << 20
 _WAVE = "wave file's"
 _WAYS_OUT = (
     "set KALDI_COMPAT_WAV=any to read it with soundfile, or convert the audio in the script file: "
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
-_MAX_START_BYTES = 12  # that distinguish audio from an archive
-_MAX_FORMAT_BYTES = 64  # of a format chunk that are examined
+# Number of first bytes that distinguish audio from an archive.
+_MAX_START_BYTES = 12
+# Number of bytes of a format chunk that are examined.
+_MAX_FORMAT_BYTES = 64
 
 
 written_as("wave")(Wave)

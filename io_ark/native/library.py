@@ -32,7 +32,7 @@ class Library:
         levels: the instruction sets that both the library and the processor have, slowest first.
         level: the instruction set in use; "" without a library.
         reason: one line that tells why the library is in use or not.
-        advice: how to build a library that was not built; otherwise "".
+        advice: how to build a missing library; otherwise "".
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-/* Nested lists: as they are in an archive in binary, and as Python's marshal writes them. */
+/* Find the ends of nested lists in a binary archive, and write nested lists in the format of Python's marshal. */
 #include "ark.h"
 
-/* Find where lists end that lie one after the other in `numbers`, each a count n and n elements of `width` numbers.
+/* Find the ends of adjacent lists in `numbers`. A list is a count n and n elements of `width` numbers.
  *
- * `ends` has room for `most`, which are as many as there are numbers at most. Returns how many lists are whole. */
+ * `ends` has room for `most` lists. Returns the number of complete lists. */
 EXPORT int64_t ark_list_ends(const int32_t *numbers, int64_t count, int64_t most, int width, int64_t *ends)
 {
     int64_t lists = 0;
@@ -22,10 +22,10 @@ static uint8_t *put_marshalled(uint8_t *to, char type, const void *content, size
     return to + 1 + size;
 }
 
-/* Write lists of pairs of an integer and a float, in a list, as marshal (version 2) reads them.
+/* Write a list of lists of pairs (integer, float) in version 2 of the marshal format.
  *
- * `integers` and `weights` are of all lists. `bytes` has room for 19 bytes a pair, 5 a list and 5 more. Returns how many
- * bytes. */
+ * `integers` and `weights` hold the pairs of all lists. `bytes` has room for 19 bytes per pair, 5 per list and 5 more.
+ * Returns the number of bytes. */
 EXPORT int64_t ark_marshal_pairs(const int32_t *integers, const float *weights, const int64_t *lengths, int64_t lists,
                                  uint8_t *bytes)
 {

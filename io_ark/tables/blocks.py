@@ -50,7 +50,7 @@ _FILES_PER_CALL = 128
 
 @dataclass
 class _Pause:
-    """Counts objects to be read one by one. Each failed scan increases their number."""
+    """Counts objects to be read one by one. Their count grows with every failed scan."""
 
     left: int = 0  # Number of objects to be read one by one.
     _next: int = 1  # Value of `left` after the next failed scan.

@@ -126,7 +126,7 @@ class SequentialReader(Generic[Value]):
                     yield item.key, item.load()
 
     def blocks(self) -> Iterator[Block]:
-        """Iterate over blocks of entries (see :mod:`io_ark.blocks`). A large entry is a block of its own."""
+        """Iterate over blocks of entries (see :mod:`io_ark.blocks`). A large entry becomes a block with one entry."""
         return self._reads.after(self._blocks())
 
     def _blocks(self) -> Generator[Block, None, None]:

@@ -42,7 +42,7 @@ _VISIBLE = bytes(range(33, 256))
 _LINES = 1 << 18
 _MAX_KEY_BYTES = 2**16 - 1
 BINARY_SCRIPT = "is binary: a script file is text"
-# Files of up to this number of lines are stored as a dictionary, which is faster but takes some hundred bytes per line.
+# Files of up to this number of lines are stored as a dictionary, which is faster but takes hundreds of bytes per line.
 _MAX_DICTIONARY_LINES = 1 << 16
 # A line: a key of at most _MAX_KEY_BYTES bytes in any encoding, and an optional value.
 _LINE = re.compile(

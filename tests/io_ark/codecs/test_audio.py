@@ -227,7 +227,7 @@ def test_missing_samples_are_not_mentioned(tmp_path: Path, caplog: pytest.LogCap
         patch.setattr(codec, "_open_audio", lambda *_: nullcontext(file))
         _, found = codec.decode(b"", BytesSource(b"", name="a.flac"), "FLAC")
     np.testing.assert_array_equal(found, samples)
-    assert "a.flac: 6000 samples announced, but only 5000 are there" in caplog.text
+    assert "a.flac: 6000 samples announced, but only 5000 are present" in caplog.text
 
 
 def test_words_that_start_like_audio_stay_text(tmp_path: Path) -> None:
