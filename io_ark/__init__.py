@@ -5,7 +5,7 @@ the type from the data, or enforce the type that ``kind`` names (see :mod:`io_ar
 :class:`SequentialReader`, :class:`RandomAccessReader` and :class:`Writer` always do. The name of the file or table
 comes first everywhere.
 
-The names below are imported when they are first used: the scripts of :mod:`io_ark.data_dir` start without NumPy.
+The names below are imported when they are first used. The scripts of :mod:`io_ark.data_dir` thus start without NumPy.
 """
 
 import sys
@@ -14,7 +14,7 @@ __version__ = "1.0.0rc1"
 
 if sys.byteorder != "little":
     raise ImportError(
-        "io_ark supports little-endian processors only: on this one it would read and write wrong numbers"
+        "io_ark supports little-endian processors only, because it would read and write wrong numbers here"
     )
 
 # The public names of each module.

@@ -1,4 +1,4 @@
-"""Load and write tables with automatic type detection: from the data when reading, from the value when writing.
+"""Load and write tables. The kind of an object is detected from the data when reading, from the value when writing.
 
 >>> import io_ark, numpy as np, tempfile, os
 >>> folder = tempfile.mkdtemp()
@@ -13,7 +13,7 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from typing import Any
 
@@ -79,7 +79,7 @@ def save(
     network: bool = True,
     **options: Any,
 ) -> None:
-    """Save one object, as :func:`load` reads it.
+    """Save one object, which :func:`load` can read.
 
     Args:
         wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
@@ -114,7 +114,7 @@ def read(
     Args:
         rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name or path of an archive or of a script
             file (``*.scp``).
-        kind: kind of the objects, such as "matrix"; None: detected from the data of each.
+        kind: kind of the objects, such as "matrix"; None: detected for every object.
         pipes: allow commands.
         network: allow URLs.
 
@@ -127,13 +127,8 @@ def read(
     name = name_of(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
     codec = AnyCodec() if kind is None else kind
-    reader: SequentialReader[Any] = SequentialReader(table, kind=codec, pipes=pipes, network=network)
-    return reader._reads.after(_entries(reader))
-
-
-def _entries(reader: SequentialReader[Any]) -> Generator[tuple[str, Any], None, None]:
-    with reader, reader._reads:
-        yield from reader
+    # The iterator is all that refers to the reader. Deleting or exhausting it closes the table.
+    return iter(SequentialReader[Any](table, kind=codec, pipes=pipes, network=network))
 
 
 def load_scp(
@@ -154,7 +149,7 @@ def load_scp(
 
     Args:
         rxfilename: the script file: an rxfilename, or a path.
-        kind: kind of the objects, such as "matrix"; None: detected from the data of each.
+        kind: kind of the objects, such as "matrix"; None: detected for every object.
         mmap: map archives into memory, and return read-only views of them where the layout allows.
         max_open_files: maximum number of archives kept open.
         pipes: allow commands.
@@ -163,7 +158,7 @@ def load_scp(
             current folder, as Kaldi does.
 
     Returns:
-        A mapping whose values are those of :func:`load`. Arrays are writable, unless ``mmap``.
+        A mapping from keys to values (see :func:`load`). Arrays are writable, unless ``mmap``.
 
     Raises:
         ArkError: the script file cannot be opened, is invalid, or has a duplicate key.
@@ -206,7 +201,7 @@ def writer(
 
 
 def _not_a_script(name: str) -> str:
-    """Return the name of an output."""
+    """Return the name of an output. Refuse the name of a script file."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
         raise SpecifierError(

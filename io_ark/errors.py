@@ -1,4 +1,4 @@
-"""Errors, with file, byte offset and key.
+"""Errors with a file, a byte offset and a key.
 
 Every error that this package raises on purpose is an :class:`ArkError`, and its text is one line:
 
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 
-# As Kaldi warns.
+# Kaldi's warnings.
 READ_FAILED = "Object read failed, reading archive"
 LOAD_FAILED = "Failed to load object from"
 INVALID_LINE = "We got an invalid line in the scp file."
-_LONGEST = 2000  # characters of a message
+_MAX_MESSAGE_CHARACTERS = 2000
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?#][^\s'\"]*)?")
 
 
 def hide_secrets(text: str) -> str:
-    """Return a text in which URLs have no user, password, query or fragment: queries hold signatures and tokens.
+    """Remove user, password, query and fragment from URLs in a text. Queries hold signatures and tokens.
 
     >>> hide_secrets("https://anna:secret@host/a.ark?sig=1f3e: timed out")
     'https://***@host/a.ark?*** timed out'
@@ -53,22 +53,24 @@ def hide_secrets(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text, without its middle if it is long.
+    """Remove the middle of a long text.
 
     >>> len(shorten("a" * 5_000_000))
     1905
     """
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 400]} ... {text[-300:]}"
+    return (
+        text if len(text) <= _MAX_MESSAGE_CHARACTERS else f"{text[: _MAX_MESSAGE_CHARACTERS - 400]} ... {text[-300:]}"
+    )
 
 
 class ArkError(Exception):
     """Base class of all errors of this package.
 
     Attributes:
-        message: the problem, and how to solve it where that helps.
-        file: the file, pipe or specifier concerned ("" if none).
-        offset: the byte offset in that file (None if there is none).
-        key: the table key concerned (None if there is none, or not known yet; readers fill it in).
+        message: the problem, and how to solve it.
+        file: the file, pipe or specifier; "" if unknown.
+        offset: the byte offset in that file; None if unknown.
+        key: the key in the table; None if unknown. Readers fill it in.
     """
 
     def __init__(self, message: str, *, file: str = "", offset: int | None = None, key: str | None = None) -> None:
@@ -84,12 +86,12 @@ class ArkError(Exception):
         return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors are sent between processes (DataLoader workers); the default would lose the keyword arguments.
+        # DataLoader workers pickle errors. The default method would lose the keyword arguments.
         return type(self), (self.message,), self.__dict__
 
 
 def kaldis_words(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
-    """Return Kaldi's warning that an object of a table is missing: the error follows, which starts with the file."""
+    """Return Kaldi's warning about a missing object of a table, followed by the error, which starts with the file."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else otherwise} {error}"
 
 
@@ -122,7 +124,7 @@ class MissingFileError(OpenError, FileNotFoundError):
 
 
 class WriteError(ArkError, OSError):
-    """A file or pipe that cannot be written to or closed: the output is incomplete."""
+    """A file or pipe that cannot be written to or closed, so the output is incomplete."""
 
 
 class ReaderGoneError(WriteError, BrokenPipeError):
@@ -130,7 +132,7 @@ class ReaderGoneError(WriteError, BrokenPipeError):
 
 
 class PipeError(ArkError, OSError):
-    """The command of a pipe failed: its output or input is incomplete."""
+    """The command of a pipe failed, so its output or input is incomplete."""
 
 
 class PipesRefusedError(ArkError, PermissionError):
@@ -138,7 +140,7 @@ class PipesRefusedError(ArkError, PermissionError):
 
 
 class NetworkRefusedError(ArkError, PermissionError):
-    """A URL, and the network is disabled."""
+    """A name is a URL, and the network is disabled."""
 
 
 class MissingKeyError(ArkError, KeyError):
@@ -146,11 +148,11 @@ class MissingKeyError(ArkError, KeyError):
 
 
 class OrderError(ArkError, ValueError):
-    """A table has a duplicate key, or table or calls are not in the order that the options ``s`` and ``cs`` promise."""
+    """A table has a duplicate key, or the table or the calls violate the options ``s`` and ``cs``."""
 
 
 class KeyFormatError(ArkError, ValueError):
-    """An invalid key: empty, or with white space, a control character or an unpaired surrogate."""
+    """A key that is empty or contains white space, a control character or an unpaired surrogate."""
 
 
 class ClosedError(ArkError, ValueError):

@@ -7,9 +7,9 @@ from contextvars import ContextVar
 from typing import Any
 
 ANY_ENCODING: ContextVar[bool] = ContextVar("ANY_ENCODING", default=True)
-"""Default of ``any_encoding`` of the codecs of audio made in this context. The Kaldi programs set it to False."""
+"""Default of ``any_encoding`` for audio codecs created in this context. The Kaldi programs set it to False."""
 
-# Package to install -> extra of kaldi-compat that names it. tests/io_ark/test_extras.py compares with pyproject.toml.
+# Maps packages to the extra of kaldi-compat. tests/io_ark/test_extras.py compares this table with pyproject.toml.
 EXTRA_OF = {
     "fsspec": "remote",
     "h5py": "convert",
@@ -24,15 +24,15 @@ EXTRA_OF = {
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """An optional package is not installed; the message says how to install it."""
+    """An optional package is not installed. The message tells how to install it."""
 
 
 def not_installed(package: str, use: str = "") -> str:
-    """Return the message that a package is not installed, and how to install it.
+    """Return the message that a package is not installed, with the command that installs it.
 
     Args:
-        package: name of the package, as it is installed.
-        use: what needs it, such as "FLAC files"; begins the message.
+        package: name of the package in the package index.
+        use: the feature that needs the package, such as "FLAC files", for the start of the message.
 
     >>> not_installed("soundfile", "FLAC files")
     "FLAC files need soundfile, which is not installed: pip install soundfile (in a checkout: pip install '.[audio]')"
@@ -50,7 +50,7 @@ def import_extra(name: str, use: str = "") -> Any:
 
     Args:
         name: the module, such as "matplotlib.pyplot".
-        use: what needs it, for the message.
+        use: the feature that needs the package, for the message.
     """
     package = name.partition(".")[0]
     try:
@@ -59,6 +59,6 @@ def import_extra(name: str, use: str = "") -> Any:
         if (error.name or "").partition(".")[0] != package:
             raise
         raise MissingExtraError(not_installed(package, use), name=package) from None
-    except ImportError as error:  # of another version, or for another NumPy
+    except ImportError as error:  # The package does not fit this version of Python or NumPy.
         reason = f"{use}{': ' if use else ''}{package} cannot be imported: {str(error).partition(chr(10))[0]}"
         raise MissingExtraError(reason, name=package) from None

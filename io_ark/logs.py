@@ -1,4 +1,4 @@
-"""The loggers of the packages. Importing ``logging`` takes 3 ms, so they are made when something is logged."""
+"""Loggers of the packages. Importing ``logging`` takes 3 ms, so it is imported with the first message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Logger:
-    """Stands for ``logging.getLogger(name)``."""
+    """Behaves as ``logging.getLogger(name)``."""
 
     def __init__(self, name: str) -> None:
         self._name = name

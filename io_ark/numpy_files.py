@@ -1,6 +1,6 @@
-"""Read NumPy's ``.npy`` and ``.npz`` files, which may be damaged or hostile: every error is one line.
+"""Read ``.npy`` and ``.npz`` files of NumPy, which may be damaged or hostile. Every error is one line.
 
-Sizes in a header are checked against the bytes of the file before memory is taken, and nothing is unpickled.
+Sizes in a header are checked against the size of the file before memory is allocated, and nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def load_npy(path: str | PathLike[str]) -> Array:
     """Load the array of a ``.npy`` file.
 
     Raises:
-        MissingFileError: there is no such file.
+        MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
         FormatError: the file is not an array of numbers or strings in NumPy's format, or is truncated.
 
@@ -51,7 +51,7 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     """Load all arrays of a ``.npz`` file by their names.
 
     Raises:
-        MissingFileError: there is no such file.
+        MissingFileError: the file does not exist.
         OpenError: the file cannot be opened, or is not a regular file.
         FormatError: the file is not a ``.npz`` file, is truncated, or an array is too large for the file.
 
@@ -75,7 +75,7 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
         raise
     except OSError as error:
         raise _open_error(name, error) from None
-    except Exception as error:  # zipfile raises half a dozen types for a damaged file
+    except Exception as error:  # zipfile raises several types of errors for a damaged file.
         raise FormatError(f"is not a .npz file: {_reason(error)}", file=name) from None
     return arrays
 
@@ -101,20 +101,20 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError(f"invalid shape {shape}")
         if dtype.itemsize == 0:
             raise ValueError("the elements have no bytes")
-        wanted, present = math.prod(shape) * dtype.itemsize, size - file.tell()
-        if wanted > present:
-            raise ValueError(f"{wanted} bytes should follow the header, {present} are available")
-        data = bytearray(wanted)
-        if file.readinto(data) != wanted:
+        length, present = math.prod(shape) * dtype.itemsize, size - file.tell()
+        if length > present:
+            raise ValueError(f"{length} bytes should follow the header, {present} are available")
+        data = bytearray(length)
+        if file.readinto(data) != length:
             raise ValueError("the file is truncated")
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array
-    except Exception as error:  # NumPy and zipfile raise a dozen types, among them MemoryError and TokenError
+    except Exception as error:  # NumPy and zipfile raise many types, such as MemoryError and TokenError.
         raise FormatError(f"is not a .npy array: {_reason(error)}", file=name) from None
 
 
 def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
-    """Raise :class:`FormatError` if an array is implausibly large for its file: it would fill the memory."""
+    """Raise :class:`FormatError` if an array is implausibly large for its file and could exhaust the memory."""
     packed = path.stat().st_size
     if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
         raise FormatError(f"{name}: {unpacked} bytes of an array in a file of {packed} bytes: not unpacked",
@@ -122,7 +122,7 @@ def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
 
 
 def _size_of_regular_file(name: str) -> int:
-    """Return the size of a file. A FIFO or device would block or never end."""
+    """Return the size of a regular file. Other files, such as a FIFO or a device, may block or never end."""
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:
@@ -139,5 +139,5 @@ def _open_error(name: str, error: OSError | ValueError) -> OpenError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error's text, or its type if it has none."""
+    """Return the first line of the text of an error, or the type of an error without text."""
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -18,13 +18,13 @@ from typing import Literal, NamedTuple, NoReturn
 from io_ark.errors import RangeSyntaxError, SpecifierError
 from io_ark.text import WHITE_SPACE, parse_integer
 
-# Number of rows that a range may exceed the last row by: two for edge effects of framing, one for rounded times.
-# (Kaldi: src/util/kaldi-holder.cc)
+# Number of rows by which a range may exceed the matrix: two for edge effects of framing, one for rounded times (Kaldi:
+# src/util/kaldi-holder.cc).
 ROW_TOLERANCE = 3
-_LARGEST_OFFSET = 2**63 - 1
-# Characters that the name of a file rarely starts or ends with.
+_MAX_OFFSET = 2**63 - 1
+# Characters at the start or end of a name that need a closer look.
 _ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
-# Start of a table's specifier, valid or not: options and the word "ark" or "scp", then a colon.
+# Start of a table specifier, valid or not: options, the word "ark" or "scp", and a colon.
 _SPECIFIER = re.compile(r"(?:[a-z]{0,3}[, ])*(?:ark|scp)(?:,[\w+-]*| [a-z]{0,3})*:", re.ASCII)
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
 
@@ -77,14 +77,18 @@ class Range:
 
     rows: tuple[int, int] | None  # first and last row (element of a vector), both included; None: all
     columns: tuple[int, int] | None  # first and last column, both included; None: all
-    text: str  # the range as it was written, for messages
+    text: str  # the range before parsing, for messages
 
     def bounds(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
-        """Return slices for an object with this number of rows (elements) and columns.
+        """Return the slices of rows and columns that the range selects.
+
+        Args:
+            rows: number of rows of a matrix, or of elements of a vector.
+            columns: number of columns of a matrix; None for a vector.
 
         Raises:
-            ValueError: the range is outside the object (as in Kaldi, it may exceed the rows by three), or it is one of
-                rows and columns for a vector.
+            ValueError: the range is outside the object (as in Kaldi, it may exceed the rows by three), or has columns
+                although the object is a vector.
         """
         if columns is None and "," in self.text:
             raise ValueError(
@@ -103,13 +107,13 @@ class Range:
 
 
 class FileName(str):
-    """A plain file name: not parsed for an offset, a range or a command."""
+    """A plain file name, which is not parsed for an offset, a range or a command."""
 
     __slots__ = ()
 
 
 def name_of(file: str | PathLike[str]) -> str:
-    """Return a string unchanged, to be parsed as rxfilename or wxfilename, and a path as a plain :class:`FileName`.
+    """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed.
 
     >>> from pathlib import Path
     >>> parse_rxfilename(name_of(Path("a.ark:123")))
@@ -119,7 +123,7 @@ def name_of(file: str | PathLike[str]) -> str:
 
 
 def classify_rspecifier(text: str) -> Rspecifier | None:
-    """Parse an rspecifier; return None if the text is not one (then it may be an rxfilename).
+    """Parse an rspecifier. Return None for other text, which may be an rxfilename.
 
     >>> classify_rspecifier("scp,p:feats.scp")
     Rspecifier(kind='scp', rxfilename='feats.scp', once=False, sorted=False, called_sorted=False, permissive=True, \
@@ -127,16 +131,16 @@ background=False)
     >>> classify_rspecifier("feats.ark:123") is None
     True
     """
-    kinds, flags, rest = _split_specifier(text, _READ_FLAGS)
+    kinds, flags, rxfilename = _split_specifier(text, _READ_FLAGS)
     flags.pop("format", None)
     if kinds == ["ark"]:
-        return Rspecifier("ark", rest, **flags)
-    return Rspecifier("scp", rest, **flags) if kinds == ["scp"] else None
+        return Rspecifier("ark", rxfilename, **flags)
+    return Rspecifier("scp", rxfilename, **flags) if kinds == ["scp"] else None
 
 
 def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[list[str], dict[str, bool], str]:
     """Return the words before the colon that are not known options, the options, and the text after the colon."""
-    options, colon, rest = text.partition(":")
+    options, colon, names = text.partition(":")
     if not colon or text[-1] in WHITE_SPACE or isinstance(text, FileName):
         return [], {}, ""
     kinds, flags = [], {}
@@ -146,11 +150,11 @@ def _split_specifier(text: str, known: dict[str, tuple[str, bool]]) -> tuple[lis
             flags[name] = value
         else:
             kinds.append(word)
-    return kinds, flags, rest
+    return kinds, flags, names
 
 
 _READ_FLAGS = {
-    "b": ("format", True),  # which readers detect
+    "b": ("format", True),  # Readers ignore it, because they detect the format.
     "t": ("format", False),
     "o": ("once", True),
     "no": ("once", False),
@@ -177,17 +181,17 @@ _ADVICE = {
 
 
 def classify_wspecifier(text: str) -> Wspecifier | None:
-    """Parse a wspecifier; return None if the text is not one (then it may be a wxfilename).
+    """Parse a wspecifier. Return None for other text, which may be a wxfilename.
 
     >>> classify_wspecifier("ark,t,scp:a.ark,a.scp")
     Wspecifier(kind='both', archive='a.ark', script='a.scp', binary=False, flush=False, permissive=False)
     """
-    kinds, flags, rest = _split_specifier(text, _WRITE_FLAGS)
+    kinds, flags, names = _split_specifier(text, _WRITE_FLAGS)
     if kinds == ["ark"]:
-        return Wspecifier("ark", rest, "", **flags)
+        return Wspecifier("ark", names, "", **flags)
     if kinds == ["scp"]:
-        return Wspecifier("scp", "", rest, **flags)
-    archive, comma, script = rest.partition(",")
+        return Wspecifier("scp", "", names, **flags)
+    archive, comma, script = names.partition(",")
     return Wspecifier("both", archive, script, **flags) if kinds == ["ark", "scp"] and comma else None
 
 
@@ -220,7 +224,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
     """
     if isinstance(text, FileName):
         return Rxfilename("file", str(text))
-    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # "" is in both
+    if text[:1] in _ODD_STARTS or text[-1:] in _ODD_ENDS:  # True for an empty text.
         if text in ("", "-"):
             return Rxfilename("stdin")
         if text[0] == "|":
@@ -231,11 +235,11 @@ def parse_rxfilename(text: str) -> Rxfilename:
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():
         offset = parse_integer(digits)
-        if offset > _LARGEST_OFFSET:
+        if offset > _MAX_OFFSET:
             _refuse(text, "has an offset beyond the size of any file")
         return Rxfilename("file", path, offset)
     if colon:
-        _refuse_specifier(text, "r")
+        _refuse_odd(text, "r")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
     return Rxfilename("file", text)
@@ -260,17 +264,12 @@ def parse_wxfilename(text: str) -> Wxfilename:
 
 
 def _refuse_odd(text: str, mode: str) -> None:
-    """Refuse white space at the edges, and a table's specifier in place of a file name."""
+    """Refuse a file name with white space at its edges, and the specifier of a table, valid or not.
+
+    Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
+    """
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
         _refuse(text, "starts or ends with white space")
-    _refuse_specifier(text, mode)
-
-
-def _refuse_specifier(text: str, mode: str) -> None:
-    """Refuse a table's specifier, valid or not, in place of a file name.
-
-    Kaldi takes an invalid specifier such as ``scp,ark:a.scp,a.ark`` for a file name where it expects a single file.
-    """
     if not _SPECIFIER.match(text):
         return
     if is_table_rspecifier(text) or is_table_wspecifier(text):
@@ -283,7 +282,7 @@ def _refuse(text: str, why: str) -> NoReturn:
 
 
 def split_range(text: str) -> tuple[str, Range | None]:
-    """Split an rxfilename from the range in brackets after it, if there is one.
+    """Split an rxfilename from an optional range in brackets.
 
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
@@ -295,7 +294,7 @@ def split_range(text: str) -> tuple[str, Range | None]:
 
 
 def split_brackets(text: str) -> tuple[str, str]:
-    """Split an rxfilename from what is in the brackets after it, which is not parsed; "" if there are none."""
+    """Split an rxfilename from the text in brackets after it, or from "" without brackets."""
     if text[-1:] != "]" or isinstance(text, FileName):
         return text, ""
     name, _, inside = text[:-1].partition("[")

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterable, Sequence
 
 MAX_DIGITS = 400
-"""Longest integer in text that is converted exactly. Python refuses more than 4,300 digits."""
+"""Maximum number of digits of an integer that is converted exactly. Python refuses more than 4,300 digits."""
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
-"""Entries that notebooks show of a long list."""
+"""Number of entries of a long list that notebooks show."""
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
 def parse_integer(text: bytes | str) -> int:
-    """Convert decimal digits, with or without a sign, to an integer, however many they are.
+    """Convert any number of decimal digits, with an optional sign, to an integer.
 
-    Integers of more than 400 digits become 2**64 or -2**64, which is out of range everywhere.
+    Integers of more than 400 digits become 2**64 or -2**64, which no caller accepts.
 
     >>> parse_integer(b"-12"), parse_integer("9" * 5000) == 2**64, parse_integer("0" * 5000 + "7")
     (-12, True, 7)
@@ -34,21 +34,21 @@ def split_words(line: str, splits: int = 0) -> list[str]:
 
     Args:
         line: the line.
-        splits: maximum number of splits; the rest of the line is the last word. 0: no limit.
+        splits: maximum number of splits. The remainder of the line is the last word. 0: no limit.
 
     >>> split_words("utt1\\twith\\u3000wide\\u00a0space ")
     ['utt1', 'with\\u3000wide\\xa0space']
     >>> split_words("utt1 some  text ", 1)
     ['utt1', 'some  text']
     """
-    if splits == 0 and line.isprintable():  # then its only white space is " "
+    if splits == 0 and line.isprintable():  # A space is the only printable white space.
         return line.split()
     inner = line.strip(WHITE_SPACE)
     return _SPACE.split(inner, splits) if inner else []
 
 
 def printable(text: str) -> str:
-    r"""Return a text with its control characters, but newlines, as escapes, so that it is safe on a terminal.
+    r"""Escape control characters other than newlines, so that a text is safe on a terminal.
 
     >>> printable("\x1b[2Jkey")
     '\\x1b[2Jkey'
@@ -61,7 +61,7 @@ def printable(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Return a text with its control characters as escapes; bytes that are not UTF-8 stay as they are.
+    r"""Escape control characters. Bytes that are not UTF-8 are unchanged.
 
     >>> escape("key\x1b[2J")
     'key\\x1b[2J'
@@ -75,7 +75,7 @@ def escape(text: str) -> str:
 
 
 def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
-    """Write a table as HTML, for Jupyter. Without colours, to fit light and dark themes.
+    """Return a table as HTML for Jupyter. It has no colors, to fit light and dark themes.
 
     >>> html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'

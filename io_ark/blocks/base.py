@@ -1,4 +1,4 @@
-"""The base class of blocks; blocks of arrays, whose numbers lie one after the other, and of any objects."""
+"""Blocks of table entries: the base class, blocks of arrays stored back to back, and blocks of any objects."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 BLOCK_BYTES = 1 << 19
-"""Bytes of a block at most, unless a single object is larger: a block and its results should fit into a cache."""
+"""Maximum bytes of a block with several entries. A block and its results should fit into a processor cache."""
 
 MAX_ENTRIES = 1 << 12
-"""Entries of a block at most."""
+"""Maximum number of entries of a block."""
 
-_MOST_BYTES = 1 << 15  # of arrays that are copied to lie one after the other
+# Larger results of `Block.map` are not copied into one array.
+_MAX_COPIED_BYTES = 1 << 15
 
 
 class Skip(Exception):
-    """Raised by the function of :meth:`Block.map` for an entry without a result. A message is logged as a warning."""
+    """Raised by the function of :meth:`Block.map` to drop an entry. A message is logged as a warning."""
 
 
 class MapError(Exception):
@@ -35,8 +36,8 @@ class MapError(Exception):
 
     Attributes:
         key: the key of the entry.
-        done: the block of the results of the entries before it.
-        skipped: number of entries before it that were left out.
+        done: the block with the results of the preceding entries.
+        skipped: number of preceding entries that were dropped.
     """
 
     def __init__(self, key: str, error: Exception, done: Block, skipped: int) -> None:
@@ -47,7 +48,7 @@ class MapError(Exception):
 
 
 class Block:
-    """Base class of blocks: some successive entries of a table.
+    """Base class of blocks. A block holds successive entries of a table.
 
     Attributes:
         keys: the keys of the entries as bytes, with a newline after each.
@@ -67,27 +68,27 @@ class Block:
         raise NotImplementedError
 
     def select(self, entries: Mask) -> Block:
-        """Return the block of those entries for which the mask, (entries,), is true."""
+        """Return a block of the entries for which the mask of shape (entries,) is true."""
         raise NotImplementedError
 
     def split(self, bounds: Sequence[int]) -> Iterator[Block]:
-        """Yield the blocks between these entry numbers, which ascend from 0 to the number of entries."""
+        """Yield the blocks between entry numbers ``bounds``, which increase from 0 to the number of entries."""
         if len(bounds) <= 2:
             yield self
             return
         number, middle = np.arange(len(self)), len(bounds) // 2
-        for half in bounds[: middle + 1], bounds[middle:]:  # a selection for each part would take long for many
+        for half in bounds[: middle + 1], bounds[middle:]:  # Halving takes less time than selecting each of many parts.
             chosen = self.select((half[0] <= number) & (number < half[-1]))
-            yield from chosen.split([each - half[0] for each in half])
+            yield from chosen.split([bound - half[0] for bound in half])
 
     def map(self, function: Callable[[str, Any], Any]) -> Block:
-        """Return the block of the results of ``function(key, value)``, under the same keys.
+        """Return a block of the results of ``function(key, value)`` with the same keys.
 
         Small float arrays of one type become an :class:`ArrayBlock`, other results an
-        :class:`ObjectBlock`. Entries for which the function raises :class:`Skip` are left out.
+        :class:`ObjectBlock`. Entries for which the function raises :class:`Skip` are dropped.
 
         Raises:
-            MapError: the function failed. The error has the results of the entries before.
+            MapError: the function failed. The error holds the results of the entries before the failure.
         """
         keys: list[str] = []
         results: list[Any] = []
@@ -105,7 +106,7 @@ class Block:
         return array_or_object_block(keys, results)
 
     def pack(self) -> PackedBlock | None:
-        """Return the entries in the binary format of an archive; None if it is not available."""
+        """Return the entries in the binary format of an archive, or None if that format is not available."""
         return None
 
 
@@ -115,13 +116,13 @@ class PackedBlock(Block):
 
     keys: bytes
     data: Array  # (bytes,) uint8: the entries, with their keys
-    objects: Integers  # (entries,): where each object starts, after its key
+    objects: Integers  # (entries,) int64: offset of each object, after its key
 
     def __len__(self) -> int:
         return len(self.objects)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Raise TypeError: only a binary archive accepts these entries."""
+        """Raise TypeError, because only a binary archive accepts these entries."""
         raise TypeError("entries in binary can be written to an archive only")
 
     def pack(self) -> PackedBlock:
@@ -130,19 +131,19 @@ class PackedBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class ObjectBlock(Block):
-    """Entries of any kind, whose values are created on access."""
+    """Entries of any kind. Their values are created on access."""
 
     keys: bytes
-    read: Callable[[], Iterable[Any]]  # returns the values, at each call
+    read: Callable[[], Iterable[Any]]  # creates the values
     count: int  # number of entries
-    # (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive
+    # (bytes,) uint8: the bytes of the entries in their archive, or empty for entries from elsewhere
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
-    # (entries,): where each entry ends in the data
+    # (entries,) int64: end of each entry in `data`
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def of(cls, keys: Sequence[str], values: Sequence[Any]) -> ObjectBlock:
-        """Return the block of these keys and values."""
+        """Return a block of keys and values."""
         return cls(encode_keys(keys), lambda: values, len(keys))
 
     def __len__(self) -> int:
@@ -150,7 +151,7 @@ class ObjectBlock(Block):
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         values = iter(self.read())
-        # zip would keep a reference to the last pair but one, and with it a large value.
+        # zip would keep a reference to the previous pair, and its value may be large.
         return ((key, next(values)) for key in self.names())
 
     def select(self, entries: Mask) -> ObjectBlock:
@@ -174,55 +175,54 @@ class ArrayBlock(Block):
     """
 
     keys: bytes
-    values: Array  # (numbers,): the elements of all arrays, one array after the other
-    # (entries, 2) int64: rows and columns of each matrix. For vectors the first number is their length; for numbers
-    # both are 0.
+    values: Array  # (numbers,): the elements of all arrays, back to back
+    # (entries, 2) int64: rows and columns of each matrix, length and 0 of each vector, zeros for scalars
     shapes: Integers
-    dimensions: int = 2  # 2 for matrices, 1 for vectors, 0 for numbers
+    dimensions: int = 2  # 2 for matrices, 1 for vectors, 0 for scalars
 
     @classmethod
     def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
-        """Return the block of matrices or vectors of one type. A single contiguous array is not copied."""
+        """Return a block of matrices or vectors of one type. A single contiguous array is not copied."""
         refuse_masks(arrays)
         dimensions = arrays[0].ndim
-        shapes = np.array([each.shape for each in arrays], np.int64)
+        shapes = np.array([array.shape for array in arrays], np.int64)
         if dimensions == 1:
             shapes = np.concatenate((shapes, np.zeros_like(shapes)), axis=1)
-        flat = [each.reshape(-1) for each in arrays]
+        flat = [array.reshape(-1) for array in arrays]
         return cls(encode_keys(keys), flat[0] if len(flat) == 1 else np.concatenate(flat), shapes, dimensions)
 
     def __len__(self) -> int:
         return len(self.shapes)
 
     def sizes(self) -> Integers:
-        """Return how many numbers each array has."""
+        """Return the number of elements of each array."""
         if self.dimensions == 0:
             return np.ones(len(self), np.int64)
         sizes: Integers = self.shapes[:, 0] * self.shapes[:, 1] if self.dimensions > 1 else self.shapes[:, 0]
         return sizes
 
     def rows(self) -> Integers:
-        """Return the boundaries of the arrays in rows (in elements, for vectors): (entries + 1,), from 0 on."""
+        """Return the boundaries of the arrays in rows (for vectors, in elements) as (entries + 1,), starting at 0."""
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
         return bounds
 
     def columns(self) -> int | None:
-        """Return the number of columns that all matrices have; None if they differ or one has no elements."""
+        """Return the number of columns, or None if the matrices differ in it or one of them is empty."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
         return columns if (self.shapes[:, 1] == columns).all() else None
 
     def matrix(self) -> Array | None:
-        """Return the rows of all matrices, (rows, columns); None if :meth:`columns` is None."""
+        """Return the rows of all matrices as (rows, columns), or None if :meth:`columns` is None."""
         columns = self.columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
     def stack(self) -> Array | None:
-        """Return arrays of one shape as an array (entries, rows, columns) or (entries, length).
+        """Return the arrays as one array (entries, rows, columns) or (entries, length).
 
-        None if their shapes differ or have no elements.
+        Return None if the arrays differ in shape or are empty.
         """
         shape = self.shapes[:1, : self.dimensions]
         if not len(self) or not shape.all() or (self.shapes[:, : self.dimensions] != shape).any():
@@ -243,11 +243,11 @@ class ArrayBlock(Block):
             yield ArrayBlock(join_keys(keys[begin:end]), values, shapes, self.dimensions)
 
     def with_rows(self, values: Array, counts: Integers | None = None) -> ArrayBlock:
-        """Return matrices under the same keys.
+        """Return a block of matrices with the same keys.
 
         Args:
             values: (rows, columns): the rows of all matrices.
-            counts: (entries,): rows of each matrix; by default as many as now.
+            counts: (entries,): number of rows of each matrix (default: the present numbers).
         """
         shapes = np.empty_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if counts is None else counts
@@ -255,25 +255,25 @@ class ArrayBlock(Block):
         return replace(self, values=values.reshape(-1), shapes=shapes, dimensions=2)
 
     def with_matrices(self, values: Array) -> ArrayBlock:
-        """Return matrices of one shape, (entries, rows, columns), under the same keys."""
+        """Return a block of matrices with the same keys from an array (entries, rows, columns)."""
         return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
 
     def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
-        """Return vectors under the same keys: ``values`` (numbers,), by default one number for each row."""
+        """Return a block of vectors with the same keys from ``values`` (numbers,); default: one number for each row."""
         shapes = np.zeros_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths
         return replace(self, values=values, shapes=shapes, dimensions=1)
 
     def with_numbers(self, values: Array) -> ArrayBlock:
-        """Return numbers under the same keys: ``values`` (entries,)."""
+        """Return a block of scalars with the same keys from ``values`` (entries,)."""
         return replace(self, values=values, shapes=np.zeros_like(self.shapes), dimensions=0)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over keys and values: views of the block's numbers."""
+        """Iterate over keys and values, which are views of the block's numbers."""
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # a third of the time
+        if (stacked := self.stack()) is not None:  # Takes a third of the time of the loop below.
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0
@@ -284,11 +284,11 @@ class ArrayBlock(Block):
 
 
 def array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
-    """Return the block of small arrays of one type, or of one array of any size, else of any objects."""
+    """Return an ArrayBlock of small arrays of one type or of a single array, and an ObjectBlock of other values."""
     if not values or not all(map(_is_array, values)):
         return ObjectBlock.of(keys, values)
     kind = values[0].dtype, values[0].ndim
-    if len(values) > 1 and not all((v.dtype, v.ndim) == kind and v.nbytes < _MOST_BYTES for v in values):
+    if len(values) > 1 and not all((v.dtype, v.ndim) == kind and v.nbytes < _MAX_COPIED_BYTES for v in values):
         return ObjectBlock.of(keys, values)
     return ArrayBlock.of(keys, values)
 
@@ -300,14 +300,15 @@ def _is_array(value: Any) -> bool:
     return value.dtype in (np.float32, np.float64) or (value.dtype == np.int32 and value.ndim == 1)
 
 
-_START = np.arange(-1, 2)  # of an object in binary: the blank before it and its marker
+# A blank and the binary marker, relative to the start of an object.
+_START = np.arange(-1, 2)
 
 
 def pack_entries(keys: bytes, data: Array, ends: Integers) -> PackedBlock | None:
-    """Return entries of an archive as a block; None if there are none, or they are not in binary."""
+    """Return the entries of an archive as a block, or None if there are no entries or they are in text."""
     if not len(data):
         return None
-    objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # a key and a blank are before an object
+    objects = np.flatnonzero(np.frombuffer(keys, np.uint8) == ord("\n")) + 1  # Each object follows its key and a blank.
     objects[1:] += ends[:-1] - objects[:-1]
     if (objects + 1 >= ends).any() or data[objects[:, None] + _START].tobytes() != b" \0B" * len(objects):
         return None
@@ -320,7 +321,7 @@ def split_keys(keys: bytes) -> list[str]:
 
 
 def encode_keys(keys: Iterable[str]) -> bytes:
-    """Encode keys as a block stores them.
+    """Encode keys in the format of :attr:`Block.keys`.
 
     >>> encode_keys(["a", "b"])
     b'a\\nb\\n'
@@ -329,10 +330,10 @@ def encode_keys(keys: Iterable[str]) -> bytes:
 
 
 def join_keys(keys: list[bytes]) -> bytes:
-    """Join encoded keys as a block stores them."""
+    """Join encoded keys in the format of :attr:`Block.keys`."""
     return b"\n".join([*keys, b""])
 
 
 def select_keys(keys: bytes, entries: Mask) -> bytes:
-    """Return the keys of those entries for which the mask is true."""
+    """Return the keys of the entries for which the mask is true."""
     return join_keys([key for key, chosen in zip(keys.split(b"\n"), entries.tolist(), strict=False) if chosen])

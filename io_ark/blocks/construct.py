@@ -1,4 +1,4 @@
-"""Make blocks of keys and values, and of other blocks."""
+"""Create blocks from keys and values, and from other blocks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from io_ark.blocks.wave import Wave, WaveBlock
 
 
 def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
-    """Return the block of entries: an :class:`ArrayBlock` of small arrays of one type, or of one array; a
-    :class:`WaveBlock`, :class:`PosteriorBlock` or :class:`ShapeBlock` of one such value; or an :class:`ObjectBlock`.
+    """Return a block of keys and values.
+
+    Small arrays of one type, or a single array, become an :class:`ArrayBlock`. A single wave, posterior or shape
+    becomes a :class:`WaveBlock`, :class:`PosteriorBlock` or :class:`ShapeBlock`. Other values become an
+    :class:`ObjectBlock`.
     """
     if len(values) == 1:
         value = values[0]
@@ -30,7 +33,7 @@ def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:
-    """Return one block of the entries of several, of the same class if they are alike."""
+    """Join blocks. The result has their class if all blocks have the same class and type of values."""
     first = blocks[0] if blocks else ObjectBlock(b"", lambda: (), 0)
     if len(blocks) < 2:
         return first

@@ -10,10 +10,10 @@ _COMMON_TYPES = frozenset((int, float, np.ndarray))
 
 
 def refuse_masks(value: object) -> None:
-    """Check that no element is masked, in an array or in lists of arrays."""
+    """Raise FormatError if an element of an array, or of an array in nested lists, is masked."""
     if isinstance(value, list | tuple):
         if not _COMMON_TYPES.issuperset(map(type, value)):
-            for each in value:
-                refuse_masks(each)
+            for element in value:
+                refuse_masks(element)
     elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise FormatError("elements are masked: fill them with .filled(...), since Kaldi's formats have no masks")

@@ -1,4 +1,4 @@
-"""Entries of archives in binary, and lines of script files, of many keys at once."""
+"""Encode many entries of a binary archive, or many lines of a script file, at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
-_HEADER_ROOM = 16  # bytes before the numbers of an array, after its key and a space
+_MAX_HEADER_BYTES = 16  # between the key of an array and its numbers
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 
 
@@ -21,7 +21,7 @@ def _pack_arrays_in_c(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:
     _check(keys, shapes, dimensions, values)
-    packed = np.empty(len(keys) + _HEADER_ROOM * len(shapes) + with_values * values.nbytes, np.uint8)
+    packed = np.empty(len(keys) + _MAX_HEADER_BYTES * len(shapes) + with_values * values.nbytes, np.uint8)
     objects, ends = np.empty(len(shapes), np.int64), np.empty(len(shapes), np.int64)
     used = NATIVE.function("ark_pack_arrays")(
         keys, np.ascontiguousarray(shapes, np.int64), dimensions, ord("F") if values.itemsize == 4 else ord("D"),
@@ -34,14 +34,14 @@ def _pack_arrays_in_c(
 def pack_arrays(
     keys: bytes, shapes: Integers, dimensions: int, values: Array, with_values: bool = True
 ) -> tuple[Bytes, Integers, Integers]:
-    """Return entries of an archive in binary, where each object starts, and where each entry ends.
+    """Return the entries of a binary archive, the offset of each object, and the end of each entry.
 
     Args:
-        keys: a newline after each.
+        keys: the keys, each followed by a newline.
         shapes: (entries, 2), as in :class:`~io_ark.blocks.ArrayBlock`. Matrices without numbers are written as 0 x 0.
         dimensions: 1 for vectors, 2 for matrices.
         values: float32 or float64: the numbers of all arrays.
-        with_values: write the numbers, too, and not only what is before them.
+        with_values: include the numbers. False: only the keys and headers.
     """
     _check(keys, shapes, dimensions, values)
     token = (b"F" if values.itemsize == 4 else b"D") + (b"M " if dimensions > 1 else b"V ")
@@ -66,6 +66,6 @@ def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> Non
 
 
 def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    """Return lines of a script file: each key, the archive's name and an offset into it."""
+    """Return the lines of a script file: a key, the name of the archive and an offset in the archive."""
     entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
     return np.frombuffer(b"".join([b"%b %b:%d\n" % (key, archive, offset) for key, offset in entries]), np.uint8)

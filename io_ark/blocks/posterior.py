@@ -1,4 +1,4 @@
-"""Posteriors as arrays, and blocks of them."""
+"""Posteriors as arrays, and blocks of posteriors."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from io_ark.native import NATIVE
 
 Posterior = list[list[tuple[int, float]]]
 
-# Bytes of a list, and of a pair of an integer and a float, as marshal writes them.
+# Bytes of a list, and of a pair of an integer and a float, in the format of marshal.
 _LIST_BYTES = 5
 _PAIR_BYTES = _LIST_BYTES + 5 + 9
 
 
 def _lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
-    # C writes the lists in the format of marshal, which makes Python's objects many times as fast.
+    # C writes the lists in the format of marshal, because marshal.loads creates Python objects many times faster
+    # than a loop.
     counts = np.ascontiguousarray(counts, np.int64)
     integers, weights = np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
     if not len(integers) == len(weights) == counts.sum() or (counts < 0).any():
-        raise ValueError(f"{len(integers)} integers and {len(weights)} weights are not such lists")
+        raise ValueError(f"{len(integers)} integers and {len(weights)} weights do not match the counts of the frames")
     data = np.empty(_PAIR_BYTES * len(integers) + _LIST_BYTES * (len(counts) + 1), np.uint8)
     used = NATIVE.function("ark_marshal_pairs")(integers, weights, counts, len(counts), data)
     lists: Posterior = marshal.loads(data.data[:used])
@@ -47,19 +48,19 @@ class PosteriorArrays(NamedTuple):
     """
 
     counts: npt.NDArray[np.int64]  # (frames,) int64: number of entries of each frame
-    integers: npt.NDArray[np.int32]  # (entries,) int32: of all frames, one frame after the other
-    weights: npt.NDArray[np.float32]  # (entries,) float32
+    integers: npt.NDArray[np.int32]  # (entries,) int32: the integers of all frames, back to back
+    weights: npt.NDArray[np.float32]  # (entries,) float32: the weight of each integer
 
     @classmethod
     def concatenate(cls, parts: Sequence[PosteriorArrays]) -> PosteriorArrays:
-        """Return the frames of several posteriors, one posterior after the other."""
+        """Join the frames of several posteriors."""
         if len(parts) == 1:
             return parts[0]
         empty = cls(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
         return cls(*map(np.concatenate, zip(empty, *parts, strict=True)))
 
     def split(self, frames: npt.NDArray[np.int64]) -> Iterator[PosteriorArrays]:
-        """Return views of parts with these numbers of frames."""
+        """Yield views of successive parts. ``frames`` holds the number of frames of each part."""
         ends = np.concatenate(([0], np.cumsum(self.counts)))[np.cumsum(frames)].tolist()
         first_frame = first = 0
         for count, end in zip(frames.tolist(), ends, strict=True):
@@ -79,11 +80,11 @@ class PosteriorBlock(Block):
     """Entries that are posteriors."""
 
     keys: bytes
-    frames: Integers  # (entries,): frames of each posterior
-    posteriors: PosteriorArrays  # the frames of all posteriors, one posterior after the other
-    # (bytes,) uint8: the entries as the archive has them; empty if they do not come from an archive
+    frames: Integers  # (entries,): number of frames of each posterior
+    posteriors: PosteriorArrays  # the frames of all posteriors, back to back
+    # (bytes,) uint8: the bytes of the entries in their archive, or empty for entries from elsewhere
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
-    # (entries,): where each entry ends in the data
+    # (entries,) int64: end of each entry in `data`
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __len__(self) -> int:

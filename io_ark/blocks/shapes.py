@@ -23,14 +23,14 @@ class ArrayInfo(NamedTuple):
         return len(self.shape)
 
     def part(self, *slices: slice) -> ArrayInfo:
-        """Return the info of the array that these slices, one per dimension, would select."""
-        sizes = (len(range(size)[each]) for size, each in zip(self.shape, slices, strict=True))
+        """Return the shape and dtype of the part that the slices, one for each dimension, select."""
+        sizes = (len(range(size)[selected]) for size, selected in zip(self.shape, slices, strict=True))
         return ArrayInfo(tuple(sizes), self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class ShapeBlock(Block):
-    """Entries that are the shapes of matrices, whose numbers were not read."""
+    """Entries that are the shapes of matrices. The numbers of the matrices were not read."""
 
     keys: bytes
     shapes: Integers  # (entries, 2) int64: rows and columns of each matrix
@@ -47,5 +47,5 @@ class ShapeBlock(Block):
         return replace(self, keys=select_keys(self.keys, entries), shapes=self.shapes[entries])
 
     def with_numbers(self, values: Array) -> ArrayBlock:
-        """Return numbers under the same keys: ``values`` (entries,)."""
+        """Return a block of scalars with the same keys from ``values`` (entries,)."""
         return ArrayBlock(self.keys, values, np.zeros_like(self.shapes), 0)

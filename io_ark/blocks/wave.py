@@ -1,4 +1,4 @@
-"""Audio, and blocks of it."""
+"""Audio, and blocks of audio."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class WaveInfo(NamedTuple):
     Attributes:
         sample_frequency: sampling rate in Hz.
         channels: number of channels.
-        sample_count: samples per channel; None if the header does not have it (audio written to a pipe).
+        sample_count: samples per channel, or None if the header lacks it (audio written to a pipe).
         big_endian: True for big-endian samples (RIFX).
-        data_bytes: number of bytes of samples; None if the header does not have it.
+        data_bytes: number of bytes of samples, or None if the header lacks it.
     """
 
     sample_frequency: float
@@ -48,12 +48,12 @@ class WaveInfo(NamedTuple):
 
     @property
     def duration(self) -> float | None:
-        """Duration in seconds; None if the header does not have it."""
+        """Duration in seconds, or None if the header lacks it."""
         return None if self.sample_count is None else self.sample_count / self.sample_frequency
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Numbers of channels and samples; () if the header does not have them."""
+        """Numbers of channels and samples, or () if the header lacks them."""
         return () if self.sample_count is None else (self.channels, self.sample_count)
 
 
@@ -62,22 +62,21 @@ class WaveBlock(Block):
     """Entries that are audio of one channel of 16-bit samples, at whole sampling rates."""
 
     keys: bytes
-    # (numbers,) int16: where the samples of all entries are, maybe with other numbers in between
+    # (numbers,) int16: buffer of the samples of all entries. Entries need not be adjacent.
     samples: npt.NDArray[np.int16]
-    # (entries,) int64: of each entry's samples
-    starts: Integers
-    lengths: Integers
+    starts: Integers  # (entries,) int64: index of the first sample of each entry
+    lengths: Integers  # (entries,) int64: number of samples of each entry
     rates: npt.NDArray[np.uint32]  # (entries,) uint32: sampling rates in Hz
-    only_headers: bool = False  # the samples were not read, so entries are WaveInfo
+    only_headers: bool = False  # True if the samples were not read. Values are then WaveInfo.
 
     @classmethod
     def of(cls, key: str, wave: Wave) -> WaveBlock:
-        """Return the block of one entry of one channel; its samples are not copied."""
+        """Return a block of one entry with one channel. The samples are not copied."""
         return cls.concatenate([(key, wave)])
 
     @classmethod
     def concatenate(cls, entries: Sequence[tuple[str, Wave]]) -> WaveBlock:
-        """Return the block of entries of one channel; the samples are copied unless there is one entry."""
+        """Return a block of entries with one channel. The samples of several entries are copied."""
         lengths = np.array([wave.samples.shape[1] for _, wave in entries], np.int64)
         rates = np.array([wave.sample_frequency for _, wave in entries], np.uint32)
         channels = [wave.samples[0] for _, wave in entries]
@@ -86,7 +85,7 @@ class WaveBlock(Block):
 
     @staticmethod
     def takes(wave: Wave) -> bool:
-        """Return True for audio that can be in such a block."""
+        """Return True if a block can hold this audio."""
         samples = wave.samples
         return len(samples) == 1 and samples.dtype == np.int16 and wave.sample_frequency % 1 == 0
 
@@ -98,7 +97,7 @@ class WaveBlock(Block):
         return len(self.starts)
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Iterate over keys and audio: views of the block's samples."""
+        """Iterate over keys and audio, which are views of the block's samples."""
         places = zip(self.starts.tolist(), self.lengths.tolist(), self.rates.tolist(), strict=True)
         for key, (start, length, rate) in zip(self.names(), places, strict=True):
             if self.only_headers:
@@ -107,7 +106,7 @@ class WaveBlock(Block):
             yield key, Wave(float(np.float32(rate)), self.samples[start : start + length][None])
 
     def select(self, entries: Mask) -> WaveBlock:
-        """Return the block of those entries for which the mask, (entries,), is true; no samples are copied."""
+        """Return a block of the entries for which the mask of shape (entries,) is true. No samples are copied."""
         return replace(
             self,
             keys=select_keys(self.keys, entries),

@@ -1,1 +1,1 @@
-"""The program ``ark``: what an archive or script file holds, and what is wrong with it."""
+"""The program ``ark``: inspect, check, compare and convert archives and script files."""

@@ -42,7 +42,7 @@ be opened.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``ark`` with these arguments (default: those of the process) and return the exit status."""
+    """Run ``ark`` with arguments (default: ``sys.argv[1:]``) and return the exit status."""
     options = parser()
     chosen, unknown = options.parse_known_args(argv)
     if unknown:
@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("ark: standard output: cannot be written to: it is closed", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # print keys with the bytes that they have
-    status = 0  # of a user who leaves the pager early
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints the bytes of keys unchanged.
+    status = 0  # The status if the user leaves the pager early.
     try:
         with page_output(chosen.command in PAGED and not chosen.json):
             module, function = chosen.run.split(".")
@@ -63,9 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # as a shell reports a program that was ended by SIGPIPE
+        return 141  # The status that a shell reports for a program killed by SIGPIPE.
     except KeyboardInterrupt:
-        if argv is None and os.name == "posix":  # die of it, so that a shell's script stops, too
+        if argv is None and os.name == "posix":  # Be killed by SIGINT, so that a shell script stops as well.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
         return 130
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"ark: out of memory: {error}", file=sys.stderr)
     except OSError as error:
-        # These commands write nothing else.
+        # Commands with a pager write to standard output only.
         name = error.filename or ("standard output" if chosen.command in PAGED else "")
         place = f"{name}: " if name else ""
         print(f"ark: {place}{error.strerror or error}", file=sys.stderr)
@@ -85,7 +85,7 @@ PAGED = ("ls", "head", "grep", "show", "stat", "diff", "check")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, without the usage."""
+    """A parser that prints errors as one line without the usage."""
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)
@@ -101,7 +101,7 @@ def _suggestion(word: str, known: Sequence[str]) -> str:
 
 def _known_options(options: argparse.ArgumentParser) -> list[str]:
     parsers = [options, *_commands_of(options).values()]
-    names = [name for each in parsers for action in each._actions for name in action.option_strings]
+    names = [name for command in parsers for action in command._actions for name in action.option_strings]
     return [name for name in names if name.startswith("--")]
 
 
@@ -110,7 +110,7 @@ def _commands_of(options: argparse.ArgumentParser) -> dict[str, argparse.Argumen
 
 
 def help_pages() -> list[tuple[str, str]]:
-    """Return the title and help text of the program and of each of its commands, for the documentation."""
+    """Return titles and help texts of the program and of all commands, for the documentation."""
     options = parser()
     commands = ((f"ark {name}", command.format_help()) for name, command in _commands_of(options).items())
     return [("ark", options.format_help()), *commands]
@@ -148,7 +148,7 @@ def _count(text: str) -> int:
 
 
 def _number(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
-    """Return the parser of an option's number, which refuses NaN and infinities as well."""
+    """Return a function that parses the number of an option. It refuses NaN and infinities."""
 
     def parse(text: str) -> float:
         with contextlib.suppress(ValueError):
@@ -168,68 +168,84 @@ _HERTZ = _number("a positive whole number", lambda number: number > 0 and number
 _Argument = tuple[tuple[str, ...], dict[str, Any]]  # names and options
 
 
-def _takes(*names: str, **options: Any) -> _Argument:
+def _declare_argument(*names: str, **options: Any) -> _Argument:
     return names, options
 
 
-def _command(about: str, run: str, *arguments: _Argument) -> tuple[str, str, tuple[_Argument, ...]]:
+def _declare_command(about: str, run: str, *arguments: _Argument) -> tuple[str, str, tuple[_Argument, ...]]:
     return about, run, arguments
 
 
-_TABLES = _takes("tables", nargs="+", metavar="TABLE")
+_TABLES = _declare_argument("tables", nargs="+", metavar="TABLE")
 _OBJECT = "a table and KEY; or a file, file:offset, or a range of one"
 _FORMATS = "ark (a table), npz, npy, hdf5, parquet, tar (WebDataset) or lhotse; default: by the ending of the name"
 _SHIFT = "milliseconds per frame"
 _TOLERANCE = "largest difference that counts as equal"
 _RATE = "rate of the audio, for lhotse"
-# What each command does, the module and function that returns its exit status, and its arguments.
+# Maps commands to a description, the module and function that runs the command, and its arguments.
 COMMANDS = {
-    "ls": _command("list the entries of tables; where headers give the shape, no data is read", "listing.ls", _TABLES),
-    "head": _command(
+    "ls": _declare_command(
+        "list the entries of tables; where headers give the shape, no data is read", "listing.ls", _TABLES
+    ),
+    "head": _declare_command(
         "list the first entries of tables, reading no more",
         "listing.head",
-        _takes("-n", "--count", type=_count, default=10, help="number of entries (default: 10)"),
+        _declare_argument("-n", "--count", type=_count, default=10, help="number of entries (default: 10)"),
         _TABLES,
     ),
-    "grep": _command(
+    "grep": _declare_command(
         "list the entries whose keys match",
         "listing.grep",
-        _takes("-i", "--ignore-case", action="store_true", help="ignore the case of letters"),
-        _takes("-v", "--invert", action="store_true", help="list the entries that do not match"),
-        _takes("pattern", metavar="PATTERN", help="regular expression, searched in the key"),
+        _declare_argument("-i", "--ignore-case", action="store_true", help="ignore the case of letters"),
+        _declare_argument("-v", "--invert", action="store_true", help="list the entries that do not match"),
+        _declare_argument("pattern", metavar="PATTERN", help="regular expression, searched in the key"),
         _TABLES,
     ),
-    "show": _command(
+    "show": _declare_command(
         "print one object",
         "listing.show",
-        _takes("where", metavar="TABLE_OR_OBJECT", help=_OBJECT),
-        _takes("key", nargs="?", metavar="KEY"),
-        _takes("--all", action="store_true", help="print all rows and columns of large arrays"),
+        _declare_argument("where", metavar="TABLE_OR_OBJECT", help=_OBJECT),
+        _declare_argument("key", nargs="?", metavar="KEY"),
+        _declare_argument("--all", action="store_true", help="print all rows and columns of large arrays"),
     ),
-    "stat": _command("statistics of the numbers", "statistics.stat", _TABLES),
-    "diff": _command(
+    "stat": _declare_command("statistics of the numbers", "statistics.stat", _TABLES),
+    "diff": _declare_command(
         "compare two tables, number by number",
         "diff.diff",
-        _takes("--tolerance", type=_NOT_NEGATIVE, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"),
-        _takes("--worst", type=_count, default=3, metavar="N", help="worst frames to print for each key (default: 3)"),
-        _takes("first", metavar="A"),
-        _takes("second", metavar="B"),
+        _declare_argument(
+            "--tolerance", type=_NOT_NEGATIVE, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"
+        ),
+        _declare_argument(
+            "--worst", type=_count, default=3, metavar="N", help="worst frames to print for each key (default: 3)"
+        ),
+        _declare_argument("first", metavar="A"),
+        _declare_argument("second", metavar="B"),
     ),
-    "check": _command(
+    "check": _declare_command(
         "read all entries and report problems",
         "check.check",
-        _takes("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree"),
+        _declare_argument("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree"),
     ),
-    "convert": _command(
+    "convert": _declare_command(
         "convert to and from NumPy, HDF5, Parquet, safetensors, WebDataset and lhotse",
         "convert.convert",
-        _takes("--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {_FORMATS}"),
-        _takes("--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise"),
-        _takes("--compress", action="store_true", help="compress matrices of an archive, as copy-feats does"),
-        _takes("--frame-shift", type=_POSITIVE, default=10.0, metavar="MS", help=f"{_SHIFT}, for lhotse (default: 10)"),
-        _takes("--sample-frequency", type=_HERTZ, default=16000, metavar="HZ", help=f"{_RATE} (default: 16000)"),
-        _takes("source", metavar="SOURCE"),
-        _takes("target", metavar="TARGET"),
+        _declare_argument(
+            "--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {_FORMATS}"
+        ),
+        _declare_argument(
+            "--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise"
+        ),
+        _declare_argument(
+            "--compress", action="store_true", help="compress matrices of an archive, as copy-feats does"
+        ),
+        _declare_argument(
+            "--frame-shift", type=_POSITIVE, default=10.0, metavar="MS", help=f"{_SHIFT}, for lhotse (default: 10)"
+        ),
+        _declare_argument(
+            "--sample-frequency", type=_HERTZ, default=16000, metavar="HZ", help=f"{_RATE} (default: 16000)"
+        ),
+        _declare_argument("source", metavar="SOURCE"),
+        _declare_argument("target", metavar="TARGET"),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Check a set of tables: entries are readable and finite, keys unique, dimensions equal, script and archive agree."""
+"""Check tables for unreadable entries, values that are not finite, duplicate keys, and inconsistent dimensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from io_ark.cli.describe import count_of, print_json
 from io_ark.cli.entries import Entry, allowed_access, entries, table_of
-from io_ark.cli.terminal import colour_text, progress
+from io_ark.cli.terminal import color_text, progress
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
@@ -25,34 +25,34 @@ MAX_PROBLEMS = 100
 
 @dataclass
 class Findings:
-    """Result of checking a table."""
+    """Result of the check of a table."""
 
-    name: str  # the table
-    count: int = 0  # number of entries, or of lines of a script file, that were checked
-    problems: list[str] = field(default_factory=list)  # one line per problem, in the order found
-    keys: dict[str, None] = field(default_factory=dict)  # the keys in table order
+    name: str  # name of the table
+    count: int = 0  # number of entries, or of lines of a script file
+    problems: list[str] = field(default_factory=list)  # one line per problem, in table order
+    keys: dict[str, None] = field(default_factory=dict)  # keys in table order
     columns: tuple[int, str] | None = None  # number of columns of the matrices, and key of the first matrix
 
 
 def check(chosen: argparse.Namespace) -> int:
-    """Check tables, and print what is wrong; the status is 1 if anything is."""
-    all_found = []
+    """Check tables and print their problems. The status is 1 if there is a problem."""
+    results = []
     for name in chosen.tables:
         show_progress = partial(progress, label=name)
-        all_found.append(check_table(table_of(name), allowed_access(chosen), progress=show_progress))
-    for before, after in pairwise(all_found):
+        results.append(check_table(table_of(name), allowed_access(chosen), progress=show_progress))
+    for before, after in pairwise(results):
         after.problems.extend(compare_keys(before, after))
-    for found in all_found:
+    for findings in results:
         if chosen.json:
-            print_json({"table": found.name, "entries": found.count, "problems": found.problems})
+            print_json({"table": findings.name, "entries": findings.count, "problems": findings.problems})
             continue
-        for problem in found.problems[:MAX_PROBLEMS]:
-            print(colour_text(escape(problem), "red"))
-        if len(found.problems) > MAX_PROBLEMS:
-            print(f"... and {len(found.problems) - MAX_PROBLEMS} more problems in {found.name}")
-        verdict = count_of(len(found.problems), "problem") if found.problems else "no problem found"
-        print(f"{found.name}: {count_of(found.count, 'entry', 'entries')} read, {verdict}")
-    return int(any(found.problems for found in all_found))
+        for problem in findings.problems[:MAX_PROBLEMS]:
+            print(color_text(escape(problem), "red"))
+        if len(findings.problems) > MAX_PROBLEMS:
+            print(f"... and {len(findings.problems) - MAX_PROBLEMS} more problems in {findings.name}")
+        verdict = count_of(len(findings.problems), "problem") if findings.problems else "no problem found"
+        print(f"{findings.name}: {count_of(findings.count, 'entry', 'entries')} read, {verdict}")
+    return int(any(findings.problems for findings in results))
 
 
 def check_table(
@@ -61,22 +61,22 @@ def check_table(
     *,
     progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter,
 ) -> Findings:
-    """Check every entry of a table."""
-    found = Findings(table.rxfilename)
+    """Check all entries of a table."""
+    findings = Findings(table.rxfilename)
     files = OpenFiles(access=access.of_script())
     try:
         for entry in progress(entries(table, access)):
-            found.count += 1
-            found.problems.extend(_problems(entry, found))
+            findings.count += 1
+            findings.problems.extend(_problems(entry, findings))
             if table.kind == "scp" and entry.error is None:
-                found.problems.extend(_key_in_archive(entry, files))
+                findings.problems.extend(_check_place(entry, files))
             if entry.key:
-                found.keys[entry.key] = None
+                findings.keys[entry.key] = None
     except ArkError as error:
-        found.problems.append(str(error))
-    if not found.count and not found.problems:
-        found.problems.append(f"{found.name}: is empty")
-    return found
+        findings.problems.append(str(error))
+    if not findings.count and not findings.problems:
+        findings.problems.append(f"{findings.name}: is empty")
+    return findings
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
@@ -92,10 +92,11 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
     return problems
 
 
-def _problems(entry: Entry, found: Findings) -> Iterator[str]:
+def _problems(entry: Entry, findings: Findings) -> Iterator[str]:
+    """Yield the problems of an entry. ``findings`` describes the entries before it."""
     if entry.error is not None:
         yield str(entry.error)
-    if entry.key in found.keys:
+    if entry.key in findings.keys:
         yield f"{entry.where}: {entry.key}: duplicate key"
     numbers = entry.numbers
     if numbers is None:
@@ -108,22 +109,22 @@ def _problems(entry: Entry, found: Findings) -> Iterator[str]:
     if numbers.ndim == 2 and numbers.dtype.kind == "f":
         if not len(numbers):
             yield f"{entry.where}: {entry.key}: a matrix without rows"
-        elif found.columns is None:
-            found.columns = numbers.shape[1], entry.key
-        elif numbers.shape[1] != found.columns[0]:
-            columns, key = found.columns
+        elif findings.columns is None:
+            findings.columns = numbers.shape[1], entry.key
+        elif numbers.shape[1] != findings.columns[0]:
+            columns, key = findings.columns
             yield f"{entry.where}: {entry.key}: {numbers.shape[1]} columns, but {key} has {columns}"
 
 
-def _key_in_archive(entry: Entry, files: OpenFiles) -> Iterator[str]:
-    """Check that a line ``key file:offset`` points to the byte after the same key in the archive."""
+def _check_place(entry: Entry, files: OpenFiles) -> Iterator[str]:
+    """Yield a problem unless a line ``key file:offset`` points to the byte after the same key in the archive."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:
         return
     file = files.get(target.path)
-    wanted = encode_key(entry.key)
-    before = max(0, target.offset - len(wanted) - 1)
-    there = bytes(file.source(before).read(target.offset - before))
-    if there.strip() != wanted:
-        yield f"{name}: {entry.key}: the archive has another key there: {there.decode('utf-8', 'replace')!r}"
+    key = encode_key(entry.key)
+    before = max(0, target.offset - len(key) - 1)
+    stored = bytes(file.source(before).read(target.offset - before))
+    if stored.strip() != key:
+        yield f"{name}: {entry.key}: the archive has another key there: {stored.decode('utf-8', 'replace')!r}"

@@ -23,24 +23,24 @@ from io_ark.tables.overwriting import refuse_overwriting
 
 
 def convert(chosen: argparse.Namespace) -> int:
-    """Convert a table; the status is 1 if it is empty, or some entries could not be read or are not arrays.
+    """Convert a table. The status is 1 if entries are unreadable or not arrays.
 
-    The target is opened after the first entry has been read, and never if it is the source, too.
+    The target is opened after the first entry has been read, and is refused if it is the source.
     """
     source = format_of(chosen.source, "" if chosen.source_format == "ark" else chosen.source_format)
     target = format_of(chosen.target, "" if chosen.target_format == "ark" else chosen.target_format)
     is_table = chosen.source_format == "ark" or source is None
     if is_table:
-        found = _of_table(chosen)
+        values = _table_values(chosen)
     else:
         assert source is not None
         if not (Path(chosen.source).is_file() or Path(chosen.source).is_dir()):
             raise MissingFileError("no such file", file=chosen.source)
-        found = source.entries(Path(chosen.source))
+        values = source.entries(Path(chosen.source))
     to_table = chosen.target_format == "ark" or target is None
     written = _wspecifier(chosen.target) if to_table else chosen.target
     refuse_overwriting(written, [table_of(chosen.source) if is_table else chosen.source])
-    first = next(found, None)
+    first = next(values, None)
     if first is None:
         raise FormatError("has no entries, so nothing is written", file=chosen.source)
     settings = Settings(chosen.frame_shift / 1000, int(chosen.sample_frequency))
@@ -57,7 +57,7 @@ def convert(chosen: argparse.Namespace) -> int:
                 raise
             raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=chosen.target) from error
         keys: set[str] = set()
-        for key, value in progress(chain([first], found), chosen.source):
+        for key, value in progress(chain([first], values), chosen.source):
             try:
                 array = _array(value, chosen.source, key)
                 if not to_table:
@@ -75,7 +75,7 @@ def convert(chosen: argparse.Namespace) -> int:
 
 
 def _check_key(key: str, keys: set[str], source: str) -> None:
-    """Add a key to those before, and raise :class:`FormatError` if only a table can hold it."""
+    """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
     if any("\ud800" <= char <= "\udfff" for char in key):
         raise FormatError("the key is not UTF-8: only a Kaldi table can hold it", file=source, key=key)
     if key in keys:
@@ -91,7 +91,7 @@ def _array(value: Any, source: str, key: str) -> np.ndarray[Any, Any]:
     return value
 
 
-def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+def _table_values(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     for entry in entries(table_of(chosen.source), allowed_access(chosen)):
         value = entry.error if entry.error is not None else entry.value
         if entry.single and hasattr(value, "arrays"):
@@ -106,7 +106,7 @@ def _of_table(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 
 def _wspecifier(name: str) -> str:
-    """Return the wspecifier of a file name: ``o.scp`` is a script file, with the archive ``o.ark``."""
+    """Return the wspecifier of a file name. ``o.scp`` is a script file with the archive ``o.ark``."""
     if io_ark.is_table_wspecifier(name):
         return name
     return f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"

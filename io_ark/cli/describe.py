@@ -1,4 +1,4 @@
-"""Describe entries of tables: as columns of text, as objects of JSON, and values in full."""
+"""Describe entries of tables as columns of text or as JSON objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayInfo
 from io_ark.cli.entries import Entry
-from io_ark.cli.terminal import colour_text
+from io_ark.cli.terminal import color_text
 from io_ark.codecs.base import VALUE_KINDS
 from io_ark.codecs.wave import Wave, WaveInfo
 from io_ark.text import escape
@@ -22,7 +22,7 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the kind of an object, or of the object that a shape belongs to, in a word or two."""
+    """Describe the kind of an object, or of the object with a shape, in one or two words."""
     if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
     if isinstance(value, np.ndarray | ArrayInfo):
@@ -32,52 +32,51 @@ def describe_kind(value: Any) -> str:
 
 
 def count_of(count: int, one: str, more: str = "") -> str:
-    """Format a count and a noun: ``1 entry``, ``2 entries``."""
+    """Format a count and a noun, such as ``1 entry`` or ``2 entries``."""
     return f"{count} {one if count == 1 else more or one + 's'}"
 
 
 def size(entry: Entry) -> str:
-    """Format the shape of an entry: ``98 x 80``, or ``-`` if it has none."""
+    """Format the shape of an entry, such as ``98 x 80``, or ``-`` without a shape."""
     return " x ".join(map(str, entry.shape)) or "-"
 
 
 def description(value: Any) -> str:
-    """Describe kind and shape of a value: ``matrix 98 x 80``."""
+    """Describe the kind and shape of a value, such as ``matrix 98 x 80``."""
     return f"{describe_kind(value)} {size(Entry('', '', '', value))}".removesuffix(" -")
 
 
 def outline(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield lines that say what is inside of a model or a dictionary."""
-    items = (
-        value.items() if isinstance(value, dict) else ((each.name, getattr(value, each.name)) for each in fields(value))
-    )
-    for name, each in items:
-        if isinstance(each, np.ndarray):
-            span = f", {each.min():.6g} to {each.max():.6g}" if each.size else ""
-            yield f"{indent}{name}: {each.dtype} {' x '.join(map(str, each.shape))}{span}"
-        elif is_dataclass(each):
-            is_short = not getattr(each, "__dataclass_params__").repr  # noqa: B009  # its class has one of its own
-            yield f"{indent}{name}: {each if is_short else type(each).__name__}"
-            if is_short or type(each) in VALUE_KINDS:  # but no nodes of trees, which may be nested deeply
-                yield from outline(each, f"{indent}  ")
+    """Yield lines that describe the fields of a model or the items of a dictionary."""
+    items = value.items() if isinstance(value, dict) else ((f.name, getattr(value, f.name)) for f in fields(value))
+    for name, item in items:
+        if isinstance(item, np.ndarray):
+            span = f", {item.min():.6g} to {item.max():.6g}" if item.size else ""
+            yield f"{indent}{name}: {item.dtype} {' x '.join(map(str, item.shape))}{span}"
+        elif is_dataclass(item):
+            has_own_repr = not getattr(item, "__dataclass_params__").repr  # noqa: B009 (not known to mypy)
+            yield f"{indent}{name}: {item if has_own_repr else type(item).__name__}"
+            if has_own_repr or type(item) in VALUE_KINDS:  # Nodes of trees are omitted, because they may be deep.
+                yield from outline(item, f"{indent}  ")
         else:
-            sized = isinstance(each, bytes | tuple | list)
-            yield escape(f"{indent}{name}: {len(each) if sized else each}{' bytes' if isinstance(each, bytes) else ''}")
+            has_length = isinstance(item, bytes | tuple | list)
+            unit = " bytes" if isinstance(item, bytes) else ""
+            yield escape(f"{indent}{name}: {len(item) if has_length else item}{unit}")
     for line in getattr(value, "config", ()):
         yield escape(f"{indent}{line}")
 
 
 def entry_line(entry: Entry) -> str:
     """Return the line of ``ark ls`` for an entry: key, kind, shape, storage and location, separated by tabs."""
-    key = colour_text(escape(entry.key) or "-", "cyan" if entry.error is None else "red")
+    key = color_text(escape(entry.key) or "-", "cyan" if entry.error is None else "red")
     if entry.error is not None:
         return f"{key}\tunreadable\t{entry.error}"
-    where = colour_text(escape(entry.where), "faint")
+    where = color_text(escape(entry.where), "faint")
     return f"{key}\t{describe_kind(entry.value)}\t{size(entry)}\t{entry.stored}\t{where}"
 
 
 def entry_object(entry: Entry) -> dict[str, Any]:
-    """Return what ``ark ls --json`` prints of an entry."""
+    """Return the object that ``ark ls --json`` prints for an entry."""
     if entry.error is not None:
         return {"key": entry.key, "error": str(entry.error)}
     return {
@@ -96,7 +95,7 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value to what JSON can hold.
+    """Convert a value to types that JSON can represent.
 
     >>> import numpy as np
     >>> as_json({"a": np.float32([0.5, np.nan])})
@@ -109,9 +108,9 @@ def as_json(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return as_json(value.tolist())
     if isinstance(value, dict):
-        return {str(name): as_json(each) for name, each in value.items()}
+        return {str(name): as_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(each) for each in value]
+        return [as_json(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     if isinstance(value, bytes):

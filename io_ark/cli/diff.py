@@ -12,7 +12,7 @@ import numpy as np
 
 from io_ark.cli.describe import count_of, describe_kind, print_json, size
 from io_ark.cli.entries import Entry, allowed_access, entries, table_of
-from io_ark.cli.terminal import colour_text, progress
+from io_ark.cli.terminal import color_text, progress
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.errors import SpecifierError
@@ -27,14 +27,14 @@ MAX_SHOWN = 100
 class Difference:
     """Difference between two entries of the same key."""
 
-    key: str  # the key
-    # why the entries cannot be compared number by number, such as another shape; "" if they were compared
-    reason: str = ""
-    largest: float = 0.0  # largest absolute difference; infinite where only one value is finite or NaN
-    mean: float = 0.0  # mean absolute difference over the values that are finite in both
+    key: str
+    reason: str = ""  # why the numbers cannot be compared, such as different shapes; "" if they were compared
+    largest: float = 0.0  # largest absolute difference; infinite if only one of two values is finite or NaN
+    mean: float = 0.0  # mean absolute difference of values that are finite in both entries
     place: tuple[int, ...] = ()  # index of the largest difference
-    worst_frames: list[tuple[int, float]] = field(default_factory=list)  # rows with the largest differences, and these
-    part: str = ""  # part of a model or example that has the largest difference, such as ``means``; "" for an array
+    # Rows with the largest differences, and the differences.
+    worst_frames: list[tuple[int, float]] = field(default_factory=list)
+    part: str = ""  # part of a model or example with the largest difference, such as ``means``; "" for an array
 
     @property
     def is_none(self) -> bool:
@@ -47,7 +47,7 @@ class Difference:
 
 
 def diff(chosen: argparse.Namespace) -> int:
-    """Print the differences; the status is 1 if there are any beyond the tolerance."""
+    """Print the differences of two tables. The status is 1 if a difference exceeds the tolerance."""
     names = chosen.first, chosen.second
     if all(parse_rxfilename(table_of(name).rxfilename).kind == "stdin" for name in names):
         raise SpecifierError("is named twice: two tables cannot both be read from it", file="standard input")
@@ -62,13 +62,13 @@ def diff(chosen: argparse.Namespace) -> int:
             continue
         compared += 1
         if error := one.error or other.error:
-            found = Difference(key, f"unreadable: {error}", np.inf)
+            difference = Difference(key, f"unreadable: {error}", np.inf)
         else:
-            found = compare(key, one.value, other.value, chosen.worst)
-        worst = max(worst, found, key=lambda each: each.largest)
-        if found.exceeds(chosen.tolerance):
-            differing.append(found)
-        elif found.is_none:
+            difference = compare(key, one.value, other.value, chosen.worst)
+        worst = max(worst, difference, key=_largest)
+        if difference.exceeds(chosen.tolerance):
+            differing.append(difference)
+        elif difference.is_none:
             equal += 1
         else:
             close += 1
@@ -89,9 +89,9 @@ def diff(chosen: argparse.Namespace) -> int:
     for name, keys in only.items():
         if keys:
             listed = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-            print(colour_text(f"only in {name}: {count_of(len(keys), 'key')}: {listed}", "yellow"))
-    for each in differing[:MAX_SHOWN]:
-        print(_line(each))
+            print(color_text(f"only in {name}: {count_of(len(keys), 'key')}: {listed}", "yellow"))
+    for difference in differing[:MAX_SHOWN]:
+        print(_line(difference))
     if len(differing) > MAX_SHOWN:
         print(f"... and {len(differing) - MAX_SHOWN} more")
     within = f", {close} within the tolerance" if chosen.tolerance else ""
@@ -101,14 +101,19 @@ def diff(chosen: argparse.Namespace) -> int:
     return int(differs)
 
 
-def _line(found: Difference) -> str:
-    key = colour_text(escape(found.key), "red")
-    if found.reason:
-        return f"{key}\t{escape(found.reason)}"
-    frames = ", ".join(f"{row} ({value:.3g})" for row, value in found.worst_frames)
+def _largest(difference: Difference) -> float:
+    return difference.largest
+
+
+def _line(difference: Difference) -> str:
+    key = color_text(escape(difference.key), "red")
+    if difference.reason:
+        return f"{key}\t{escape(difference.reason)}"
+    frames = ", ".join(f"{row} ({value:.3g})" for row, value in difference.worst_frames)
     worst = f"; worst frames: {frames}" if frames else ""
-    part = f" in {found.part}" if found.part else ""
-    return f"{key}\tlargest {found.largest:.6g}{part} at {list(found.place)}, mean {found.mean:.3g}{worst}"
+    part = f" in {difference.part}" if difference.part else ""
+    place = list(difference.place)
+    return f"{key}\tlargest {difference.largest:.6g}{part} at {place}, mean {difference.mean:.3g}{worst}"
 
 
 def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
@@ -116,9 +121,9 @@ def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
 
 
 def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:
-    """Yield each key with its entries in both tables, None where it is missing.
+    """Yield the keys of two tables with the entries of both tables. A missing entry is None.
 
-    Both tables are read once, at the same pace. An entry is kept in memory until its key comes in the other table, so
+    Both tables are read once, at the same pace. An entry stays in memory until its key occurs in the other table, so
     tables in the same order need little memory.
     """
     waiting: tuple[dict[str, Entry], dict[str, Entry]] = ({}, {})
@@ -158,7 +163,7 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
 
 
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
-    """Compare models, examples and lists: the numbers of their arrays one by one, and all else for equality."""
+    """Compare models, examples and lists. Arrays are compared number by number, other parts for equality."""
     if type(one) is not type(other):
         return Difference(key, f"{_short(one)} and {_short(other)}", np.inf)
     largest = Difference(key)
@@ -175,13 +180,13 @@ def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
         elif first.shape != second.shape:
             return Difference(key, f"{name}: shape {first.shape} and {second.shape}", np.inf)
         else:
-            found = _numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
-            largest = max(largest, replace(found, part=name), key=lambda each: each.largest)
+            difference = _numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
+            largest = max(largest, replace(difference, part=name), key=_largest)
     return largest
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of all numbers, arrays and words within an object, however deeply it is nested."""
+    """Yield the names and values of all numbers, arrays and words at any depth of an object."""
     waiting = [("", value)]
     while waiting:
         name, part = waiting.pop()
@@ -190,25 +195,25 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
             yield name.removeprefix("."), part.to_array()
             continue
         if is_dataclass(part):
-            inner = [(f".{each.name}", getattr(part, each.name)) for each in fields(part)]
+            inner = [(f".{member.name}", getattr(part, member.name)) for member in fields(part)]
         elif isinstance(part, tuple) and hasattr(part, "_fields"):
-            inner = [(f".{field_name}", each) for field_name, each in zip(part._fields, part, strict=True)]
+            inner = [(f".{field_name}", member) for field_name, member in zip(part._fields, part, strict=True)]
         elif isinstance(part, dict):
             yield f"{name}.length".removeprefix("."), len(part)
-            inner = [(f"[{each!r}]", part[each]) for each in part]
+            inner = [(f"[{key!r}]", member) for key, member in part.items()]
         elif isinstance(part, list | tuple):
             yield f"{name}.length".removeprefix("."), len(part)
-            inner = [(f"[{index}]", each) for index, each in enumerate(part)]
+            inner = [(f"[{index}]", member) for index, member in enumerate(part)]
         else:
             yield name.removeprefix("."), part
             continue
-        waiting += [(name + step, each) for step, each in reversed(list(inner))]
+        waiting += [(name + step, member) for step, member in reversed(list(inner))]
 
 
 def _short(value: Any) -> str:
     try:
         text = repr(value)
-    except RecursionError:  # a tree may be nested to any depth
+    except RecursionError:  # A tree may be nested to any depth.
         text = type(value).__name__
     return text if len(text) <= 40 else f"{text[:37]}..."
 

@@ -1,4 +1,4 @@
-"""Iterate over the entries of a table, with kind, storage and location of each."""
+"""Iterate over the entries of a table together with their kind, storage and location."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _STORED_AS = {
 
 
 def allowed_access(chosen: argparse.Namespace) -> Access:
-    """Return what a command line allows to open."""
+    """Return the permissions that the options of a command line grant."""
     return Access(not chosen.no_pipes, not chosen.no_network)
 
 
@@ -47,11 +47,11 @@ def allowed_access(chosen: argparse.Namespace) -> Access:
 class Entry:
     """One entry of a table."""
 
-    key: str  # the key; empty for a single object, and for a line of a script file without one
-    where: str  # rxfilename of the object: `feats.ark:17` (without offset if the table is a pipe)
+    key: str  # empty for a single object, and for a line of a script file without a key
+    where: str  # rxfilename of the object, such as `feats.ark:17` (without an offset if the table is a pipe)
     stored: str  # description of the storage format
-    value: Any = None  # the object, or its shape (see InfoCodec); None if it could not be read
-    error: ArkError | None = None  # the reason why it could not be read
+    value: Any = None  # the object, or its shape (see InfoCodec); None if the object is unreadable
+    error: ArkError | None = None  # the error of an unreadable object
     single: bool = False  # True if the file is a single object and not a table
 
     @property
@@ -64,7 +64,7 @@ class Entry:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any] | None:
-        """The object's numbers as an array; None for words, lists and unreadable entries."""
+        """The numbers of the object as an array, or None for words, lists and unreadable entries."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             return value
@@ -81,27 +81,27 @@ def table_of(name: str) -> Rspecifier:
 def entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[Entry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    An archive ends at an unreadable entry, because the start of the next object is unknown; a script file continues.
+    An archive ends at an unreadable entry, because the start of the next object is unknown. A script file continues.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
-            yield from _of_archive(opened.source, info_only)
+            yield from _archive_entries(opened.source, info_only)
         else:
-            yield from _of_script(_lines(opened.source), access, info_only)
+            yield from _script_entries(_lines(opened.source), access, info_only)
         status = opened.close()
         if status:
             raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
 
 
 def find(name: str, key: str, access: Access) -> Entry:
-    """Return the entry of a key. A script file reads only that object; an archive is read up to it."""
+    """Return the entry of a key. An archive is read up to this entry, from a script file only the object is read."""
     table = table_of(name)
     if table.kind == "ark":
         entry = next((entry for entry in entries(table, access) if entry.key == key), None)
     else:
         with open_input(table.rxfilename, access=access) as opened:
             lines = (line for line in _lines(opened.source) if not isinstance(line, ArkError) and line[0] == key)
-            entry = next(_of_script(lines, access), None)
+            entry = next(_script_entries(lines, access), None)
     if entry is None:
         raise MissingKeyError("the table has no such key; `ark ls` lists them", file=name, key=key)
     if entry.error is not None:
@@ -109,7 +109,7 @@ def find(name: str, key: str, access: Access) -> Entry:
     return entry
 
 
-def _of_archive(source: Source, info_only: bool) -> Iterator[Entry]:
+def _archive_entries(source: Source, info_only: bool) -> Iterator[Entry]:
     refuse_foreign_file(source, "ark")
     recording, codec = _codecs(info_only)
     if is_single_object(source):
@@ -140,7 +140,9 @@ def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     splitter.finish()
 
 
-def _of_script(lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False) -> Iterator[Entry]:
+def _script_entries(
+    lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False
+) -> Iterator[Entry]:
     recording, codec = _codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:

@@ -1,7 +1,7 @@
 """Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, safetensors, tar and lhotse.
 
-Each format is a pair of functions: one iterates over keys and arrays, the other is a context manager that yields a
-function ``put(key, array)``. Both hold one array in memory at a time (Parquet: 64).
+A format is a function that iterates over keys and arrays, and a context manager that yields a function
+``put(key, array)``. Both hold one array in memory at a time (Parquet: 64).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Array = npt.NDArray[Any]
 # Types of arrays by their names in safetensors files.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 Put = Callable[[str, Array], None]
-PARQUET_ROWS = 64  # utterances in a row group
+PARQUET_ROWS = 64  # arrays in a row group
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Settings:
     """Settings of the formats that store more than arrays.
 
     Attributes:
-        frame_shift: seconds from frame to frame, for lhotse.
+        frame_shift: time between frames in seconds, for lhotse.
         sample_frequency: sampling rate of the audio in Hz, for lhotse.
     """
 
@@ -71,8 +71,8 @@ class Format:
     Attributes:
         about: one line for ``--help``.
         endings: endings of its file names.
-        read: iterates over keys and arrays of a file.
-        write: makes a file: yields the function that takes each key and array.
+        read: function that iterates over the keys and arrays of a file.
+        write: context manager that creates a file and yields the function that adds a key and an array.
     """
 
     about: str
@@ -81,31 +81,33 @@ class Format:
     write: Write
 
     def entries(self, path: Path) -> Iterator[tuple[str, Array]]:
-        """Iterate over keys and arrays of a file; whatever a library says of a damaged one is one line."""
-        found = self.read(path)
-        while (entry := _of_library(lambda: next(found, None), path)) is not None:
+        """Iterate over keys and arrays of a file. An error of a library becomes one line."""
+        arrays = self.read(path)
+        while (entry := _call_library(lambda: next(arrays, None), path)) is not None:
             yield entry
 
 
-def format_of(name: str, wanted: str = "") -> Format | None:
-    """Return the format of this name, or of a file by the ending of its name; None if it is not one of these.
+def format_of(name: str, format_name: str = "") -> Format | None:
+    """Return the format with a name, or the format of a file by the ending of its name; None for a Kaldi table.
 
     Raises:
-        SpecifierError: there is no format of the wanted name, or the file is a single .npy file.
+        SpecifierError: the name of the format is unknown, or the file is a single .npy file.
     """
-    if wanted:
-        if wanted not in FORMATS:
-            raise SpecifierError(f"there is no format {wanted!r}: choose from ark, {', '.join(FORMATS)}", file=name)
-        return FORMATS[wanted]
+    if format_name:
+        if format_name not in FORMATS:
+            raise SpecifierError(
+                f"there is no format {format_name!r}: choose from ark, {', '.join(FORMATS)}", file=name
+            )
+        return FORMATS[format_name]
     if name.endswith(".npy"):
         raise SpecifierError(
             "holds one array without a key: name a folder of .npy files (x/), or a .npz file", file=name
         )
-    return next((each for each in FORMATS.values() if name.endswith(each.endings)), None)
+    return next((known for known in FORMATS.values() if name.endswith(known.endings)), None)
 
 
 def file_name(key: str) -> str:
-    """Return a key as a file name without dots and slashes, from which the key can be restored.
+    """Encode a key as a file name without dots and slashes. ``unquote`` restores the key.
 
     >>> file_name("sp0.9-utt/1"), unquote(file_name("sp0.9-utt/1"))
     ('sp0%2E9-utt%2F1', 'sp0.9-utt/1')
@@ -139,11 +141,11 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
 
 
 def _whole(write: Write) -> Write:
-    """Make a file appear under its name when it is whole, so that an interrupted one is not taken for it."""
+    """Let a file appear under its name when it is complete, so that an interrupted job leaves no partial file."""
 
     @contextlib.contextmanager
     def write_whole(path: Path, settings: Settings) -> Iterator[Put]:
-        if not is_replaceable(path):  # such as a device
+        if not is_replaceable(path):  # A device, for example.
             with write(path, settings) as put:
                 yield put
             return
@@ -162,13 +164,13 @@ def _whole(write: Write) -> Write:
 
 
 def _check_no_folder(path: Path) -> None:
-    """Raise :class:`OpenError` if a folder is in the place of a file."""
+    """Raise :class:`OpenError` if the path of a file to write is a folder."""
     if path.is_dir():
         raise OpenError("is a folder, and a file is to be written: choose another target", file=str(path))
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Remove what killed conversions left beside a target, and say so."""
+    """Remove the files that killed conversions left beside a target, and print the number of files."""
     if count := remove_unfinished(path):
         names = "name" if count == 1 else "names"
         print(f"ark: {path}: removed {count} unfinished {names} that killed conversions left", file=sys.stderr)
@@ -205,7 +207,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
             member = tarfile.TarInfo(f"{file_name(key)}.npy")
-            member.size = data.tell()  # with a time of 0, so that the same arrays make the same bytes
+            member.size = data.tell()  # The time stays 0, so that equal arrays result in equal bytes.
             data.seek(0)
             archive.addfile(member, data)
 
@@ -224,7 +226,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
             for key, entry in header.items():
                 kind, shape, (start, end) = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"], entry["data_offsets"]
                 if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * kind.itemsize:
-                    raise ValueError(f"{key}: its data is not where the header says")
+                    raise ValueError(f"{key}: the header has a wrong position or size of the data")
                 file.seek(8 + size + start)
                 yield key, np.frombuffer(file.read(end - start), kind).reshape(shape).copy()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -250,7 +252,7 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 
         yield put
         text = json.dumps(header, ensure_ascii=False).encode()
-        text += b" " * (-len(text) % 8)  # the data is aligned
+        text += b" " * (-len(text) % 8)  # Aligns the data.
         data.seek(0)
         with path.open("wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
@@ -267,18 +269,18 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
                 raise FormatError(f"{name}: is a link to another file, which is not followed", file=str(path))
             if isinstance(file.get(name, getlink=True), h5py.SoftLink):
                 links = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
-                links.set_nlinks(1)  # which another link would exceed, maybe to another file
+                links.set_nlinks(1)  # Refuses a chain of links, which may lead to another file.
                 h5py.h5o.open(file.id, name.encode(), links)
-            found = file[name]
-            if isinstance(found, h5py.Group) and found.id not in groups:  # a link may lead to a group above it
-                groups.add(found.id)
-                names[:0] = [f"{name}/{inner}" for inner in found]
-            if not isinstance(found, h5py.Dataset):
+            item = file[name]
+            if isinstance(item, h5py.Group) and item.id not in groups:  # A link may lead to an outer group.
+                groups.add(item.id)
+                names[:0] = [f"{name}/{inner}" for inner in item]
+            if not isinstance(item, h5py.Dataset):
                 continue
-            if found.external or found.is_virtual:
+            if item.external or item.is_virtual:
                 raise FormatError(f"{name}: has its data in other files, which are not read", file=str(path))
-            check_unpacked_size(found.nbytes, path, name)
-            yield unquote(name), np.asarray(found[()])
+            check_unpacked_size(item.nbytes, path, name)
+            yield unquote(name), np.asarray(item[()])
 
 
 @_whole
@@ -288,11 +290,11 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
 
     def put(key: str, array: Array) -> None:
         with _delay_interrupts():
-            # A slash would make a group of the part before it.
+            # A slash would create a group.
             file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
 
-    with _ForHdf5(path, "w+") as raw:
+    with _FileForHdf5(path, "w+") as raw:
         file = h5py.File(raw, "w", track_order=True)
         try:
             yield put
@@ -304,22 +306,22 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
 
 @contextlib.contextmanager
 def _delay_interrupts() -> Iterator[None]:
-    """Keep ^C until the end: an exception out of HDF5's calls of Python leaves it with a file that it cannot close."""
+    """Delay ^C until the end. After an exception in a Python function that HDF5 calls, it cannot close its file."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: kept.append(number))
+    interrupts: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if kept:
+    if interrupts:
         raise KeyboardInterrupt
 
 
-class _ForHdf5(io.FileIO):
-    """A file that seems to take all bytes after an error, because HDF5 may crash if it cannot close its file."""
+class _FileForHdf5(io.FileIO):
+    """A file that ignores writes after an error, because HDF5 may crash if it cannot close its file."""
 
     error: OSError | None = None
 
@@ -340,7 +342,7 @@ class _ForHdf5(io.FileIO):
             return 0
 
     def check(self) -> None:
-        """Raise the error of a write before."""
+        """Raise the error of an earlier write."""
         if self.error is not None:
             raise WriteError(f"cannot be written: {self.error.strerror}", file=str(self.name)) from self.error
 
@@ -349,24 +351,24 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
-            raise FormatError("has no columns key, shape and values, as `ark convert` writes them", file=str(path))
+            raise FormatError("lacks the columns key, shape and values that `ark convert` writes", file=str(path))
         _check_columns(file.schema_arrow, path)
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
-            # Of equal values only one is stored, so bytes say nothing.
+            # Equal values are stored once, so the number of bytes alone does not limit the memory.
             values = sum(columns.column(i).num_values for i in range(columns.num_columns))
             check_unpacked_size(max(columns.total_byte_size, 8 * values), path, f"row group {group}")
         for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             if any(column.null_count for column in (keys, shapes, values, shapes.flatten(), values.flatten())):
-                raise FormatError("has a null, which no array can hold", file=str(path))
+                raise FormatError("has a null value, which an array cannot represent", file=str(path))
             for row in range(batch.num_rows):
                 array = values[row].values.to_numpy(zero_copy_only=False)
                 yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
 
 
 def _check_columns(schema: Any, path: Path) -> None:
-    """Raise :class:`FormatError` unless the columns hold words, lists of integers and lists of numbers."""
+    """Raise :class:`FormatError` unless the columns hold strings, lists of integers and lists of numbers."""
     types = import_extra("pyarrow", "Parquet files").types
     key, *lists = (schema.field(name).type for name in ("key", "shape", "values"))
     are_lists = all(types.is_list(kind) or types.is_large_list(kind) for kind in lists)
@@ -422,7 +424,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _lhotse(path: Path) -> Any:
-    """Import lhotse, which reads manifests of these names only."""
+    """Check the name of a manifest, and import lhotse."""
     if not path.name.endswith(FORMATS["lhotse"].endings):
         raise SpecifierError("the name of a lhotse manifest ends in .jsonl or .jsonl.gz", file=str(path))
     return import_extra("lhotse", "lhotse manifests")
@@ -430,11 +432,11 @@ def _lhotse(path: Path) -> Any:
 
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
     lhotse = _lhotse(path)
-    found = _of_library(lambda: lhotse.load_manifest_lazy(path), path)
-    if found is None:
+    manifest = _call_library(lambda: lhotse.load_manifest_lazy(path), path)
+    if manifest is None:
         raise FormatError("the manifest is empty", file=str(path))
-    manifest = _of_library(lambda: iter(found), path)
-    while (item := _of_library(lambda: next(manifest, None), path)) is not None:
+    items = _call_library(lambda: iter(manifest), path)
+    while (item := _call_library(lambda: next(items, None), path)) is not None:
         kind = type(item).__name__
         if kind != "Features" and not getattr(item, "has_features", False):
             raise FormatError(f"is a manifest of {kind} without features: pass a manifest of features, or of cuts with "
@@ -445,13 +447,13 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
                               file=str(path))  # fmt: skip
         for part in [track.cut for track in getattr(item, "tracks", ())] or [item]:
             _check_place(part if kind == "Features" else getattr(part, "features", None), path)
-        yield key, np.asarray(_of_library(item.load if kind == "Features" else item.load_features, path))
+        yield key, np.asarray(_call_library(item.load if kind == "Features" else item.load_features, path))
 
 
 def _check_place(features: Any, path: Path) -> None:
-    """Raise :class:`FormatError` if lhotse would run a command or open a URL to load features, as some places ask for.
+    """Raise :class:`FormatError` if lhotse would run a command or open a URL to load features.
 
-    A manifest may be a stranger's.
+    A manifest is untrusted input.
     """
     kind, place = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     file = place.rpartition(":")[0] if kind == "kaldiio" and not Path(place).exists() else place
@@ -463,15 +465,15 @@ def _check_place(features: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    """Write a manifest, and its arrays into a folder beside it. Both are moved there when they are complete."""
+    """Write a manifest and a folder with its arrays. Both appear when they are complete."""
     lhotse = _lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(path.name.partition(".")[0] + "_storage")
     _check_no_folder(path)
     if not is_replaceable(path):
-        raise OpenError("is not a regular file, which a manifest has to be: choose another target", file=str(path))
-    for each in (storage, path):
-        _remove_unfinished(each)
+        raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
+    for target in (storage, path):
+        _remove_unfinished(target)
     new = temporary_name(storage)
     unfinished = new / path.name
     new.mkdir(parents=True)
@@ -506,7 +508,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
 
 
 def _move_files(source: Path, target: Path) -> None:
-    """Move the files of a folder and of its folders to another folder. Links there are replaced, not followed."""
+    """Move the files of a folder tree to another folder. Links in the target are replaced, not followed."""
     if target.is_symlink() or not target.is_dir():
         target.unlink(missing_ok=True)
         target.mkdir()
@@ -519,13 +521,13 @@ def _move_files(source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def _open_foreign(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
-    """Open a file of another library (see :func:`_of_library`)."""
-    with _of_library(open_it, path) as file:
+    """Open a file by a function of another library (see :func:`_call_library`)."""
+    with _call_library(open_it, path) as file:
         yield file
 
 
-def _of_library(function: Callable[[], Any], path: Path) -> Any:
-    """Call a function of another library; its errors become one line with the file's name."""
+def _call_library(function: Callable[[], Any], path: Path) -> Any:
+    """Call a function of another library. Convert its errors to one line with the name of the file."""
     try:
         return function()
     except (ArkError, FileNotFoundError):

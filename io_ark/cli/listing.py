@@ -23,30 +23,30 @@ EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
 
 def ls(chosen: argparse.Namespace) -> int:
     """List the entries of tables."""
-    return _list(chosen, chosen.tables, lambda found: found)
+    return _list(chosen, chosen.tables, lambda table: table)
 
 
 def head(chosen: argparse.Namespace) -> int:
-    """List the first entries of a table, reading no more than these."""
-    return _list(chosen, chosen.tables, lambda found: islice(found, chosen.count))
+    """List the first entries of tables without reading further entries."""
+    return _list(chosen, chosen.tables, lambda table: islice(table, chosen.count))
 
 
 def grep(chosen: argparse.Namespace) -> int:
-    """List the entries of which the key matches; the status is 1 if there are none, as that of grep."""
+    """List the entries whose keys match. As for grep, the status is 1 if no key matches."""
     try:
         pattern = re.compile(chosen.pattern, re.IGNORECASE if chosen.ignore_case else 0)
     except re.error as error:
         raise SpecifierError(f"is not a regular expression: {error}", file=chosen.pattern) from None
     matched = 0
 
-    def matching(found: Iterator[Entry]) -> Iterator[Entry]:
+    def select_matching(table: Iterator[Entry]) -> Iterator[Entry]:
         nonlocal matched
-        for entry in found:
+        for entry in table:
             if bool(pattern.search(entry.key)) != chosen.invert:
                 matched += 1
                 yield entry
 
-    status = _list(chosen, chosen.tables, matching)
+    status = _list(chosen, chosen.tables, select_matching)
     return status or int(matched == 0)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from io_ark.cli.describe import count_of, print_json
 from io_ark.cli.entries import Entry, allowed_access, entries, table_of
-from io_ark.cli.terminal import colour_text, progress
+from io_ark.cli.terminal import color_text, progress
 
-COLUMNS_NAMED = 10
+MAX_NAMED_COLUMNS = 10
 
 
 @dataclass
@@ -24,10 +24,10 @@ class Statistics:
     entries: int = 0  # number of entries read
     failed: int = 0  # number of unreadable entries
     stored: Counter[str] = field(default_factory=Counter)  # number of entries in each storage format
-    # rows of each matrix, elements of each vector, samples of each wave
+    # Rows of matrices, elements of vectors, and samples of audio.
     lengths: list[int] = field(default_factory=list)
     seconds: float = 0.0  # total duration of audio
-    moments: dict[int, Moments] = field(default_factory=dict)  # moments of each column, by number of columns
+    moments: dict[int, Moments] = field(default_factory=dict)  # maps numbers of columns to the moments of the columns
 
     def add(self, entry: Entry) -> None:
         """Add an entry."""
@@ -47,7 +47,7 @@ class Statistics:
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
 
     def as_object(self) -> dict[str, Any]:
-        """Return the statistics as an object of JSON."""
+        """Return the statistics as a JSON object."""
         return {
             "entries": self.entries,
             "unreadable": self.failed,
@@ -74,25 +74,24 @@ class Statistics:
 
 
 class Moments:
-    """Count, mean, variance, minimum and maximum of the finite values of each column; numbers of the others."""
+    """Count, mean, variance, minimum and maximum of the finite values of each column, and counts of other values."""
 
     def __init__(self, columns: int) -> None:
         self.count = np.zeros(columns)
         self.mean = np.zeros(columns)
-        self.squares = np.zeros(columns)  # of deviations from the mean, summed
+        self.squares = np.zeros(columns)  # sum of squared deviations from the mean
         self.nan = np.zeros(columns, np.int64)
         self.infinite = np.zeros(columns, np.int64)
         self.low = np.full(columns, np.inf)
         self.high = np.full(columns, -np.inf)
 
     def add(self, rows: np.ndarray[Any, Any]) -> None:
-        """Add an array of shape (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
+        """Add an array of shape (rows, columns) with the pairwise update of Chan, Golub and LeVeque (1979)."""
         values = rows.astype(np.float64)
-        good = np.isfinite(values)
-        count = good.sum(axis=0)
-        some = np.maximum(count, 1)
-        mean = np.where(good, values, 0).sum(axis=0) / some
-        squares = (np.where(good, values - mean, 0) ** 2).sum(axis=0)
+        is_finite = np.isfinite(values)
+        count = is_finite.sum(axis=0)
+        mean = np.where(is_finite, values, 0).sum(axis=0) / np.maximum(count, 1)
+        squares = (np.where(is_finite, values - mean, 0) ** 2).sum(axis=0)
         total = np.maximum(self.count + count, 1)
         step = mean - self.mean
         self.squares += squares + step**2 * self.count * count / total
@@ -100,12 +99,12 @@ class Moments:
         self.count += count
         self.nan += np.isnan(values).sum(axis=0)
         self.infinite += np.isinf(values).sum(axis=0)
-        self.low = np.minimum(self.low, np.where(good, values, np.inf).min(axis=0))
-        self.high = np.maximum(self.high, np.where(good, values, -np.inf).max(axis=0))
+        self.low = np.minimum(self.low, np.where(is_finite, values, np.inf).min(axis=0))
+        self.high = np.maximum(self.high, np.where(is_finite, values, -np.inf).max(axis=0))
 
     @property
     def constant(self) -> list[int]:
-        """Columns with several values that are all the same."""
+        """Columns with several equal values and no other values."""
         return [int(column) for column in np.flatnonzero((self.low == self.high) & (self.count > 1))]
 
     @property
@@ -116,40 +115,40 @@ class Moments:
 
 def statistics(entries: Iterable[Entry]) -> Statistics:
     """Compute the statistics of all entries."""
-    found = Statistics()
+    result = Statistics()
     for entry in entries:
-        found.add(entry)
-    return found
+        result.add(entry)
+    return result
 
 
 def stat(chosen: argparse.Namespace) -> int:
-    """Print the statistics of tables; the status is 1 if entries could not be read."""
+    """Print the statistics of tables. The status is 1 if an entry is unreadable."""
     status = 0
     for name in chosen.tables:
-        found = statistics(progress(entries(table_of(name), allowed_access(chosen)), name))
+        result = statistics(progress(entries(table_of(name), allowed_access(chosen)), name))
         if chosen.json:
-            print_json({"table": name, **found.as_object()})
+            print_json({"table": name, **result.as_object()})
         else:
-            _print_statistics(name, found)
-        status |= int(found.failed > 0)
+            _print_statistics(name, result)
+        status |= int(result.failed > 0)
     return status
 
 
-def _print_statistics(name: str, found: Statistics) -> None:
-    unreadable = f", {found.failed} unreadable" if found.failed else ""
-    print(colour_text(f"{name}: {count_of(found.entries, 'entry', 'entries')}{unreadable}", "bold"))
-    for stored, count in found.stored.most_common():
+def _print_statistics(name: str, table: Statistics) -> None:
+    unreadable = f", {table.failed} unreadable" if table.failed else ""
+    print(color_text(f"{name}: {count_of(table.entries, 'entry', 'entries')}{unreadable}", "bold"))
+    for stored, count in table.stored.most_common():
         print(f"  stored as {stored}: {count}")
-    if found.seconds:
-        print(f"  audio: {found.seconds:.2f} s ({found.seconds / 3600:.2f} h)")
-    if found.lengths:
-        lengths = np.array(found.lengths)
+    if table.seconds:
+        print(f"  audio: {table.seconds:.2f} s ({table.seconds / 3600:.2f} h)")
+    if table.lengths:
+        lengths = np.array(table.lengths)
         print(
             f"  length: total {lengths.sum()}, {lengths.min()} to {lengths.max()}, mean {lengths.mean():.1f}, "
             f"median {np.median(lengths):.1f}"
         )
-    for columns, moments in sorted(found.moments.items()):
-        if len(found.moments) > 1:
+    for columns, moments in sorted(table.moments.items()):
+        if len(table.moments) > 1:
             print(f"  entries with {columns} columns:")
         print("  column         mean    deviation          min          max")
         for column in range(columns):
@@ -158,11 +157,11 @@ def _print_statistics(name: str, found: Statistics) -> None:
         for what, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
             if counts.any():
                 named = _columns(np.flatnonzero(counts).tolist())
-                print(colour_text(f"  {what}: {count_of(int(counts.sum()), 'value')} in {named}", "red"))
+                print(color_text(f"  {what}: {count_of(int(counts.sum()), 'value')} in {named}", "red"))
         if moments.constant:
-            print(colour_text(f"  constant: {_columns(moments.constant)}", "yellow"))
+            print(color_text(f"  constant: {_columns(moments.constant)}", "yellow"))
 
 
 def _columns(numbers: list[int]) -> str:
-    more = f" and {len(numbers) - COLUMNS_NAMED} more" if len(numbers) > COLUMNS_NAMED else ""
-    return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:COLUMNS_NAMED]))}{more}"
+    more = f" and {len(numbers) - MAX_NAMED_COLUMNS} more" if len(numbers) > MAX_NAMED_COLUMNS else ""
+    return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:MAX_NAMED_COLUMNS]))}{more}"

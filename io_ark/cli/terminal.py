@@ -1,4 +1,4 @@
-"""Output of ``ark`` on a terminal: colours, paging and progress."""
+"""Output of ``ark`` on a terminal: colors, paging and progress."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 
 PROGRESS_SECONDS = 5.0
-COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "faint": "2"}
+COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "faint": "2"}
 
 
-def colour_text(text: str, *names: str) -> str:
-    """Return a text with colours if standard output is a terminal that shows them, and NO_COLOR is not set.
+def color_text(text: str, *names: str) -> str:
+    """Color a text if standard output is a terminal with colors and NO_COLOR is not set.
 
-    >>> colour_text("utt1", "red")  # a test has no terminal
+    >>> color_text("utt1", "red")  # Unchanged, because a test has no terminal.
     'utt1'
     """
     has_none = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if has_none or not (_is_terminal(sys.stdout) or _PAGING):
         return text
-    return f"\x1b[{';'.join(COLOURS[name] for name in names)}m{text}\x1b[0m"
+    return f"\x1b[{';'.join(COLORS[name] for name in names)}m{text}\x1b[0m"
 
 
 def _is_terminal(stream: Any) -> bool:
@@ -36,17 +36,17 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
-_PAGING: list[bool] = []  # not empty while standard output is a pager
+_PAGING: list[bool] = []  # Not empty while standard output is a pager.
 
 
 @contextlib.contextmanager
-def page_output(wanted: bool) -> Iterator[None]:
-    """Send standard output through a pager ($PAGER, or less) if it is a terminal and ``wanted``."""
+def page_output(is_enabled: bool) -> Iterator[None]:
+    """Send standard output through a pager ($PAGER, or less) if it is a terminal and ``is_enabled``."""
     command = shlex.split(os.environ.get("PAGER", "less"))
-    if not (wanted and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
+    if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
         yield
         return
-    environment = {"LESS": "FRX", **os.environ}  # end at once if it fits on the screen; keep colours
+    environment = {"LESS": "FRX", **os.environ}  # Exit if the output fits on the screen, and keep colors.
     try:
         pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, text=True, errors="surrogateescape")
     except OSError:
@@ -57,7 +57,7 @@ def page_output(wanted: bool) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        pass  # the user has left the pager
+        pass  # The user has left the pager.
     finally:
         _PAGING.pop()
         sys.stdout = terminal
@@ -67,7 +67,7 @@ def page_output(wanted: bool) -> Iterator[None]:
 
 
 def progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield the items and show progress on standard error: a tqdm bar on a terminal, else a line every few seconds."""
+    """Yield items. Show progress on standard error: a tqdm bar on a terminal, otherwise a line every few seconds."""
     if sys.stderr.isatty():
         try:
             from tqdm import tqdm

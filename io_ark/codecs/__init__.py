@@ -1,6 +1,6 @@
 """Codecs, one for each kind of Kaldi object: bytes or text on one side, a Python value on the other.
 
-A codec does not know about files, keys or pipes: it reads from a :class:`io_ark.streams.source.Source` and writes to
+A codec does not know about files, keys or pipes. It reads from a :class:`io_ark.streams.source.Source` and writes to
 any object with a ``write`` method. :func:`codec` creates one by the name of its kind; :func:`read_any` and
 :class:`AnyCodec` detect the kind from the data.
 """
@@ -45,7 +45,7 @@ __all__ = [
     "read_any",
 ]
 
-# Modules imported when one of these names is first used: a program that copies matrices loads no code of audio.
+# Modules that are imported when one of these names is first used. Copying matrices then loads no code for audio.
 _HOMES = {
     "CompressedMatrix": "compressed",
     "CompressionMethod": "compressed",

@@ -1,4 +1,4 @@
-"""Audio in other formats than 16-bit linear wave files, decoded by libsndfile (extra ``audio``)."""
+"""Decode audio that is not a 16-bit linear wave file, by libsndfile (extra ``audio``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from io_ark.extras import not_installed
 from io_ark.logs import logger
 from io_ark.streams.source import FileSource, Source
 
-# The first bytes of a file, its format, and a command that converts it.
+# Rows of the first bytes of a file, the name of its format, and a command that converts the file.
 _FORMATS = (
     (rb"fLaC[\0\x80]", "FLAC", "flac -c -d -s FILE |"),
     (rb"OggS\0", "OGG", "ffmpeg -v 16 -i FILE -f wav - |"),
@@ -27,21 +27,22 @@ _FORMATS = (
     (rb"caff\0", "CAF", "sox FILE -t wav -b 16 - |"),
     (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),
 )
-_LONGEST_TAG = 12
-MAX_AUDIO_BYTES = 1 << 32  # More than a wave file can have. A command may write without end.
-_FLAC_BYTES = 26  # Up to the number of samples.
+_MAX_TAG_BYTES = 12
+# More than a wave file can have. The limit ends the output of a command that writes without end.
+MAX_AUDIO_BYTES = 1 << 32
+_FLAC_BYTES = 26  # from the start of a file to the end of the number of samples
 _SPHERE_BYTES = 1024
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
-_CHUNK = 1 << 20  # samples of each channel that are decoded at once
+_CHUNK_FRAMES = 1 << 20  # samples of each channel that are decoded at once
 
 
 def audio_format(source: Source) -> str:
-    """Return the format of the audio at the next byte, such as "FLAC"; "" for wave files and what is not audio."""
-    return _format_of_head(source.peek(_LONGEST_TAG))
+    """Return the format of the audio at the next byte, such as "FLAC", or "" for wave files and other data."""
+    return _format_of_head(source.peek(_MAX_TAG_BYTES))
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True for the first bytes (12 or more) of a wave file, or of audio in another format."""
+    """Return True if the first bytes of a file (12 or more) are those that wave files or other audio start with."""
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_format_of_head(head))
 
 
@@ -49,13 +50,13 @@ def _format_of_head(head: bytes) -> str:
     for start, name, _ in _FORMATS:
         if re.match(start, head, re.DOTALL):
             return name
-    # A frame of MPEG audio: 11 bits of synchronization, a version, a layer, a bit rate and a sampling rate that exist.
+    # A frame of MPEG audio starts with 11 set bits, and a valid version, layer, bit rate and sampling rate.
     is_frame = len(head) >= 4 and head[0] == 0xFF and head[1] >> 5 == 7 and head[1] & 0x18 != 0x08 and head[1] & 6
     return "MP3" if is_frame and head[2] >> 4 not in (0, 15) and head[2] & 12 != 12 else ""
 
 
 def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
-    """Return the module soundfile, which decodes audio of a format."""
+    """Return the module soundfile. Raise FormatError with advice for a format if it is not installed."""
     try:
         import soundfile
     except ImportError:
@@ -65,13 +66,13 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
 
 
 def decode(data: Any, source: Source, name: str, max_duration: float = math.inf) -> tuple[float, npt.NDArray[np.int16]]:
-    """Decode a file of audio. Fractions are multiplied by 32768; integers of more bits lose the lowest ones.
+    """Decode an audio file. Fractions are multiplied by 32768. Integers of more than 16 bits lose the lowest bits.
 
     Args:
         data: the bytes of the whole file.
-        source: where they are from, for messages.
+        source: the source of the bytes, for messages.
         name: the format, for messages.
-        max_duration: maximum duration in seconds; longer audio is refused.
+        max_duration: maximum duration in seconds. Longer audio is refused.
 
     Returns:
         The sampling rate in Hz, and the samples, shape (channels, samples).
@@ -86,15 +87,15 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
     if samples.shape[1] == 0:
         source.fail(f"{name} audio has no samples", 0)
     if samples.shape[1] < announced:
-        logger.warning("%s: %d samples announced, but only %d are there", source.name, announced, samples.shape[1])
+        logger.warning("%s: %d samples announced, but only %d are present", source.name, announced, samples.shape[1])
     return rate, samples
 
 
 def size_of(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz and the numbers of channels and samples of audio, without decoding it.
 
-    Only the header of FLAC and SPHERE is read; of other formats, what libsndfile reads of a file, or all that a command
-    writes.
+    FLAC and SPHERE have all three in the header. In a file of another format, libsndfile decides how much it reads. The
+    output of a command is read completely.
     """
     require_decoder(source, name)
     if size := _size_in_header(source, name):
@@ -105,9 +106,9 @@ def size_of(source: Source, name: str) -> tuple[float, int, int]:
 
 
 def _size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
-    """Return rate, channels and samples if the header of FLAC or SPHERE has all of them."""
+    """Return the rate, channels and samples if the header of a FLAC or SPHERE file has all three."""
     if name == "FLAC":
-        packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")  # of the first block
+        packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")  # in the first block
         rate, channels, count = packed >> 44, (packed >> 41 & 7) + 1, packed & (1 << 36) - 1
     elif name == "SPHERE":
         head = source.peek(_SPHERE_BYTES)
@@ -119,7 +120,7 @@ def _size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
 
 
 class _FileBytes(io.RawIOBase):
-    """The bytes of a file from the next one on, of which a decoder reads those that it asks for."""
+    """A file for decoders that starts at the next byte of a source. Only requested bytes are read."""
 
     def __init__(self, source: FileSource) -> None:
         self._source, self._start, self._size, self._at = source, source.tell(), source.remaining(), 0
@@ -150,17 +151,17 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
     try:
         with soundfile.SoundFile(data) as file:
             yield file
-    except (RuntimeError, TypeError) as error:  # soundfile's own are RuntimeErrors
+    except (RuntimeError, TypeError) as error:  # soundfile raises subclasses of RuntimeError.
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 
 def _parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
-    """Read all samples, in parts of shape (samples, channels): a broken header may announce any length."""
+    """Read all samples in parts of shape (samples, channels), because a damaged header may announce any length."""
     parts: list[npt.NDArray[np.int16]] = []
     count = clipped = 0
     fractions = file.subtype in ("FLOAT", "DOUBLE")
     while True:
-        part = file.read(_CHUNK, dtype="float64" if fractions else "int16", always_2d=True)
+        part = file.read(_CHUNK_FRAMES, dtype="float64" if fractions else "int16", always_2d=True)
         if not len(part):
             break
         count += len(part)

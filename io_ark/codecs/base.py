@@ -1,4 +1,4 @@
-"""Building blocks of Kaldi objects: the binary marker, tokens, and numbers preceded by their size.
+"""Building blocks of Kaldi objects: the binary marker, tokens, and numbers after their sizes.
 
 Source: Kaldi's ``src/base/io-funcs.cc`` and ``io-funcs-inl.h``.
 """
@@ -27,22 +27,23 @@ from io_ark.streams.source import Source
 
 T = TypeVar("T")
 
-# Errors of operations on values of a wrong type (RuntimeError: tensors that cannot be converted to arrays).
-_NOT_OF_THE_KIND = (AttributeError, TypeError, ValueError, OverflowError, RuntimeError, struct.error)
+# Errors that codecs raise for values of a wrong type. Tensors without a conversion to arrays raise RuntimeError.
+_TYPE_ERRORS = (AttributeError, TypeError, ValueError, OverflowError, RuntimeError, struct.error)
 
 BINARY_MARKER = b"\0B"
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
-# Longest number and token in text; those that Kaldi writes are much shorter.
-LONGEST_NUMBER = 400
-LONGEST_TOKEN = 4096
+# Maximum length of a number in text. Kaldi writes far fewer characters.
+MAX_NUMBER_CHARACTERS = 400
+MAX_TOKEN_BYTES = 4096
 
 WHITE_SPACE = b" \t\n\v\f\r"
 _STARTS_OF_NUMBERS = [b"%c" % byte for byte in b" 0123456789-"]
-_TOKEN = re.compile(rb"(\S{1,%d})\s" % LONGEST_TOKEN)
+_TOKEN = re.compile(rb"(\S{1,%d})\s" % MAX_TOKEN_BYTES)
 INTEGER = re.compile(rb"[+-]?[0-9]+")
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_MAY_GO_ON = re.compile(rb"(?:[eE][+-]?)?\Z")  # after a number: at the end of what has arrived, or in its exponent
+# Text after a number that may continue: the end of the available bytes, or the start of an exponent.
+_UNFINISHED = re.compile(rb"(?:[eE][+-]?)?\Z")
 
 _SIZED_INT32 = struct.Struct("<bi")
 _FLOAT = struct.Struct("<f")
@@ -50,21 +51,21 @@ _DOUBLE = struct.Struct("<d")
 
 
 class Sink(Protocol):
-    """Protocol of objects that codecs write bytes to."""
+    """Protocol of objects to which codecs write bytes."""
 
     def write(self, data: Any, /) -> Any:
-        """Write all of these bytes (any object with the buffer protocol)."""
+        """Write all bytes of an object with the buffer protocol."""
 
 
 class Codec(Generic[T]):
-    """Base class of codecs, which convert one kind of object to bytes and back, without files or keys.
+    """Base class of codecs. A codec converts one kind of object to bytes and back. It knows no files and no keys.
 
     A subclass implements the format after the binary marker, and the text format.
 
     Attributes:
-        kind: the name of the kind, set by :func:`io_ark.codecs.codec`; "" for other codecs.
+        kind: name of the kind, which :func:`io_ark.codecs.codec` sets; "" for other codecs.
         marker: bytes before an object in binary; empty for formats without a marker.
-        scan_kind: the name of such objects in :mod:`io_ark.codecs.scan`; "" if it does not scan them.
+        scan_kind: name of the kind in :mod:`io_ark.codecs.scan`; "" for kinds without a scan.
     """
 
     kind = ""
@@ -72,7 +73,7 @@ class Codec(Generic[T]):
     scan_kind = ""
 
     def starts_object(self, source: Source) -> bool:
-        """Return True if the next bytes start an object and cannot be the key of an entry of an archive."""
+        """Return True if the next bytes start an object and cannot be a key in an archive."""
         return source.peek_buffered(2) == BINARY_MARKER
 
     def read(self, source: Source) -> T:
@@ -85,37 +86,37 @@ class Codec(Generic[T]):
         return self.read_body(source, read_marker(source))
 
     def read_single(self, source: Source) -> T:
-        """Read the object like :meth:`read`, but leave bytes unread that decide nothing: no other object follows."""
+        """Read an object that no other object follows. Unlike :meth:`read`, leave bytes unread that are not needed."""
         return self.read(source)
 
     def scan(self) -> Scan | None:
-        """Return the reader of blocks of small objects of this kind in C; None if there is none."""
+        """Return the C reader of blocks of small objects of this kind, or None if there is none."""
         return KindScan(self.scan_kind) if self.scan_kind else None
 
     def pack(self, binary: bool) -> Pack:
-        """Return how many small objects of this kind are written together."""
+        """Return how the entries of a block are written together."""
         return Pack()
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
+    def part(self, source: Source, selection: Range | None) -> Any:
         """Read a part of the object at the next byte, or only its shape.
 
         Args:
-            source: where to read.
-            wanted: the part; the bytes after it may stay unread. None: skip the object and return a value with its
+            source: source at the first byte of the object.
+            selection: the part. The bytes after it may stay unread. None: skip the object and return a value with its
                 shape. If a header has the shape, the data must be present but is not read. The result is then an
-                :class:`~io_ark.blocks.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio; otherwise it
+                :class:`~io_ark.blocks.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio. Otherwise, it
                 is the object itself.
 
         Raises:
-            FormatError: as for :meth:`read`.
-            TruncatedError: as for :meth:`read`.
+            FormatError: the bytes are not an object of this kind.
+            TruncatedError: the object is incomplete.
             RangeError: the range is outside the object.
         """
         value = self.read(source)
-        return value if wanted is None else extract_range(value, wanted, source.name)
+        return value if selection is None else extract_range(value, selection, source.name)
 
     def write(self, sink: Sink, value: T, *, binary: bool = True) -> None:
-        """Write ``value`` to ``sink``, after the binary marker if ``binary``.
+        """Write ``value`` to ``sink``. In binary, write the marker first.
 
         Raises:
             FormatError: the value cannot be written as this kind.
@@ -126,9 +127,9 @@ class Codec(Generic[T]):
             self.write_body(sink, value, binary)
         except ArkError:
             raise
-        except _NOT_OF_THE_KIND as error:
-            named = self.kind or type(self).__name__
-            raise FormatError(f"a {type(value).__name__} cannot be written as {named!r}: {error}") from error
+        except _TYPE_ERRORS as error:
+            kind = self.kind or type(self).__name__
+            raise FormatError(f"a {type(value).__name__} cannot be written as {kind!r}: {error}") from error
 
     def read_body(self, source: Source, binary: bool) -> T:
         """Read the object without its marker, as within larger objects."""
@@ -139,13 +140,13 @@ class Codec(Generic[T]):
         raise NotImplementedError
 
 
-# The kind that instances of a class are written as, if none is asked for.
+# Maps classes to the kind of object that their instances are written as by default.
 VALUE_KINDS: dict[type, str] = {}
 Class = TypeVar("Class", bound=type)
 
 
 def written_as(kind: str) -> Callable[[Class], Class]:
-    """Register the kind of object that instances of the decorated class are written as."""
+    """Register the kind of object that instances of the decorated class are written as by default."""
 
     def register(value_class: Class) -> Class:
         VALUE_KINDS[value_class] = kind
@@ -155,17 +156,17 @@ def written_as(kind: str) -> Callable[[Class], Class]:
 
 
 class ArrayCodec(Codec[npt.NDArray[Any]]):
-    """Base class of codecs of arrays that follow a header with their shape.
+    """Base class of codecs of arrays with a header that has their shape.
 
     Attributes:
-        dtype: type of the arrays that are read.
+        dtype: type of the elements of arrays that are read.
     """
 
     dtype: np.dtype[Any]
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
-        if wanted is not None:
-            return super().part(source, wanted)
+    def part(self, source: Source, selection: Range | None) -> Any:
+        if selection is not None:
+            return super().part(source, selection)
         if not read_marker(source):
             return self.read_body(source, False)
         return ArrayInfo(self.skip_body(source), self.dtype)
@@ -176,7 +177,7 @@ class ArrayCodec(Codec[npt.NDArray[Any]]):
 
 
 class FloatArrayCodec(ArrayCodec):
-    """Base class of codecs of float32 or float64 arrays: ``name`` and ``double-name`` are their kinds."""
+    """Base class of codecs of float arrays. Their kinds are ``name`` for float32 and ``double-name`` for float64."""
 
     name = ""
 
@@ -195,20 +196,20 @@ def read_marker(source: Source) -> bool:
     if marker[:1] not in _STARTS_OF_NUMBERS:
         refuse_foreign_file(source, "object")
     if marker == BINARY_MARKER[:1]:
-        source.read(2)  # raises TruncatedError
+        source.read(2)  # Raises TruncatedError.
     if marker[:1] == b"\0":
         source.fail("expected a binary or text object, found a zero byte without the 'B' of a binary object")
     return False
 
 
 def quote(text: bytes) -> str:
-    """Quote bytes of a file for a message: short and on one line."""
+    """Quote bytes of a file for a message, shortened to one line."""
     cut = text if len(text) <= 20 else text[:17] + b"..."
     return repr(bytes(cut).decode("latin1"))
 
 
 def peek_byte(source: Source, binary: bool) -> bytes:
-    """Return the next byte (in text: after white space) without consuming it; empty at the end."""
+    """Return the next byte without consuming it, or b"" at the end. In text, skip white space first."""
     if not binary:
         source.skip_space()
     return source.peek(1)
@@ -219,9 +220,9 @@ def read_token(source: Source, binary: bool) -> bytes:
     at = source.tell()
     if not binary:
         source.skip_space()
-    if found := source.match(_TOKEN):
-        return found[1]
-    token = source.peek(LONGEST_TOKEN).split(maxsplit=1)[:1]
+    if match := source.match(_TOKEN):
+        return match[1]
+    token = source.peek(MAX_TOKEN_BYTES).split(maxsplit=1)[:1]
     if not token or source.peek(1) in WHITE_SPACE:
         source.fail("expected a token", at)
     source.skip(len(token[0]))
@@ -233,7 +234,7 @@ def read_token(source: Source, binary: bool) -> bytes:
 
 
 def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
-    """Read a token, which must be one of these."""
+    """Read a token, which must be one of the expected tokens."""
     at = source.tell()
     token = read_token(source, binary)
     if token not in expected:
@@ -249,19 +250,19 @@ def read_int32(source: Source, binary: bool) -> int:
         if size != 4:
             source.fail(f"expected a 4-byte integer (a byte 4, then its bytes), found a byte {size % 256}", at)
         return int(value)
-    found = _read_text(source, INTEGER, "an integer")
-    value = int(found)
+    text = _read_text(source, INTEGER, "an integer")
+    value = int(text)
     if not INT32_MIN <= value <= INT32_MAX:
-        source.fail(f"{quote(found)} does not fit into 32 bits", source.tell() - len(found))
+        source.fail(f"{quote(text)} does not fit into 32 bits", source.tell() - len(text))
     return value
 
 
-def read_size(source: Source, binary: bool, of: str) -> int:
-    """Read a 32-bit count; ``of`` describes it in the error for a negative count."""
+def read_size(source: Source, binary: bool, what: str) -> int:
+    """Read a 32-bit count. ``what`` describes it in the error for a negative count."""
     at = source.tell()
     size = read_int32(source, binary)
     if size < 0:
-        source.fail(f"{of} is negative: {size}", at)
+        source.fail(f"{what} is negative: {size}", at)
     return size
 
 
@@ -282,7 +283,7 @@ def int32_bytes(value: int) -> bytes:
 
 
 def read_float(source: Source, binary: bool, single: bool = True) -> float:
-    """Read a float (``single``) or double, stored as either in binary. As in Kaldi, text has no ``inf`` or ``nan``."""
+    """Read a float, or a double if not ``single``. Binary may store either. As in Kaldi, text has no ``inf``."""
     at = source.tell()
     if binary:
         size = source.read(1)[0]
@@ -312,18 +313,18 @@ def read_bool(source: Source, binary: bool) -> bool:
 
 def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     source.skip_space()
-    ahead = source.peek_buffered(LONGEST_NUMBER)
-    found = pattern.match(ahead)
-    if not found or _MAY_GO_ON.match(ahead, found.end()):  # else no byte of a pipe is waited for
-        ahead = source.peek(LONGEST_NUMBER)
-        found = pattern.match(ahead)
-    if not found:
+    ahead = source.peek_buffered(MAX_NUMBER_CHARACTERS)
+    number = pattern.match(ahead)
+    if not number or _UNFINISHED.match(ahead, number.end()):  # Otherwise, do not wait for bytes of a pipe.
+        ahead = source.peek(MAX_NUMBER_CHARACTERS)
+        number = pattern.match(ahead)
+    if not number:
         start = ahead.split(maxsplit=1)[:1]
         source.fail(f"expected {what}, found {quote(start[0]) if start else 'the end'}")
-    if found.end() == LONGEST_NUMBER:
-        source.fail(f"a number has {LONGEST_NUMBER} or more characters")
-    source.skip(found.end())
-    return found[0]
+    if number.end() == MAX_NUMBER_CHARACTERS:
+        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters")
+    source.skip(number.end())
+    return number[0]
 
 
 def end_line(source: Source) -> None:
@@ -343,10 +344,16 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return the type in Kaldi's byte order. memoryview refuses a native type that ``newbyteorder`` has marked."""
+    """Return the little-endian form of a type. (memoryview refuses native types that ``newbyteorder`` has marked.)"""
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 
-def raw_bytes(array: npt.NDArray[Any]) -> memoryview:
-    """Return the bytes of an array in C order, without a copy if it is contiguous."""
+# Copying an array of this size takes less time than creating a view of its bytes.
+_MAX_COPIED_BYTES = 1 << 12
+
+
+def raw_bytes(array: npt.NDArray[Any]) -> bytes | memoryview:
+    """Return the bytes of an array in C order, without a copy if it is large and contiguous."""
+    if array.nbytes <= _MAX_COPIED_BYTES:
+        return array.tobytes()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

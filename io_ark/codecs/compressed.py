@@ -29,24 +29,24 @@ Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<ffii")
-LONGEST_HEADER = len(b"CM2 ") + _HEADER.size
+MAX_HEADER_BYTES = len(b"CM2 ") + _HEADER.size
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
-_NONE = np.empty((0, 4), np.uint16)  # percentiles
-_ENTRY_ROOM = 24  # bytes before the integers of a matrix, after its key and a space
+_NO_PERCENTILES = np.empty((0, 4), np.uint16)
+_MAX_ENTRY_BYTES = 24  # between the key of a matrix and its percentiles
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
 
 
 def align_numbers(array: Array) -> Array:
-    """Return a contiguous array whose numbers are aligned, as C needs them: views of a file in memory may not be."""
+    """Return a contiguous and aligned array for C. Views of a memory-mapped file may be unaligned."""
     return array if array.flags.c_contiguous and array.flags.aligned else array.copy()
 
 
 class CompressionMethod(enum.IntEnum):
     """Compression method of a matrix, with the numbers of Kaldi's ``--compression-method``."""
 
-    AUTO = 1  # SPEECH_FEATURE for more than 8 rows, else TWO_BYTE_AUTO
+    AUTO = 1  # SPEECH_FEATURE for more than 8 rows, otherwise TWO_BYTE_AUTO
     SPEECH_FEATURE = 2  # one byte, with a range for each column and a finer scale between its quartiles
     TWO_BYTE_AUTO = 3  # two bytes, between the least and the greatest element
     TWO_BYTE_SIGNED_INTEGER = 4  # two bytes, from -32768 to 32767
@@ -90,7 +90,7 @@ _FIXED_RANGES = {
 @written_as("compressed-matrix")
 @dataclass(frozen=True, eq=False)
 class CompressedMatrix:
-    """Compressed matrix in its stored form: integers and the range they map to. ``numpy.asarray`` decompresses it.
+    """Compressed matrix as integers and the range of values that they map to. ``numpy.asarray`` decompresses it.
 
     Attributes:
         format: ``b"CM"``, ``b"CM2"`` or ``b"CM3"``.
@@ -144,33 +144,34 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
     """Return the float32 values of a matrix.
 
     Args:
-        header: starts with the header, from the name of the format on.
-        rows, columns: the shape in the header.
-        data, begin: bytes-like, and where the integers start.
+        header: bytes that start with the name of the format and the header.
+        rows, columns: shape in the header.
+        data: bytes-like object with the percentiles and integers.
+        begin: offset of the percentiles or integers in ``data``.
     """
     matrix = _stored_matrix(header, data, begin)
     minimum, span, codes = np.float32(matrix.minimum), np.float32(matrix.range), matrix.codes.astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # of damaged headers
+    with np.errstate(over="ignore", invalid="ignore"):  # A damaged header may hold any range.
         if matrix.format != b"CM":
-            # The difference between two successive integers; the division is in float64, as in Kaldi.
+            # The factor is the difference between successive integers, divided in float64 as in Kaldi.
             linear: Array = codes * np.float32(matrix.range * _PER_CODE[matrix.format]) + minimum
             return linear
         p0, p25, p75, p100 = _percentile_values(minimum, span, matrix.percentiles)
-        # As in Kaldi, products in float32, then factors and sums in float64.
+        # As in Kaldi, the products are in float32, and the factors and sums in float64.
         low = p0 + ((p25 - p0) * codes).astype(np.float64) * (1 / 64)
         middle = p25 + ((p75 - p25) * (codes - 64)).astype(np.float64) * (1 / 128)
         high = p75 + ((p100 - p75) * (codes - 192)).astype(np.float64) * (1 / 63)
-        found: Array = np.where(codes <= 64, low, np.where(codes <= 192, middle, high))
-        return np.ascontiguousarray(found.T, np.float32)
+        values: Array = np.where(codes <= 64, low, np.where(codes <= 192, middle, high))
+        return np.ascontiguousarray(values.T, np.float32)
 
 
 def _stored_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
-    """Return a matrix whose integers are in memory; arguments as for :func:`_decompress`."""
+    """Return the matrix with a header and integers in memory. For the arguments, see :func:`_decompress`."""
     kind, _, numbers = header.partition(b" ")
     minimum, span, rows, columns = _HEADER.unpack_from(numbers)
     if kind != b"CM":
         codes = np.frombuffer(data, _FORMATS[kind], rows * columns, begin).reshape(rows, columns)
-        return CompressedMatrix(kind, minimum, span, codes, _NONE)
+        return CompressedMatrix(kind, minimum, span, codes, _NO_PERCENTILES)
     percentiles = np.frombuffer(data, "<u2", 4 * columns, begin).reshape(columns, 4)
     codes = np.frombuffer(data, np.uint8, rows * columns, begin + percentiles.nbytes).reshape(columns, rows)
     return CompressedMatrix(kind, minimum, span, codes, percentiles)
@@ -183,10 +184,10 @@ def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array
 
 
 def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) -> CompressedMatrix:
-    """Compress a matrix as Kaldi's ``CompressedMatrix::CopyFromMat`` does.
+    """Compress a matrix with the arithmetic of Kaldi's ``CompressedMatrix::CopyFromMat``.
 
     Args:
-        matrix: array of shape (rows, columns); float64 is rounded to float32 first.
+        matrix: array of shape (rows, columns). Values in float64 are rounded to float32 first.
         method: a :class:`CompressionMethod`, by number or name. Methods with a fixed range clip values outside it.
 
     Raises:
@@ -198,12 +199,12 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     array([[    0, 21845],
            [43690, 65535]], dtype=uint16)
     """
-    stored = read_compressed(BytesSource(_object(matrix, CompressionMethod.of(method))))
+    stored = read_compressed(BytesSource(_compressed_bytes(matrix, CompressionMethod.of(method))))
     return replace(stored, codes=stored.codes.copy(), percentiles=stored.percentiles.copy())
 
 
-def _object(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
-    """Return a matrix compressed, in binary without the marker."""
+def _compressed_bytes(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
+    """Return a compressed matrix in binary without the marker."""
     values = as_matrix(matrix, np.float32)
     if values.size == 0:
         return b"CM " + bytes(_HEADER.size)
@@ -214,20 +215,20 @@ def _object(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryv
 
 
 def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatrix:
-    """Compress a float32 matrix that is not empty; errors as of :func:`compress`."""
+    """Compress a nonempty float32 matrix. The errors are those that :func:`compress` raises."""
     if method == CompressionMethod.AUTO:
         method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
     kind, (minimum, span) = _FORMAT_OF[method], _range(values, method)
     if kind != b"CM":
         codes = _to_integers(values, minimum, span, _FORMATS[kind])
-        return CompressedMatrix(kind, float(minimum), float(span), codes, _NONE)
+        return CompressedMatrix(kind, float(minimum), float(span), codes, _NO_PERCENTILES)
     percentiles = _percentiles(values.T, minimum, span)
     codes = _scale_within_percentiles(values.T, _percentile_values(minimum, span, percentiles))
     return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
 
 
 def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
-    """Return the value of integer 0, and the range up to the value of the largest integer."""
+    """Return the value of integer 0, and the difference between the values of the largest integer and of 0."""
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
         raise FormatError("a matrix with NaN in it cannot be compressed")
@@ -235,11 +236,11 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
         low, span = _FIXED_RANGES[method]
         return np.float32(low), np.float32(span)
     if least == 0:
-        # Of zeros of both signs, Kaldi's minimum is the first.
+        # If the matrix has zeros of both signs, Kaldi's minimum is the first zero.
         least = values.flat[np.flatnonzero(values == 0)[0]]
     with np.errstate(over="ignore", invalid="ignore"):
         if least == greatest:
-            # A constant matrix needs a positive range; Kaldi computes the sum in float64 and rounds it to float32.
+            # A constant matrix needs a positive range. Kaldi computes the sum in float64 and rounds it to float32.
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
@@ -248,7 +249,7 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
 
 
 def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np.dtype[Any]) -> Array:
-    """Scale ``(value - minimum) / span`` to the integer type, rounded like Kaldi's FloatToUint16 and FloatToUint8."""
+    """Scale ``(value - minimum) / span`` to integers with the rounding of Kaldi's FloatToUint16 and FloatToUint8."""
     with np.errstate(over="ignore"):
         scaled = np.clip((values - minimum) / span, 0, 1) * np.float32(np.iinfo(dtype).max)
     # In float32 this sum could round up to the next integer.
@@ -257,14 +258,14 @@ def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np
 
 
 def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
-    """Return the codes of values, 0 to 255, as Kaldi's FloatToChar: 64, 128 and 63 steps between the percentiles."""
+    """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar)."""
 
     def steps(low: Array, high: Array, count: int) -> Array:
         # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
-        # is clipped to the least.
+        # the result is clipped to the smallest code.
         parts = (values - low) / (high - low) * np.float32(count)
-        found: Array = np.where(np.isfinite(parts), np.clip(np.trunc(parts.astype(np.float64) + 0.5), 0, count), 0)
-        return found
+        codes: Array = np.where(np.isfinite(parts), np.clip(np.trunc(parts.astype(np.float64) + 0.5), 0, count), 0)
+        return codes
 
     p0, p25, p75, p100 = limits
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -273,10 +274,10 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
 
 
 def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
-    """Return distinct percentiles of each row of an array of shape (columns, rows), like Kaldi's ComputeColHeader."""
+    """Return distinct percentiles for each row of an array of shape (columns, rows) (Kaldi's ComputeColHeader)."""
     rows = columns.shape[1]
     quarter = rows // 4
-    # With fewer than 5 rows all values are used, in order; making percentiles distinct fills the missing ones.
+    # With fewer than 5 rows, all values are used in order. The loop below fills in missing percentiles.
     places = [0, quarter, 3 * quarter, rows - 1] if rows >= 5 else list(range(rows))
     chosen = np.sort(columns, axis=1)[:, places]
     steps = np.zeros((len(columns), 4), np.int64)
@@ -289,32 +290,32 @@ def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array
 
 def read_compressed(source: Source) -> CompressedMatrix:
     """Read a compressed matrix in binary, after the marker."""
-    head = source.peek(LONGEST_HEADER)
+    head = source.peek(MAX_HEADER_BYTES)
     _, columns, size = _read_header(source, head)
     if columns == 0:
         kind = head.partition(b" ")[0]
-        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), _NONE)
+        return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), _NO_PERCENTILES)
     return _stored_matrix(head, source.read_array(np.uint8, size), 0)
 
 
 def read_decompressed(source: Source, head: bytes) -> Array:
     """Read the float32 values of a compressed matrix in binary, after the marker.
 
-    ``head`` is its header as peeked from the source: :data:`LONGEST_HEADER` bytes or more, if the source has them.
+    ``head`` holds the next bytes of the source: :data:`MAX_HEADER_BYTES` bytes or more, if the source has them.
     """
     rows, columns, size = _read_header(source, head)
     return _decompress(head, rows, columns, *source.take(size)) if columns else np.empty((0, 0), np.float32)
 
 
 def skip_compressed(source: Source) -> tuple[int, int]:
-    """Skip a compressed matrix in binary, after the marker, and return its numbers of rows and columns."""
-    rows, columns, size = _read_header(source, source.peek(LONGEST_HEADER))
+    """Skip a compressed matrix in binary, after the marker, and return the numbers of rows and columns."""
+    rows, columns, size = _read_header(source, source.peek(MAX_HEADER_BYTES))
     source.skip(size)
     return rows, columns
 
 
 def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
-    """Read a header; return the numbers of rows and columns, and of the bytes that follow it."""
+    """Read a header. Return the number of rows, of columns, and of the bytes after the header."""
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
     if not space and len(head) < _HEADER.size:
@@ -328,15 +329,15 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
         source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns")
     source.skip(len(kind) + 1 + _HEADER.size)
     if columns == 0:
-        # Kaldi writes 4 bytes too many after the header of an empty matrix; its own reader does not read them.
+        # Kaldi writes 4 extra bytes after the header of an empty matrix, which its own reader does not read.
         if source.peek(4) == bytes(4):
             source.skip(4)
         return 0, 0, 0
     return rows, columns, rows * columns * stored.itemsize + (8 * columns if kind == b"CM" else 0)
 
 
-def _encode(matrix: CompressedMatrix) -> tuple[bytes, memoryview, memoryview]:
-    """Return what is stored of a matrix, without the marker: header, percentiles and integers."""
+def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes | memoryview]:
+    """Return the stored parts of a matrix without the marker: header, percentiles and integers."""
     kind, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if kind == b"CM" else 0, 4):
         raise ValueError(f"percentiles of the shape {matrix.percentiles.shape} do not belong to {columns} columns")
@@ -351,7 +352,7 @@ def _compressed_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None
     count, shapes = len(block), np.ascontiguousarray(block.shapes, np.int64)
     if block.keys.count(b"\n") != count or block.sizes().sum() != block.values.size:
         raise ValueError("keys, shapes and values of a block do not belong together")
-    room = len(block.keys) + _ENTRY_ROOM * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
+    room = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
     packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     used = NATIVE.function("ark_compress_arrays")(
         block.keys, shapes, align_numbers(block.values), count, method, packed, objects, ends
@@ -361,14 +362,14 @@ def _compressed_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None
 
 @NATIVE.twin(_compressed_block_in_c)
 def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
-    """Compress the matrices of a block, as :func:`compress` does.
+    """Compress the matrices of a block with the arithmetic of :func:`compress`.
 
     Args:
         block: float32 matrices.
         method: number of the :class:`CompressionMethod`.
 
     Returns:
-        The entries of an archive; None if a matrix is empty or cannot be compressed.
+        The entries of an archive, or None if a matrix is empty or cannot be compressed.
     """
     if block.dimensions != 2 or block.values.dtype != np.float32 or not block.shapes.all():
         return None
@@ -385,12 +386,12 @@ def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
 
 
 class CompressedMatrixCodec(Codec[Any]):
-    """Codec of compressed matrices. Reads a :class:`CompressedMatrix`, writes one or an array.
+    """Codec of compressed matrices. Reads a :class:`CompressedMatrix`; writes a :class:`CompressedMatrix` or an array.
 
-    As in Kaldi, dense matrices are compressed on reading, and in text a matrix is written uncompressed.
+    As in Kaldi, dense matrices are compressed when they are read, and matrices in text are not compressed.
 
     Args:
-        method: compression method for matrices that are not compressed yet.
+        method: compression method of matrices that are not compressed yet.
     """
 
     def __init__(self, method: int | str = CompressionMethod.AUTO) -> None:
@@ -408,5 +409,5 @@ class CompressedMatrixCodec(Codec[Any]):
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
             write_text(sink, matrix.to_array())
             return
-        for each in _encode(value) if isinstance(value, CompressedMatrix) else (_object(value, self.method),):
-            sink.write(each)
+        for part in _encode(value) if isinstance(value, CompressedMatrix) else (_compressed_bytes(value, self.method),):
+            sink.write(part)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, as_array, end_line, quote, raw_bytes
+from io_ark.codecs.base import Sink, as_array, end_line, quote
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import encode_lists
 from io_ark.codecs.text_parse import parse, warn_of_words
@@ -76,19 +76,14 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
         return values.astype(dtype)
 
 
-def write_dense(sink: Sink, matrix: Array) -> None:
-    """Write a matrix of float32 or float64 in binary, without the marker."""
-    token = b"FM " if matrix.dtype == np.float32 else b"DM "
-    sink.write(_HEADER.pack(token, 4, matrix.shape[0], 4, matrix.shape[1]))
-    sink.write(raw_bytes(matrix))
-
-
 def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a matrix of this precision, and an empty one to shape (0, 0).
+    """Convert ``value`` to a matrix of this precision. An empty matrix gets the shape (0, 0).
 
     Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
     """
-    array = as_array(value)
+    array = value if type(value) is np.ndarray else as_array(value)
+    if array.dtype == dtype and array.ndim == 2 and array.size:
+        return array
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise FormatError(f"a matrix is an array of 2 dimensions of numbers, not {array.ndim} of {array.dtype}")
     if array.dtype != dtype:
@@ -138,7 +133,7 @@ def write_text(sink: Sink, matrix: Array) -> None:
         sink.write(b" [ ]\n")
         return
     sink.write(b" [")
-    # A block of rows at a time, to bound the memory for the text of a large matrix.
+    # Some rows at a time, to bound the memory for the text of a large matrix.
     step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
         rows = matrix[first : first + step]

@@ -22,9 +22,10 @@ from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import BytesSource, Source
 
-# Bytes examined to classify text and integers, at first and then. Longer text is one long row.
+# Number of bytes that are examined to classify text and integers, and again if these do not suffice.
 _WINDOWS = (1 << 12, 1 << 20)
-_LONGEST_START = 24  # Bytes that tell a single object from an archive.
+# Number of first bytes that distinguish a single object from an archive.
+_MAX_START_BYTES = 24
 _ARCHIVE = ": is this an archive? io_ark.read reads its entries"
 _NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 
@@ -40,23 +41,21 @@ _TOKENS = {
     b"<IvectorExtractor>": ("ivector-extractor", {}), b"<TransitionModel>": ("acoustic-model", {}),
     b"<Topology>": ("topology", {}), b"ContextDependency": ("tree", {}),
 }  # fmt: skip
-# Start of models in text, as words, and of graphs.
+# First words of models in text, and first bytes of graphs.
 MODELS = [[token] for token in _TOKENS if len(token) > len("CM2")]
 FST = b"\xd6\xfd\xb2\x7e"
 # Lines of a configuration file: empty lines, comments and options.
 _CONFIG = re.compile(rb"(?:[ \t\r]*(?:#[ \t\r][^\n]*|#)?\n)*[ \t]*(?:--[A-Za-z]|#[ \t\r\n])")
 # Bytes up to the end of the marker, a token of two letters and the space after it.
 _TOKEN_END = 5
-# In order of preference: the first kind that fits the bytes is used.
 _VECTOR = b"FV \x04"
+# Kinds in order of preference. The first kind that fits the bytes is used.
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
 _SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])
-# Bits that are a float outside this range are more likely an integer: one up to 500 million, or a negative one.
+# Bits of a float outside this range are more likely an integer of up to 500 million, or a negative integer.
 _COMMON_FLOATS = (1e-20, 1e20)
-_NAN_BITS = (
-    0x7FC00000,
-    -0x400000,
-)  # results of arithmetic; other NaNs have the bits of small negative integers, or of nearly 2**31
+# Results of arithmetic. Other NaNs have the bits of small negative integers, or of integers near 2**31.
+_NAN_BITS = (0x7FC00000, -0x400000)
 
 _codec = cache(codec)
 
@@ -79,9 +78,9 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
             return "wave", {}
         return "fst" if head[:4] == FST else _text_kind(source), {}
     body = head[2:]
-    found = _TOKENS.get(body.partition(b" ")[0])
-    if found is not None:
-        return found
+    kind_and_options = _TOKENS.get(body.partition(b" ")[0])
+    if kind_and_options is not None:
+        return kind_and_options
     if body[:1] == b"\x04":
         return _integer_kind(source), {}
     if body[:1] == b"\x08":
@@ -92,19 +91,19 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
 
 
 def is_single_object(source: Source) -> bool:
-    """Return True if an object starts here that is not in an archive: in binary, audio, a matrix or model in text."""
-    head = source.peek_buffered(_LONGEST_START)
+    """Return True if a single object starts here: an object in binary, audio, or a matrix or model in text."""
+    head = source.peek_buffered(_MAX_START_BYTES)
     starts = head[:2] == BINARY_MARKER or head.lstrip()[:1] == b"[" or head.split(maxsplit=1)[:1] in MODELS
     return starts or head[:4] == FST or is_audio_file(head)
 
 
 def _integer_kind(source: Source) -> str:
-    """Return the kind of an object that starts with a 4-byte number: the kind after which no other number follows."""
+    """Return the kind of an object that starts with a 4-byte number, such that no number follows the object."""
     head = source.peek(8)
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
         return "int-vector" if count == 0 else _number_kind(head)
-    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # enough for a vector of `count` integers
+    as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for a vector of `count` integers.
     for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
         window = source.peek(size)
         kind = _fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
@@ -122,15 +121,18 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
     start = len(BINARY_MARKER) + first * _SIZED.itemsize
     bits = np.frombuffer(window, _SIZED, min(count, (len(window) - start) // _SIZED.itemsize), start)["bits"]
     size = np.abs(bits.astype("<i4").view("<f4"))
-    least, greatest = _COMMON_FLOATS
-    common = ((size >= least) & (size <= greatest)) | np.isinf(size) | np.isin(bits, _NAN_BITS)
+    smallest, greatest = _COMMON_FLOATS
+    common = ((size >= smallest) & (size <= greatest)) | np.isinf(size) | np.isin(bits, _NAN_BITS)
     return bool(common.any() and (common | (bits == 0)).all())
 
 
 def _fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
     """Return the kind that fits these bytes, or None.
 
-    If the window is ``cut``, the object may be longer than it. In the last window such a kind is accepted.
+    Args:
+        window: the bytes.
+        cut: True if more bytes follow the window. The object may then be longer than the window.
+        last: accept a kind whose object is longer than the window.
     """
     longer = None
     for kind in _INTEGER_KINDS:
@@ -170,11 +172,11 @@ def _text_kind(source: Source) -> str:
     words = line.split()
     if b" [" in line and INTEGER.match(line):
         return "gauss-posterior"
-    # An object of an archive is on one line, and not at the start of the file.
+    # An object in an archive is on one line, and not at the start of the file.
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
     if source.tell() == 0 and others.strip():
-        return _lines_kind([each.split() for each in text.split(b"\n")[: None if len(text) < size else -1]])
+        return _lines_kind([words.split() for words in text.split(b"\n")[: None if len(text) < size else -1]])
     if b";" in line:
         return _list_kind(line)
     if words and all(INTEGER.fullmatch(word) for word in words):
@@ -198,17 +200,17 @@ def _bracket_kind(text: bytes) -> str:
     """Classify text that starts with ``[``."""
     inside, _, after = text[1:].partition(b"]")
     if b"\n" in inside or b";" in inside:
-        # The rows of a triangle have 1, 2, 3 ... numbers; those of a matrix have equal lengths.
+        # The rows of a triangle have 1, 2, 3 ... numbers. The rows of a matrix have equal lengths.
         counts = [len(row.split()) for row in re.split(rb"[\n;]", inside, maxsplit=4) if row.strip()]
         return "packed-matrix" if counts[:2] == [1, 2] else "matrix"
-    # Each frame of a posterior ends with "] ", including the last one.
+    # All frames of a posterior end with "] ", including the final frame.
     if after.startswith(b" "):
         return "posterior"
     return "vector" if inside.strip() else "matrix"
 
 
 def _list_kind(line: bytes) -> str:
-    """Classify a line with semicolons: lists end with one, pairs are separated by one."""
+    """Classify a line with semicolons, which end lists and separate pairs."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
     whole = all(INTEGER.fullmatch(word) for word in line.replace(b";", b" ").split())
@@ -216,10 +218,10 @@ def _list_kind(line: bytes) -> str:
 
 
 def read_any(source: Source) -> Any:
-    """Read the object at the next byte of ``source``, whatever its kind.
+    """Read an object of any kind at the next byte of ``source``.
 
     Raises:
-        FormatError: the bytes are not an object of any kind.
+        FormatError: the bytes are not an object.
         TruncatedError: the object is incomplete.
 
     >>> from io_ark.codecs import read_any
@@ -232,14 +234,14 @@ def read_any(source: Source) -> Any:
 
 
 class AnyCodec(Codec[Any]):
-    """Codec of objects of any kind: detects the kind from the first bytes when reading, from the value when writing.
+    """Codec of objects of any kind. It detects the kind from the first bytes when reading, from the value when writing.
 
     Args:
-        compress: compression method of float matrices, by number or name, such as "speech"; None: not compressed.
-        kind: kind that all values are written as; None: detected from each value.
+        compress: number or name of the compression method of float matrices, such as "speech"; None: not compressed.
+        kind: kind of all written objects; None: detected from the value.
     """
 
-    marker = b""  # written by the codec of the detected kind
+    marker = b""  # The codec of the detected kind writes the marker.
 
     def __init__(self, compress: int | str | None = None, kind: str | None = None) -> None:
         self._kind = kind
@@ -253,20 +255,20 @@ class AnyCodec(Codec[Any]):
     def read(self, source: Source) -> Any:
         return self.detect(source).read(source)
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
-        return self.detect(source).part(source, wanted)
+    def part(self, source: Source, selection: Range | None) -> Any:
+        return self.detect(source).part(source, selection)
 
     def detect(self, source: Source) -> Codec[Any]:
-        """Return the codec of the object at the next byte. Each codec is created once."""
+        """Return the codec of the object at the next byte. Codecs are reused."""
         start = source.peek(_TOKEN_END)
-        found = self._by_start.get(start)
-        if found is None:
+        detected = self._by_start.get(start)
+        if detected is None:
             kind, options = detect_kind(source)
-            known = kind, len(options)  # a kind is detected with one set of options, or none
-            found = self._detected[known] = self._detected.get(known) or codec(kind, **options)
+            known = kind, len(options)  # A kind is detected with one set of options, or without options.
+            detected = self._detected[known] = self._detected.get(known) or codec(kind, **options)
             if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
-                self._by_start[start] = found
-        return found
+                self._by_start[start] = detected
+        return detected
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         kind = self._kind or kind_of(value)
@@ -277,10 +279,10 @@ class AnyCodec(Codec[Any]):
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of object that a value is written as.
+    """Return the kind of object that a value is written as by default.
 
     Raises:
-        FormatError: no kind of object fits the value.
+        FormatError: no kind fits the value.
 
     >>> import numpy as np
     >>> from io_ark.codecs import kind_of
@@ -330,6 +332,6 @@ def _kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
         if all(isinstance(part, tuple) and len(part) == 2 for part in inner):
             return "posterior"
     raise FormatError(
-        "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or a posterior's "
-        "lists of pairs; pass kind=... for another type"
+        "cannot infer the Kaldi type of this list: it should hold words, integers, lists of integers, or the lists of "
+        "pairs of a posterior; pass kind=... for any other type"
     )

@@ -1,4 +1,4 @@
-"""OpenFst's files: acceptors with standard (tropical) arcs, as in chain training examples, and headers of all others.
+"""Read acceptors with tropical weights, which chain training examples contain, and the headers of any OpenFst file.
 
 Source: the formats of OpenFst's ``compact-fst.h`` and ``fst.h``; for text, ``ReadFstKaldi`` in Kaldi's
 ``src/fstext/kaldi-fst-io-inl.h``.
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, INT32_MIN, LONGEST_NUMBER, NUMBER, Codec, Sink, quote, written_as
+from io_ark.codecs.base import INT32_MAX, INT32_MIN, MAX_NUMBER_CHARACTERS, NUMBER, Codec, Sink, quote, written_as
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -30,16 +30,15 @@ _ALIGNED_VERSION = 1
 _ALIGNMENT = 16
 _FINAL = -1
 _ELEMENT = np.dtype([("label", "<i4"), ("weight", "<f4"), ("next_state", "<i4")])
-# Longer than the name of any type in use.
-_LONGEST_NAME = 100
+_MAX_NAME_BYTES = 100  # Longer than any name of a type in use.
 _INT32_DIGITS = re.compile(rb"[+-]?[0-9]{1,10}")
-_INFINITE = b"Infinity", b"-Infinity"  # as OpenFst prints them
+_INFINITE = b"Infinity", b"-Infinity"  # OpenFst prints infinite costs in this form.
 
 
 class Acceptor(NamedTuple):
-    """A weighted acceptor; weights are costs (negative logarithms)."""
+    """A weighted acceptor. Its weights are costs (negative logarithms)."""
 
-    start: int  # start state; -1 if there are no states
+    start: int  # start state, or -1 without states
     final_costs: Array  # float32 of shape (states,): infinite for states that are not final
     states: Array  # int32 of shape (arcs,): source state of each arc, ascending
     labels: Array  # int32 of shape (arcs,)
@@ -50,16 +49,16 @@ class Acceptor(NamedTuple):
 @written_as("fst")
 @dataclass(frozen=True, repr=False)
 class Fst:
-    """Graph in a file of its own, such as ``HCLG.fst``: its header, and the rest as it is stored."""
+    """Graph that fills a file, such as ``HCLG.fst``: the fields of its header, and the bytes after the header."""
 
     type: str  # OpenFst's type, such as `vector`, `const`, `ngram` or `olabel_lookahead`
     arc_type: str  # type of the arcs, such as `standard`
     version: int  # version of the format of this type
     flags: int  # flags of the header
     properties: int  # properties that are known, as OpenFst's bits
-    start: int  # start state; -1 if there is none
-    num_states: int  # number of states; -1 or 0 if the header does not say
-    num_arcs: int  # number of arcs, likewise
+    start: int  # start state, or -1
+    num_states: int  # number of states, or -1 or 0 if the header lacks it
+    num_arcs: int  # number of arcs, or -1 or 0 if the header lacks it
     data: bytes  # the bytes after the header: symbol tables, states and arcs
 
     def __repr__(self) -> str:
@@ -67,7 +66,7 @@ class Fst:
 
 
 class FstCodec(Codec[Fst]):
-    """Codec of graphs in files of their own."""
+    """Codec of graphs that fill a file."""
 
     marker = b""
 
@@ -77,8 +76,8 @@ class FstCodec(Codec[Fst]):
             source.fail("expected an FST in OpenFst's binary format, which is read as a whole file", at)
         kind, arcs = _read_name(source).decode("latin1"), _read_name(source).decode("latin1")
         version, flags, properties, start, states, arc_count = _HEADER.unpack(source.read(_HEADER.size))
-        left = source.remaining()  # to read it without a copy
-        data = source.read_rest() if left is None else bytes(source.read(left))
+        remaining = source.remaining()  # A known size saves a copy.
+        data = source.read_rest() if remaining is None else bytes(source.read(remaining))
         return Fst(kind, arcs, version, flags, properties, start, states, arc_count, data)
 
     def write_body(self, sink: Sink, value: Fst, binary: bool) -> None:
@@ -92,13 +91,13 @@ class FstCodec(Codec[Fst]):
 
 
 def read_acceptor(source: Source, binary: bool) -> Acceptor:
-    """Read an acceptor: in binary OpenFst's ``compact_acceptor``, in text one arc per line up to an empty line."""
+    """Read an acceptor: OpenFst's ``compact_acceptor`` in binary, or in text one arc per line up to an empty line."""
     return _read_compact(source) if binary else _read_lines(source)
 
 
 def _read_name(source: Source) -> bytes:
     (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
-    if not 0 <= length <= _LONGEST_NAME:
+    if not 0 <= length <= _MAX_NAME_BYTES:
         source.fail(f"invalid length of the name of an FST's type: {length} bytes")
     return bytes(source.read(length))
 
@@ -148,14 +147,14 @@ def _read_lines(source: Source) -> Acceptor:
         source.fail("expected an FST in text to start on a new line")
     at = source.tell()
     while words := source.read_line().split():
-        state = _integer(source, words[0], at, least=0)
+        state = _integer(source, words[0], at, minimum=0)
         start = state if start < 0 else start
         cost = _cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
         if len(words) <= 2:
             final[state] = cost
         elif len(words) in (4, 5) and words[2] == words[3]:
             label = _integer(source, words[2], at)
-            arcs.append((state, label, cost, _integer(source, words[1], at, least=0)))
+            arcs.append((state, label, cost, _integer(source, words[1], at, minimum=0)))
         else:
             source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
                         "same label, cost) nor a final state", at)  # fmt: skip
@@ -173,16 +172,16 @@ def _read_lines(source: Source) -> Acceptor:
                     np.array(costs, np.float32), np.array(next_states, np.int32))  # fmt: skip
 
 
-def _integer(source: Source, word: bytes, at: int, least: int = INT32_MIN) -> int:
-    if not _INT32_DIGITS.fullmatch(word) or not least <= int(word) <= INT32_MAX:
-        source.fail(f"{quote(word)} is not a {'label' if least else 'state'} of an FST", at)
+def _integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
+    if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
+        source.fail(f"{quote(word)} is not a {'label' if minimum else 'state'} of an FST", at)
     return int(word)
 
 
 def _cost(source: Source, word: bytes, at: int) -> float:
     if word in _INFINITE:
         return float(word)
-    cost = nearest_float32(word) if len(word) <= LONGEST_NUMBER and NUMBER.fullmatch(word) else np.inf
+    cost = nearest_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf
     if np.isinf(cost):
         source.fail(f"{quote(word)} is not a cost of an FST", at)
     return cost

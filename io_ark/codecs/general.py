@@ -23,7 +23,7 @@ GeneralMatrix = npt.NDArray[Any] | CompressedMatrix | SparseMatrix
 
 
 class GeneralMatrixCodec(Codec[GeneralMatrix]):
-    """Codec of matrices that are float32 arrays, :class:`CompressedMatrix` or :class:`SparseMatrix`, as stored."""
+    """Codec of matrices in their stored form: float32 arrays, :class:`CompressedMatrix` or :class:`SparseMatrix`."""
 
     _dense = MatrixCodec()
     _compressed = CompressedMatrixCodec()
@@ -35,15 +35,15 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
     def pack(self, binary: bool) -> Pack:
         return self._dense.pack(binary)
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
-        cut = super().part(source, wanted)
-        if wanted is None or not isinstance(cut, SparseMatrix):
+    def part(self, source: Source, selection: Range | None) -> Any:
+        cut = super().part(source, selection)
+        if selection is None or not isinstance(cut, SparseMatrix):
             return cut
         try:
-            return cut.to_array()  # as in Kaldi
+            return cut.to_array()  # As in Kaldi.
         except MemoryError as error:
             size = " x ".join(map(str, cut.shape))
-            raise RangeError(f"the range [{wanted.text}] of a sparse matrix has {size} numbers: not enough memory",
+            raise RangeError(f"the range [{selection.text}] of a sparse matrix has {size} numbers: not enough memory",
                              file=source.name) from error  # fmt: skip
 
     def read_body(self, source: Source, binary: bool) -> GeneralMatrix:

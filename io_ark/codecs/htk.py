@@ -25,7 +25,7 @@ _BASE = 0o77
 _COMPRESSED = 0o2000
 _CHECKSUM = 0o10000
 _VECTOR_QUANTIZED = 0o40000
-# WAVEFORM, IREFC and DISCRETE: data that are not floats.
+# WAVEFORM, IREFC and DISCRETE, whose data are not floats.
 _NOT_FLOATS = (0, 5, 10)
 
 
@@ -45,11 +45,11 @@ class HtkFeatures(NamedTuple):
 
 
 def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int) -> tuple[Bytes, Bytes] | None:
-    """Encode matrices as :class:`HtkCodec` does.
+    """Encode matrices in the format of :class:`HtkCodec`.
 
     Returns:
-        The headers, (entries, 12), and the numbers of all matrices, one matrix after the other; None if a header cannot
-        hold its fields.
+        The headers of shape (entries, 12) and the numbers of all matrices, back to back, or None if a field of a header
+        is out of range.
     """
     rows, columns = np.where(block.shapes.all(axis=1, keepdims=True), block.shapes, 0).T
     headers = np.empty(len(block), _FIELDS)

@@ -12,10 +12,10 @@ from io_ark.streams.source import Source
 
 
 class InfoCodec(Codec[Any]):
-    """Codec that reads the shape of each object: see :meth:`Codec.part`. It cannot write.
+    """Codec that reads the shapes of objects (see :meth:`Codec.part`). It cannot write.
 
     Args:
-        of: the kind of object (see :mod:`io_ark.codecs`), or a codec.
+        of: kind of the objects (see :mod:`io_ark.codecs`), or their codec.
 
     >>> import io, numpy as np
     >>> from io_ark.codecs import codec

@@ -1,4 +1,4 @@
-"""Vectors of integers, and vectors of pairs: numbers that are each preceded by their size.
+"""Vectors of integers, vectors of vectors, and vectors of pairs. In binary, a size byte precedes every number.
 
 Source: ``BasicVectorHolder``, ``BasicVectorVectorHolder`` and ``BasicPairVectorHolder`` in Kaldi's
 ``src/util/kaldi-holder-inl.h``.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,16 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
-from io_ark.codecs.base import BINARY_MARKER, ArrayCodec, Codec, Sink, as_array, int32_bytes, quote, raw_bytes
-from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
-from io_ark.codecs.pack import Pack, entries_of, objects
+from io_ark.codecs.base import ArrayCodec, Codec, Sink, as_array, int32_bytes, quote, raw_bytes
+from io_ark.codecs.nested_lists import (
+    encode_objects,
+    number_array,
+    read_lists,
+    remove_counts,
+    split_pairs,
+    write_lists,
+)
+from io_ark.codecs.pack import Pack, entries_of
 from io_ark.codecs.scan import scan_line
 from io_ark.codecs.text_format import encode_list, encode_lists
 from io_ark.codecs.text_parse import nearest_float32
@@ -31,15 +37,13 @@ Array = npt.NDArray[Any]
 
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
-# Pairs of a vector that is written together with others at most: 10 bytes each.
-_FEW_PAIRS = 400
 _WORD = re.compile(rb"\S+")
-_LONGEST_INTEGER = 18  # characters
-_DIGITS = b"0123456789 "  # of most lines, which NumPy reads
+_MAX_INTEGER_CHARACTERS = 18  # characters
+_DIGITS = b"0123456789 "  # NumPy reads lines that consist of these characters.
 
 
 def sized_record(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
-    """Return the record layout of numbers that are each preceded by a byte with their size."""
+    """Return the record layout of numbers with a size byte before every number."""
     kind = np.dtype(dtype)
     return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
 
@@ -50,11 +54,11 @@ def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> 
     records = source.read_array(layout, count)
     for name in layout.names or ():
         if name.endswith("_size"):
-            wanted = layout[name.removesuffix("_size")].itemsize
-            wrong = np.flatnonzero(records[name] != wanted)
+            size = layout[name.removesuffix("_size")].itemsize
+            wrong = np.flatnonzero(records[name] != size)
             if len(wrong):
                 place = at + int(wrong[0]) * layout.itemsize
-                source.fail(f"{what}: expected a byte {wanted} before each number of {wanted} bytes", place)
+                source.fail(f"{what}: expected a byte {size} before each number of {size} bytes", place)
     return records
 
 
@@ -68,7 +72,7 @@ def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
 
 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
-    """Read a line; return it without its end, and its offset."""
+    """Read a line. Return the line without its end, and its offset."""
     at = source.tell()
     if source.at_end():
         source.fail(f"expected {what}, found the end")
@@ -76,7 +80,7 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
-    """Parse the integers in a line of text with the syntax of ``istream >> int``, by which 1-2 is two numbers."""
+    """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers."""
     limits = np.iinfo(np.dtype(dtype))
     if text[:1].isdigit() and not text.translate(None, _DIGITS):
         plain = np.fromstring(text, np.int64, sep=" ")
@@ -85,7 +89,7 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     values: list[int] = []
     for word in _WORD.finditer(text):
         numbers = base.INTEGER.findall(word[0])
-        if b"".join(numbers) != word[0] or max(map(len, numbers)) > _LONGEST_INTEGER:
+        if b"".join(numbers) != word[0] or max(map(len, numbers)) > _MAX_INTEGER_CHARACTERS:
             source.fail(f"{quote(word[0])} is not a list of integers of 32 bits", at + word.start())
         values += map(int, numbers)
     if values and not limits.min <= min(values) <= max(values) <= limits.max:
@@ -106,7 +110,7 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 
 
 def fits(values: Array, dtype: npt.DTypeLike) -> bool:
-    """Return True if these integers are within the range of the type."""
+    """Return True if all integers are within the range of the type."""
     limits = np.iinfo(np.dtype(dtype))
     return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
 
@@ -124,7 +128,7 @@ class IntVectorCodec(ArrayCodec):
             text, at = read_text_line(source, "a list of integers")
             return parse_integers(text, source, at, self.dtype)
         count = base.read_size(source, True, _COUNT)
-        # A copy: np.ascontiguousarray() would return a single element with the stride of its record.
+        # np.ascontiguousarray() would return a single element with the stride of its record, not a copy.
         records = read_sized(source, self._layout, count, "a vector of integers")
         return np.array(records["value"])
 
@@ -166,7 +170,7 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         return [numbers[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
     def read_joined(self, source: Source) -> tuple[Array, Array]:
-        """Read vectors in binary; return their lengths, and their numbers one vector after the other."""
+        """Read vectors in binary. Return their lengths, and the numbers of all vectors in one array."""
         count = base.read_size(source, True, "the number of vectors")
         lengths, parts = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
         while count > 0:
@@ -187,17 +191,19 @@ class IntVectorVectorCodec(Codec[list[Array]]):
         plain: list[Array] | None = scan_line(self.scan_kind, text)
         if plain is not None:
             return plain
-        *lists, rest = text.split(b";")
-        if rest.strip():
-            source.fail("expected ';' after each list of integers, including the last one", at)
+        *lists, remainder = text.split(b";")
+        if remainder.strip():
+            source.fail("expected ';' after every list of integers, including the last list", at)
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
-        if (encoded := encode_nested(value, 2, b"i", None if binary else (b"", b"; "))) is not None:
-            sink.write(encoded if binary else encoded + b"\n")
-            return
-        arrays = [as_integers(vector, _INT32) for vector in value]
-        lengths, numbers = list(map(len, arrays)), np.concatenate([*arrays, np.empty(0, _INT32)])
+        vectors: list[Any] = list(value)
+        if {list, tuple}.issuperset(map(type, vectors)):
+            numbers = number_array(list(chain.from_iterable(vectors)), _INT32)
+        else:
+            vectors = [as_integers(vector, _INT32) for vector in vectors]
+            numbers = np.concatenate([*vectors, np.empty(0, _INT32)])
+        lengths = list(map(len, vectors))
         if binary:
             write_lists(sink, lengths, (numbers,))
         else:
@@ -211,11 +217,9 @@ class PairVectorCodec(Codec[Array]):
         self.dtype = base.little_endian(dtype)
         self._layout = sized_record(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
-        self._types = b"ii" if self.dtype.kind == "i" else b"ff"
 
     def pack(self, binary: bool) -> Pack:
-        pack = Pack(block=partial(self._pack_block, binary))
-        return replace(objects(self._small), block=pack.block) if binary else pack
+        return Pack(block=partial(self._pack_block, binary))
 
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         if not isinstance(block, ArrayBlock) or block.values.dtype != self.dtype or (block.shapes[:, 1] != 2).any():
@@ -225,13 +229,6 @@ class PairVectorCodec(Codec[Array]):
             return entries_of(block.keys, b" \0B", encode_objects(None, counts, (first, second)))
         lines = encode_objects(counts, np.ones(len(first), np.int64), (first, second), (b"", b"; "))
         return entries_of(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
-
-    def _small(self, value: object) -> bytes | None:
-        """Encode a list of few pairs in binary with the marker; return None for anything else."""
-        if type(value) is not list or len(value) > _FEW_PAIRS:
-            return None
-        encoded = encode_nested(value, 1, self._types)
-        return None if encoded is None else BINARY_MARKER + encoded
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -268,32 +265,36 @@ class PairVectorCodec(Codec[Array]):
         return np.array(numbers, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        brackets = None if binary else (b"", b"; ")
-        encoded = encode_nested(value, 1, self._types, brackets)
-        if encoded is None:
-            first, second = map(np.ascontiguousarray, self._check_values(value).T)
-            encoded, _ = encode_lists([len(first)] if binary else [1] * len(first), (first, second), brackets)
-        sink.write(encoded if binary else encoded.removesuffix(b"; ") + b"\n")
+        first, second = self._columns(value)
+        if binary:
+            sink.write(encode_lists([len(first)], (first, second))[0])
+        else:
+            lines, _ = encode_lists([1] * len(first), (first, second), (b"", b"; "))
+            sink.write(lines.removesuffix(b"; ") + b"\n")
 
-    def _check_values(self, value: npt.ArrayLike) -> Array:
+    def _columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
+        """Return the first numbers of all pairs, and the second ones."""
+        if isinstance(value, list | tuple):
+            first, second = split_pairs(value)
+            return number_array(first, self.dtype), number_array(second, self.dtype)
         array = as_array(value)
         if array.size == 0:
-            return np.empty((0, 2), self.dtype)
+            return np.empty(0, self.dtype), np.empty(0, self.dtype)
         if array.ndim != 2 or array.shape[1] != 2:
             raise FormatError(f"a vector of pairs is an array of shape (pairs, 2), not {array.shape}")
         if self.dtype.kind == "i":
-            return as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
-        if array.dtype.kind not in "fiub":
+            array = as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
+        elif array.dtype.kind not in "fiub":
             raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}")
         with np.errstate(over="ignore"):
-            return array.astype(self.dtype)
+            return np.ascontiguousarray(array[:, 0], self.dtype), np.ascontiguousarray(array[:, 1], self.dtype)
 
 
 class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
-    """Codec of integers without a size byte for each; in text within brackets.
+    """Codec of integers without size bytes, and with brackets in text.
 
-    This is not the layout of int-vectors in tables, but of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector``
-    (``src/base/io-funcs-inl.h``), for single files and within other objects.
+    This is the layout of Kaldi's ``ReadIntegerVector`` and ``WriteIntegerVector`` (``src/base/io-funcs-inl.h``) for
+    single files and within other objects. Tables of int-vectors have another layout.
     """
 
     def read_body(self, source: Source, binary: bool) -> npt.NDArray[np.int32]:

@@ -25,12 +25,12 @@ FloatKind: TypeAlias = Literal["float", "double"]
 ArrayKind: TypeAlias = Literal[
     Float32Kind, Float64Kind, Int32Kind, "int8-vector", "compressed-matrix", "sparse-vector", "sparse-matrix"
 ]
-# Kinds in no other group that values of one type are written as.
+# Kinds in no other group whose values have one type when they are written.
 OtherWrittenKind: TypeAlias = Literal[
     "general-matrix", "int-vector-vector", "bool", "gauss-posterior", "nnet-example", "nnet-chain-example", "htk",
     "wave-info",
 ]  # fmt: skip
-# All kinds. Type checkers see the values of kinds without a type of their own as Any.
+# All kinds. For kinds in none of these groups, type checkers see the values as Any.
 Kind: TypeAlias = Literal[
     Float32Kind, Float64Kind, Int32Kind, FloatKind, "general-matrix", "compressed-matrix", "sparse-vector",
     "sparse-matrix", "int8-vector", "int-vector-vector", "int", "bool", "token", "token-vector", "posterior",

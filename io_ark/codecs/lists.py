@@ -1,4 +1,4 @@
-"""Text files of a model or a data directory that are not tables: configuration files, symbol tables, lists."""
+"""Text files of models and data directories that are not tables: configuration files, symbol tables, lists."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from io_ark.codecs.tokens import token_bytes, token_text
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
-_DIGITS = 19  # of the largest label
+_MAX_LABEL_DIGITS = 19  # Labels are integers of 64 bits.
 
 
 def _integer(source: Source, number: int, words: list[bytes], place: int, count: int) -> int:
-    """Return the integer at a place in a line that must have ``count`` words."""
-    if len(words) != count or not INTEGER.fullmatch(words[place]) or len(words[place]) > _DIGITS:
+    """Return the integer at index ``place`` of the words of a line, which must have ``count`` words."""
+    if len(words) != count or not INTEGER.fullmatch(words[place]) or len(words[place]) > _MAX_LABEL_DIGITS:
         expected = "an integer" if count == 1 else "a symbol and its integer"
         source.fail(f"line {number}: expected {expected}, found {quote(b' '.join(words))}")
     return int(words[place])
 
 
 class LinesCodec(Codec[Any]):
-    """Codec of text files as a list of the words of each line, without empty lines. Base class of the others."""
+    """Codec of text files as a list with the words of each line. Empty lines are dropped."""
 
     marker = b""
 
     def pack(self, binary: bool) -> Pack:
-        raise FormatError(f"{self.kind!r} is a file of its own, and no object of an archive")
+        raise FormatError(f"{self.kind!r} is a whole file and cannot be in an archive")
 
     def read(self, source: Source) -> Any:
         if source.tell():
-            source.fail(f"{self.kind!r} is a file of its own, and no object of an archive")
+            source.fail(f"{self.kind!r} is a whole file and cannot be in an archive")
         lines = enumerate(source.read_text().split(b"\n"), 1)
         return self._value(source, [(number, words) for number, line in lines if (words := line.split())])
 
@@ -57,7 +57,7 @@ class IntLinesCodec(LinesCodec):
         return values.astype(np.int32)
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        sink.write(b"".join([b"%d\n" % as_int32(each) for each in value]))
+        sink.write(b"".join([b"%d\n" % as_int32(number) for number in value]))
 
 
 class SymbolTableCodec(LinesCodec):
@@ -76,9 +76,9 @@ class SymbolTableCodec(LinesCodec):
 
 
 class ConfigCodec(LinesCodec):
-    """Codec of configuration files as a dictionary from options to their values; "" for an option without a value.
+    """Codec of configuration files as a dictionary from options to values. An option without a value has the value "".
 
-    As in Kaldi, names are in lower case with ``-`` for ``_``, and the last value of an option counts.
+    As in Kaldi, names are in lower case with ``-`` for ``_``, and the last value of an option is used.
     """
 
     def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, str]:

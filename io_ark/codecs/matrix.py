@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink
-from io_ark.codecs.compressed import LONGEST_HEADER, read_decompressed, skip_compressed
+from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, raw_bytes
+from io_ark.codecs.compressed import MAX_HEADER_BYTES, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
     as_matrix,
@@ -17,7 +17,6 @@ from io_ark.codecs.dense import (
     read_dense_range,
     read_text,
     skip_dense,
-    write_dense,
     write_text,
 )
 from io_ark.codecs.pack import Pack
@@ -30,7 +29,7 @@ _COMPRESSED = b"\0BC"
 # The marker and the header of a dense matrix (see dense.py).
 _DENSE_HEADER = struct.Struct("<6sibi")
 _START = _DENSE_HEADER.size
-_LONGEST_START = len(BINARY_MARKER) + LONGEST_HEADER
+_MAX_START_BYTES = len(BINARY_MARKER) + MAX_HEADER_BYTES
 
 
 class MatrixCodec(FloatArrayCodec):
@@ -49,8 +48,8 @@ class MatrixCodec(FloatArrayCodec):
         self._start = b"\0BFM \4" if self.dtype == np.float32 else b"\0BDM \4"
 
     def read(self, source: Source) -> Array:
-        # A fast path for the common case: for small matrices the number of calls dominates.
-        head = source.peek_buffered(_LONGEST_START)
+        # A fast path for the common case, because the number of calls dominates for small matrices.
+        head = source.peek_buffered(_MAX_START_BYTES)
         if len(head) >= _START:
             start, rows, column_size, columns = _DENSE_HEADER.unpack_from(head)
             if start == self._start and column_size == 4 and rows >= 0 and columns >= 0:
@@ -59,25 +58,25 @@ class MatrixCodec(FloatArrayCodec):
                 if length > source.small:
                     return source.read_array(self._stored, rows * columns).reshape(rows, columns)
                 window, at = source.take(length)
-                # A third of the time of copying an array whose numbers are not aligned.
+                # Takes a third of the time of copying an unaligned array.
                 matrix: Array = np.ndarray((rows, columns), self._stored, bytearray(window[at : at + length]))
                 return matrix
-            if start.startswith(_COMPRESSED) and len(head) == _LONGEST_START:
+            if start.startswith(_COMPRESSED) and len(head) == _MAX_START_BYTES:
                 source.skip(len(BINARY_MARKER))
                 return read_decompressed(source, head[len(BINARY_MARKER) :]).astype(self.dtype, copy=False)
         return super().read(source)
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
+    def part(self, source: Source, selection: Range | None) -> Any:
         head = source.peek(2 + HEADER_SIZE)
-        if wanted is not None and head[:2] == b"\0B" and head[2:4] in (b"FM", b"DM"):
+        if selection is not None and head[:2] == b"\0B" and head[2:4] in (b"FM", b"DM"):
             source.skip(2)
-            return read_dense_range(source, head[2:], self.dtype, wanted)
-        return super().part(source, wanted)
+            return read_dense_range(source, head[2:], self.dtype, selection)
+        return super().part(source, selection)
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
             return read_text(source, self.dtype)
-        head = source.peek(LONGEST_HEADER)
+        head = source.peek(MAX_HEADER_BYTES)
         if head.startswith(b"C"):
             return read_decompressed(source, head).astype(self.dtype, copy=False)
         return read_dense(source, head[:HEADER_SIZE], self.dtype)
@@ -92,6 +91,7 @@ class MatrixCodec(FloatArrayCodec):
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         matrix = as_matrix(value, self.dtype)
         if binary:
-            write_dense(sink, matrix)
+            sink.write(_DENSE_HEADER.pack(self._start, matrix.shape[0], 4, matrix.shape[1])[len(BINARY_MARKER) :])
+            sink.write(raw_bytes(matrix))
         else:
             write_text(sink, matrix)

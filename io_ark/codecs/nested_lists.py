@@ -1,73 +1,73 @@
-"""Lists of lists of numbers (posteriors, vectors of vectors), converted many inner lists at a time.
+"""Lists of lists of numbers (posteriors, vectors of vectors). Many inner lists are converted at once.
 
-Reading or writing one list takes microseconds, however short it is. Therefore adjacent lists in Kaldi's own layout are
-converted as one array of numbers and the positions where each list ends. Lists in another layout, and invalid ones, are
-left to the codec, which reads them one by one and raises the errors.
+Reading or writing one list takes microseconds, however short it is. Therefore, adjacent lists in the layout that Kaldi
+writes are converted as one array of numbers and the ends of the lists. The codec reads invalid lists and other layouts
+one by one, and raises the errors.
 """
 
 from __future__ import annotations
 
-import marshal
+from array import array
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, int32_bytes
+from io_ark.blocks.masks import refuse_masks
+from io_ark.codecs.base import Sink, as_int32, int32_bytes
 from io_ark.codecs.text_format import Brackets, Columns, Lengths, Places, encode_lists
 from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
 Integers = npt.NDArray[np.int32]
 
-# Counts and numbers are both a byte 4 and four bytes more, so a list of lists is an array of these records.
+# A count or number is a byte 4 and four more bytes, so a list of lists is an array of these records.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
-# Numbers converted at a time.
-_AT_ONCE = 1 << 15
-# The version whose layout pack.c knows; it has no references between objects.
-_MARSHAL_VERSION = 2
+# Maximum number of records that are converted at once.
+_MAX_WINDOW_NUMBERS = 1 << 15
 
 
-def read_lists(source: Source, most: int, width: int) -> tuple[Integers, Places]:
-    """Read the complete and valid lists in binary that are buffered, or one short list; possibly none.
+def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places]:
+    """Read complete and valid lists in binary that are buffered, or one short list. The result may be empty.
 
     Args:
-        most: maximum number of lists.
-        width: numbers per element of a list.
+        source: source at the first list.
+        limit: maximum number of lists.
+        width: number of integers or floats per element of a list.
 
     Returns:
-        The numbers of all lists, those of each list after its count (the bits of a float as an integer), and the
-        position where each list ends.
+        The counts and numbers of all lists, with the bits of floats as integers, and the end of each list.
     """
     head = source.peek(_SIZED.itemsize)
     first = 1 + width * int.from_bytes(head[1:], "little")
-    if first > _AT_ONCE:
+    if first > _MAX_WINDOW_NUMBERS:
         return np.empty(0, np.int32), np.empty(0, np.int64)
-    source.peek(first * _SIZED.itemsize)  # which buffers more, if more is available
-    # Lists that are longer than this estimate are read by the next call.
-    data = source.peek_buffered(min(2 * first * most, _AT_ONCE) * _SIZED.itemsize)
+    source.peek(first * _SIZED.itemsize)  # Buffers more bytes, if they are available.
+    # The next call reads lists that exceed this estimate.
+    data = source.peek_buffered(min(2 * first * limit, _MAX_WINDOW_NUMBERS) * _SIZED.itemsize)
     records = np.frombuffer(data, _SIZED, len(data) // _SIZED.itemsize)
     sizes = data[:: _SIZED.itemsize][: len(records)]
     end = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
-    ends = _ends(numbers[:end], most, width)
+    ends = _ends(numbers[:end], limit, width)
     used = int(ends[-1]) if len(ends) else 0
     source.skip(used * _SIZED.itemsize)
     return numbers[:used], ends
 
 
-def _ends_in_c(numbers: Integers, most: int, width: int) -> Places:
-    ends = np.empty(min(most, len(numbers)), np.int64)
+def _ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
+    ends = np.empty(min(limit, len(numbers)), np.int64)
     return ends[: NATIVE.function("ark_list_ends")(numbers, len(numbers), len(ends), width, ends)]
 
 
 @NATIVE.twin(_ends_in_c)
-def _ends(numbers: Integers, most: int, width: int) -> Places:
-    """Return the positions where complete lists end: each is a count and that number of elements."""
+def _ends(numbers: Integers, limit: int, width: int) -> Places:
+    """Return the ends of complete lists. A list is a count and ``width`` numbers for each element."""
     counts, at = numbers.data, 0
     ends: list[int] = []
-    while len(ends) < most and at < len(counts) and counts[at] >= 0:
+    while len(ends) < limit and at < len(counts) and counts[at] >= 0:
         at += 1 + width * counts[at]
         ends.append(at)
     if ends and at > len(counts):
@@ -77,10 +77,41 @@ def _ends(numbers: Integers, most: int, width: int) -> Places:
 
 def remove_counts(numbers: Integers, ends: Places) -> Integers:
     """Return the numbers from :func:`read_lists` without the counts."""
-    kept = np.ones(len(numbers), bool)
-    kept[0] = False
-    kept[ends[:-1]] = False
-    return numbers[kept]
+    is_number = np.ones(len(numbers), bool)
+    is_number[0] = False
+    is_number[ends[:-1]] = False
+    return numbers[is_number]
+
+
+def number_array(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Convert Python numbers to int32 or float32. Unlike NumPy, refuse strings, masked elements, and floats for int32.
+
+    Raises:
+        FormatError: an element is not an integer of 32 bits, or is masked.
+        TypeError: an element is not a number.
+    """
+    if dtype.kind == "f":
+        refuse_masks(numbers)
+    try:
+        return np.frombuffer(array(dtype.char, numbers), dtype) if numbers else np.empty(0, dtype)
+    except (TypeError, OverflowError):
+        if dtype.kind == "i":
+            for number in numbers:
+                as_int32(number)  # Raises the error that names the element.
+        raise
+
+
+def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the first numbers of all pairs, and the second ones.
+
+    Raises:
+        TypeError: an element is not a pair.
+    """
+    try:
+        first, second = zip(*pairs, strict=True) if pairs else ((), ())
+    except (TypeError, ValueError) as error:
+        raise TypeError("an element is not a pair of numbers") from error
+    return first, second
 
 
 def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
@@ -92,11 +123,11 @@ def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
 def encode_objects(
     lists: Places | None, lengths: Places, columns: Columns, brackets: Brackets | None = None
 ) -> list[bytes]:
-    """Return objects that are lists, or lists of lists, as bytes.
+    """Encode objects that are lists, or lists of lists.
 
     Args:
-        lists: number of lists of each object; None if each object is one list.
-        lengths, columns, brackets: the lists of all objects: see :func:`encode_lists`.
+        lists: number of lists of each object; None if every object is one list.
+        lengths, columns, brackets: the lists of all objects (see :func:`encode_lists`).
     """
     data, ends = encode_lists(lengths, columns, brackets)
     bounds = np.append(0, ends)
@@ -106,29 +137,3 @@ def encode_objects(
     starts = [int32_bytes(count) for count in counts] or [b""] * len(lists)
     bounds = bounds[np.append(0, np.cumsum(lists))]
     return [start + data[begin:end] for start, (begin, end) in zip(starts, pairwise(bounds.tolist()), strict=True)]
-
-
-def _encode_nested_in_c(value: Any, depth: int, types: bytes, brackets: Brackets | None = None) -> bytes | None:
-    if type(value) is not list:
-        return None
-    try:
-        data = marshal.dumps(value, _MARSHAL_VERSION)
-    except ValueError:
-        return None
-    # No number or length takes more bytes than in `data`, nor more than four times as many characters, with brackets.
-    room, (begin, end) = np.empty(4 * len(data) if brackets else len(data), np.uint8), brackets or (None, None)
-    used = NATIVE.function("ark_encode_marshalled")(data, len(data), depth, types, begin, end, room)
-    return None if used < 0 else room[:used].tobytes()
-
-
-@NATIVE.twin(_encode_nested_in_c)
-def encode_nested(value: Any, depth: int, types: bytes, brackets: Brackets | None = None) -> bytes | None:
-    """Return in C nested lists of Python's numbers as bytes; None if they are of other types.
-
-    Args:
-        value: a list of numbers or pairs, or of such lists.
-        depth: 1 or 2: how deep the lists are.
-        types: ``i`` or ``f`` for each number of an element: ``b"if"`` for pairs of an integer and a float.
-        brackets: text around each inner list, or around each element if ``depth`` is 1; None: in binary.
-    """
-    return None

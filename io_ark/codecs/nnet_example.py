@@ -31,12 +31,12 @@ from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
 
-# A byte up to this magnitude is the step in t from the previous index; 127 precedes a full index.
-_LARGEST_STEP = 124
-_IN_FULL = 127
-_FULL = np.dtype([("mark", "u1"), ("index", sized_record("<i4", "n", "t", "x"))])
-# Number of indexes to look ahead for after the encoding has changed, and while it stays the same.
-_FEW, _MANY = 1 << 8, 1 << 12
+# A byte of this magnitude or less is the step in t from the previous index. The byte 127 precedes a complete index.
+_MAX_STEP = 124
+_COMPLETE_MARK = 127
+_COMPLETE_INDEX = np.dtype([("mark", "u1"), ("index", sized_record("<i4", "n", "t", "x"))])
+# Number of indexes that are read at once after the encoding has changed, and while it stays the same.
+_MIN_RUN, _MAX_RUN = 1 << 8, 1 << 12
 
 _matrix = GeneralMatrixCodec()
 _vector = VectorCodec()
@@ -61,12 +61,12 @@ class NnetExample(NamedTuple):
 class Supervision(NamedTuple):
     """Target output of a chain network for sequences of equal length."""
 
-    weight: float  # weight of the example
-    num_sequences: int  # number of sequences
-    frames_per_sequence: int  # number of output frames per sequence
-    label_dim: int  # number of pdfs; labels are pdf + 1
+    weight: float
+    num_sequences: int
+    frames_per_sequence: int  # output frames per sequence
+    label_dim: int  # number of pdfs. A label is a pdf plus 1.
     fsts: list[Acceptor]  # one acceptor for all sequences, or one per sequence for end-to-end training
-    end_to_end: bool  # True for end-to-end training
+    end_to_end: bool
     alignment_pdfs: Array  # int32: the pdf of each frame, or empty
 
 
@@ -75,7 +75,7 @@ class ChainOutput(NamedTuple):
 
     name: str  # name, such as `output`
     indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
-    supervision: Supervision  # the target output
+    supervision: Supervision
     deriv_weights: Array  # float32 of shape (rows,), or empty: weight of each row's derivative
 
 
@@ -83,8 +83,8 @@ class ChainOutput(NamedTuple):
 class NnetChainExample(NamedTuple):
     """Chain training example."""
 
-    inputs: list[NnetIo]  # inputs
-    outputs: list[ChainOutput]  # outputs with their supervision
+    inputs: list[NnetIo]
+    outputs: list[ChainOutput]
 
 
 def read_indexes(source: Source, binary: bool) -> Array:
@@ -95,16 +95,16 @@ def read_indexes(source: Source, binary: bool) -> Array:
         return np.array([_index_in_text(source) for _ in range(count)], np.int32).reshape(-1, 3)
     runs: list[Array] = []
     last = np.zeros(3, np.int64)
-    ahead = _FEW
+    limit = _MIN_RUN
     while count:
-        most = min(count, ahead)
-        run = _steps(source, most, last)
+        limit = min(count, limit)
+        run = _read_steps(source, limit, last)
         if not len(run):
-            run = _in_full(source, most)
+            run = _read_complete(source, limit)
         runs.append(run)
         last = run[-1]
         count -= len(run)
-        ahead = _MANY if len(run) == most else _FEW
+        limit = _MAX_RUN if len(run) == limit else _MIN_RUN
     return np.concatenate(runs).astype(np.int32) if runs else np.empty((0, 3), np.int32)
 
 
@@ -113,34 +113,34 @@ def _index_in_text(source: Source) -> list[int]:
     return [read_int32(source, False) for _ in range(3)]
 
 
-def _steps(source: Source, most: int, last: Array) -> Array:
-    """Read the indexes stored as steps in t of one byte each, up to the first byte that is not a step."""
-    bytes_here = np.frombuffer(source.peek(most), np.int8).astype(np.int64)
-    steps = bytes_here[: _length_of_run(np.abs(bytes_here) <= _LARGEST_STEP)]
+def _read_steps(source: Source, limit: int, last: Array) -> Array:
+    """Read up to ``limit`` indexes that are stored as steps in t of one byte."""
+    values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
+    steps = values[: _length_of_run(np.abs(values) <= _MAX_STEP)]
     source.skip(len(steps))
     run = np.tile(last, (len(steps), 1))
     run[:, 1] += np.cumsum(steps)
     return run
 
 
-def _in_full(source: Source, most: int) -> Array:
-    """Read the indexes stored in full, at least one."""
-    here = source.peek(most * _FULL.itemsize)
-    records = np.frombuffer(here, _FULL, len(here) // _FULL.itemsize)
+def _read_complete(source: Source, limit: int) -> Array:
+    """Read up to ``limit`` indexes that are stored completely, but at least one."""
+    data = source.peek(limit * _COMPLETE_INDEX.itemsize)
+    records = np.frombuffer(data, _COMPLETE_INDEX, len(data) // _COMPLETE_INDEX.itemsize)
     index = records["index"]
     sizes = index["n_size"], index["t_size"], index["x_size"]
-    count = _length_of_run((records["mark"] == _IN_FULL) & np.all(np.equal(sizes, 4), axis=0))
+    count = _length_of_run((records["mark"] == _COMPLETE_MARK) & np.all(np.equal(sizes, 4), axis=0))
     if count:
-        source.skip(count * _FULL.itemsize)
+        source.skip(count * _COMPLETE_INDEX.itemsize)
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
-    if source.read(1)[0] != _IN_FULL:
+    if source.read(1)[0] != _COMPLETE_MARK:
         source.fail("an index is neither a step in time nor a full index", source.tell() - 1)
-    return np.array([[read_int32(source, True) for _ in range(3)]])  # raises FormatError
+    return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size.
 
 
-def _length_of_run(good: npt.NDArray[np.bool_]) -> int:
+def _length_of_run(values: npt.NDArray[np.bool_]) -> int:
     """Return the number of True values before the first False."""
-    return int(np.argmin(good)) if not good.all() else len(good)
+    return int(np.argmin(values)) if not values.all() else len(values)
 
 
 def _read_io(source: Source, binary: bool) -> NnetIo:
@@ -183,7 +183,7 @@ def _read_supervision(source: Source, binary: bool) -> Supervision:
 
 
 def _read_deriv_weights(source: Source, binary: bool) -> Array:
-    """Read the weights in either of the two formats, if present, and the end of the output."""
+    """Read the derivative weights, which are absent or in one of two formats, and the end of the output."""
     kind = expect_token(source, binary, b"<DW>", b"<DW2>", b"</NnetChainSup>")
     if kind == b"</NnetChainSup>":
         return np.empty(0, np.float32)
@@ -208,7 +208,7 @@ def _read_output(source: Source, binary: bool) -> ChainOutput:
 
 
 class NnetExampleCodec(Codec[NnetExample]):
-    """Codec of nnet3 training examples, which can only be read."""
+    """Codec of nnet3 training examples. It cannot write."""
 
     def read_body(self, source: Source, binary: bool) -> NnetExample:
         expect_token(source, binary, b"<Nnet3Eg>")
@@ -223,7 +223,7 @@ class NnetExampleCodec(Codec[NnetExample]):
 
 
 class NnetChainExampleCodec(Codec[NnetChainExample]):
-    """Codec of chain training examples, which can only be read."""
+    """Codec of chain training examples. It cannot write."""
 
     def read_body(self, source: Source, binary: bool) -> NnetChainExample:
         expect_token(source, binary, b"<Nnet3ChainEg>")

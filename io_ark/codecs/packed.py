@@ -58,7 +58,7 @@ class PackedMatrixCodec(ArrayCodec):
             if binary:
                 packed = source.read_array(stored, count)
             else:
-                # An older text format; the list grows one by one because the count may be wrong.
+                # An older text format. The list grows one by one, because the count may be wrong.
                 single = self.dtype == np.float32
                 numbers: list[float] = []
                 for _ in range(count):
@@ -95,7 +95,7 @@ class PackedMatrixCodec(ArrayCodec):
             sink.write(("[\n" + "\n".join([format_row(row) for row in rows]) + "]\n").encode("ascii"))
 
     def _lower_triangle(self, array: Array) -> tuple[Array, int]:
-        """Return the lower triangle, row by row, and the size."""
+        """Return the lower triangle row by row, and the number of rows."""
         if array.dtype.kind not in "fiub":
             raise FormatError(f"expected a matrix of numbers, not of {array.dtype}")
         with np.errstate(over="ignore"):
@@ -108,21 +108,21 @@ class PackedMatrixCodec(ArrayCodec):
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise FormatError(f"a {self.form} matrix is square, not of shape {array.shape}")
         if self.form == "triangular" and np.triu(array, 1).any():
-            raise FormatError("a lower triangular matrix is zero above the diagonal, which this one is not")
+            raise FormatError("the matrix is not lower triangular: an element above the diagonal is not zero")
         if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
-            raise FormatError("a symmetric matrix equals its transpose, which this one does not")
+            raise FormatError("the matrix is not symmetric, because it differs from its transpose")
         return array[np.tril_indices(len(array))], len(array)
 
 
 def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]:
-    """Read a header and return precision, number of rows and number of elements."""
+    """Read a header. Return the precision, the number of rows and the number of elements."""
     stored = _PRECISIONS[expect_token(source, binary, *_PRECISIONS)]
     size = read_size(source, binary, "the size of a packed matrix")
     return stored, size, size * (size + 1) // 2
 
 
 def unpack(packed: Array, size: int, symmetric: bool) -> Array:
-    """Return the square matrix with the lower triangle ``packed``, row by row."""
+    """Return the square matrix whose lower triangle is ``packed``, row by row."""
     full = np.zeros((size, size), packed.dtype)
     rows, columns = np.tril_indices(size)
     full[rows, columns] = packed

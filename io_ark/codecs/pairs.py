@@ -1,4 +1,4 @@
-"""Pairs of an int32 and a float, the elements of sparse vectors and posteriors."""
+"""Read and write pairs of an int32 and a float, the elements of sparse vectors and posteriors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
 
 
 def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
-    """Parse pairs in text: ``3 0.5 7 0.25``; ``at`` is the offset of the text, for errors."""
+    """Parse pairs in text, such as ``3 0.5 7 0.25``. ``at`` is the offset of the text for errors."""
     words = text.split()
     if len(words) % 2:
         source.fail("expected pairs of an integer and a number, found an odd number of words", at)

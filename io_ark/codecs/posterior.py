@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import Block, PackedBlock, PosteriorArrays, PosteriorBlock
-from io_ark.blocks.masks import refuse_masks
 from io_ark.blocks.posterior import Posterior
 from io_ark.codecs.base import (
     Codec,
@@ -28,7 +28,14 @@ from io_ark.codecs.base import (
     read_size,
 )
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
-from io_ark.codecs.nested_lists import encode_nested, encode_objects, read_lists, remove_counts, write_lists
+from io_ark.codecs.nested_lists import (
+    encode_objects,
+    number_array,
+    read_lists,
+    remove_counts,
+    split_pairs,
+    write_lists,
+)
 from io_ark.codecs.pack import Pack, entries_of
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
 from io_ark.codecs.scan import posterior_arrays, scan_line, unit_weights
@@ -43,10 +50,10 @@ _WORD = re.compile(rb"\S+")
 
 
 class PosteriorArraysCodec(Codec[PosteriorArrays]):
-    """Codec of posteriors as arrays, for many frames."""
+    """Codec of posteriors as arrays, which is fast for many frames."""
 
     scan_kind = "posterior-arrays"
-    brackets = b"[ ", b"] "  # of each frame in text
+    brackets = b"[ ", b"] "  # Text around the pairs of a frame.
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
         return _read_arrays(source, binary)
@@ -75,7 +82,7 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
 
 
 class PosteriorCodec(Codec[Posterior]):
-    """Codec of posteriors: a list of frames, each a list of (integer, weight)."""
+    """Codec of posteriors as a list of frames. A frame is a list of (integer, weight)."""
 
     scan_kind = "posterior"
     _plain = PosteriorArraysCodec()
@@ -84,14 +91,11 @@ class PosteriorCodec(Codec[Posterior]):
         return _read_arrays(source, binary).lists()
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
-        if (encoded := encode_nested(value, 2, b"if", None if binary else self._plain.brackets)) is not None:
-            sink.write(encoded if binary else encoded + b"\n")
-        else:
-            self._plain.write_body(sink, _arrays(value), binary)
+        self._plain.write_body(sink, _arrays(value), binary)
 
 
 class IntListsCodec(PosteriorArraysCodec):
-    """Codec of lists of vectors of int32, such as selected Gaussians, as posteriors whose weights are all 1."""
+    """Codec of lists of vectors of int32, such as selected Gaussians. The value is a posterior with weights of 1."""
 
     scan_kind = "int-lists"
     brackets = b"", b"; "
@@ -108,11 +112,11 @@ class IntListsCodec(PosteriorArraysCodec):
 
 
 def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
-    """Read a posterior, without its marker."""
+    """Read a posterior without its marker."""
     if not binary:
         line, at = read_text_line(source, "a posterior")
         plain: PosteriorArrays | None = scan_line("posterior-arrays", line)
-        return _arrays(_each_frame(line, source, at)) if plain is None else plain
+        return _arrays(_parse_frames(line, source, at)) if plain is None else plain
     count = read_size(source, True, "the number of frames of a posterior")
     parts = []
     while count > 0:
@@ -129,17 +133,13 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
 
 def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
     """Return lists of pairs as arrays."""
-    refuse_masks(frames)
-    pairs = [(as_int32(index), float(weight)) for frame in frames for index, weight in frame]
-    indices, weights = zip(*pairs, strict=True) if pairs else ((), ())
-    with np.errstate(over="ignore"):
-        return PosteriorArrays(
-            np.array(list(map(len, frames)), np.int64), np.array(indices, np.int32), np.array(weights, np.float32)
-        )
+    first, second = split_pairs(list(chain.from_iterable(frames)))
+    integers, weights = number_array(first, np.dtype(np.int32)), number_array(second, np.dtype(np.float32))
+    return PosteriorArrays(np.array(list(map(len, frames)), np.int64), integers, weights)
 
 
-def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
-    """Parse a posterior in text frame by frame; ``at`` is the offset of the line."""
+def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
+    """Parse a posterior in text frame by frame. ``at`` is the offset of the line."""
     frames = []
     place = 0
     while word := _WORD.search(line, place):
@@ -156,7 +156,7 @@ def _each_frame(line: bytes, source: Source, at: int) -> Posterior:
 
 
 class GaussPosteriorCodec(Codec[GaussPosterior]):
-    """Codec of Gaussian posteriors: a list of frames, each a list of (integer, weights of the state's Gaussians)."""
+    """Codec of Gaussian posteriors as a list of frames. A frame is a list of (integer, weights of Gaussians)."""
 
     _vector = VectorCodec()
 

@@ -18,7 +18,7 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
 
     Args:
         value: a float matrix or vector: an array, or an object with a ``part`` method (compressed, sparse, an info).
-        part: the range; it may exceed the rows by three, with a warning.
+        part: the range. It may exceed the number of rows by three, which is logged as a warning.
         name: location of the object, for messages.
 
     Raises:
@@ -31,17 +31,24 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     array([[0.],
            [0.]])
     """
-    by_itself = hasattr(value, "part")
+    cuts_itself = hasattr(value, "part")
     shape: tuple[int, ...] = getattr(value, "shape", ())
-    kind = getattr(value, "dtype", _FLOAT).kind  # compressed and sparse ones do not say
-    if not (by_itself or isinstance(value, np.ndarray)) or kind != "f" or len(shape) not in (1, 2):
+    kind = getattr(value, "dtype", _FLOAT).kind  # Compressed and sparse matrices have no dtype.
+    if not (cuts_itself or isinstance(value, np.ndarray)) or kind != "f" or len(shape) not in (1, 2):
         raise RangeError(f"the range [{part.text}] needs a matrix or vector of floats", file=name)
     chosen = slices(part, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]
-    return value.part(*chosen) if by_itself else value[chosen].copy()
+    return value.part(*chosen) if cuts_itself else value[chosen].copy()
 
 
 def slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
-    """Return the slices of a range for an object with this number of rows (elements) and columns (None: a vector)."""
+    """Return the slices that a range selects.
+
+    Args:
+        part: the range.
+        rows: number of rows of a matrix, or of elements of a vector.
+        columns: number of columns of a matrix; None for a vector.
+        name: location of the object, for messages.
+    """
     try:
         chosen = part.bounds(rows, columns)
     except ValueError as error:

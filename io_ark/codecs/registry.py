@@ -13,7 +13,7 @@ from typing import Any
 from io_ark.codecs.base import Codec
 from io_ark.errors import FormatError
 
-# kind: (module in this folder, or by its full name; class; its default arguments)
+# Maps kinds to a module in this folder or a full module name, a class, and its default arguments.
 _CODECS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "matrix": ("matrix", "MatrixCodec", {"dtype": "float32"}),
     "double-matrix": ("matrix", "MatrixCodec", {"dtype": "float64"}),
@@ -71,7 +71,7 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
         options: arguments of that codec, such as ``method`` for ``"compressed-matrix"``.
 
     Raises:
-        FormatError: for an unknown kind, or an option that the codec does not have.
+        FormatError: the kind or an option is unknown.
 
     >>> import io
     >>> from io_ark.codecs import codec
@@ -81,11 +81,11 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
     b'1 2 3 \\n'
     """
     try:
-        made, arguments = _class_of(kind)
+        codec_class, arguments = _class_of(kind)
     except KeyError as error:
         raise FormatError(f"unknown kind of object {kind!r}: choose one of {', '.join(KINDS)}") from error
     try:
-        created = made(**(arguments | options))
+        created = codec_class(**(arguments | options))
     except TypeError as error:
         raise FormatError(f"{kind!r} does not take these options: {', '.join(options)}") from error
     created.kind = kind
@@ -94,6 +94,6 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
 
 @cache
 def _class_of(kind: str) -> tuple[type[Codec[Any]], dict[str, Any]]:
-    """Return the class of a kind's codec, and its default arguments."""
+    """Return the codec class of a kind and its default arguments."""
     module, name, arguments = _CODECS[kind]
     return getattr(import_module(module if "." in module else f"io_ark.codecs.{module}"), name), arguments

@@ -13,7 +13,7 @@ import numpy as np
 from io_ark.blocks.masks import refuse_masks
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
-from io_ark.codecs.pack import Pack, floats, integers
+from io_ark.codecs.pack import Pack, numbers_of
 from io_ark.codecs.text_format import format_row
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -24,16 +24,16 @@ _BLANKS = (b" ", b"\t", b"\v", b"\f", b"\r")
 
 
 def _end_text(source: Source) -> None:
-    """Read the text after a scalar: white space and the end of the line."""
-    rest = source.read_until(b"\n")
-    if rest.strip():
-        source.fail(f"expected the end of the line after one value, found {base.quote(rest.strip())}")
+    """Read the white space and the end of the line after a scalar in text."""
+    remainder = source.read_until(b"\n").strip()
+    if remainder:
+        source.fail(f"expected the end of the line after one value, found {base.quote(remainder)}")
     if not source.at_end():
         source.skip(1)
 
 
 def _start_text(source: Source) -> None:
-    """Check that a value follows on this line."""
+    """Skip blanks, and check that a value follows on this line."""
     while (ahead := source.peek(1)) in _BLANKS:
         source.skip(1)
     if ahead in (b"", b"\n"):
@@ -41,7 +41,7 @@ def _start_text(source: Source) -> None:
 
 
 class _ScalarCodec(Codec[Value]):
-    """Base class of the codecs of scalars, which in text are alone on their line."""
+    """Base class of codecs of scalars. In text, a scalar fills a line."""
 
     def read_body(self, source: Source, binary: bool) -> Value:
         if binary:
@@ -61,7 +61,7 @@ class IntCodec(_ScalarCodec[int]):
     scan_kind = "int"
 
     def pack(self, binary: bool) -> Pack:
-        return integers(binary)
+        return numbers_of(binary, np.int32)
 
     def _value(self, source: Source, binary: bool) -> int:
         return base.read_int32(source, binary)
@@ -72,7 +72,7 @@ class IntCodec(_ScalarCodec[int]):
 
 
 class FloatCodec(_ScalarCodec[float]):
-    """Codec of floats, or doubles if ``double``; reads either."""
+    """Codec of floats, or of doubles if ``double``. It reads either."""
 
     def __init__(self, double: bool = False) -> None:
         self.double = double
@@ -80,7 +80,7 @@ class FloatCodec(_ScalarCodec[float]):
         self._packed = struct.Struct("<bd" if double else "<bf")
 
     def pack(self, binary: bool) -> Pack:
-        return floats(binary, self.double)
+        return numbers_of(binary, np.float64 if self.double else np.float32)
 
     def _value(self, source: Source, binary: bool) -> float:
         return base.read_float(source, binary, not self.double)

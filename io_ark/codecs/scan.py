@@ -1,6 +1,6 @@
-"""Read many small objects of a window of bytes in one call of C, as a block.
+"""Read the small objects in a window of bytes as a block, in one call of C.
 
-What is not laid out as Kaldi writes it is left to the codecs, from which all errors come.
+The C code reads the layout that Kaldi writes. The codecs read any other layout, and raise all errors.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from io_ark.native.signatures import Structure
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
-_LONGEST_KEY = 1 << 12  # bytes of a key before objects that are converted
-_SHORTEST_LIST = 4  # bytes: "[ ] "
-_MOST_BYTES = 4  # of a number for each character of its text: of "1 " as a float64
-# The order of `enum kind` in scan.c, by the names in io_ark.codecs.
+# Number of bytes that are searched for the end of the key before a matrix in double precision.
+_MAX_KEY_BYTES = 1 << 12
+_MIN_LIST_BYTES = 4  # "[ ] "
+# A number takes at most this many bytes for each character of its text: "1 " becomes a float64.
+_MAX_BYTES_PER_CHARACTER = 4
+# Kinds of io_ark.codecs in the order of `enum kind` in scan.c.
 _KINDS = (
     "vector", "double-vector", "matrix", "double-matrix", "int-vector", "int8-vector", "int-pair-vector",
     "float-pair-vector", "int", "float", "double", "bool", "token", "token-vector", "posterior",
     "int-vector-vector",
 )  # fmt: skip
-# Kinds that are read as others are, into other values.
+# Kinds with the layout of another kind. Only their values differ.
 _LAYOUTS = {"posterior-arrays": "posterior", "int-lists": "int-vector-vector"}
 _NESTED = ("posterior", "int-vector-vector")
 
@@ -40,31 +42,30 @@ class Window(NamedTuple):
     """Bytes to scan: ``data[begin:end]``."""
 
     data: Any  # bytes-like
-    # the part to scan
-    begin: int
-    end: int
-    largest: int  # bytes of an object at most; larger ones are read directly into their arrays
+    begin: int  # start of the part to scan
+    end: int  # end of the part to scan
+    largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
 
     def bytes(self) -> npt.NDArray[np.uint8]:
-        """Return the bytes as an array, which is a view."""
+        """Return a view of the bytes as an array."""
         return np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
 
 
 class Scanned(NamedTuple):
     """Entries that were read from a window."""
 
-    block: Block  # the entries
-    size: int  # bytes from the begin of the first entry to the end of the last
+    block: Block
+    size: int  # bytes from the start of the first entry to the end of the last entry
 
 
 class Scan(Protocol):
-    """Protocol of what reads blocks of one kind of object. Not to be shared by threads.
+    """Protocol of readers of blocks of one kind of object. Threads must not share a reader.
 
     Attributes:
-        file_bytes: bytes at the start of a file that :meth:`objects` needs, if objects are often files of their own,
-            which are then read together; else 0.
+        file_bytes: number of bytes at the start of a file that :meth:`objects` needs, for kinds that are often stored
+            as one file per object. Several files are then read together. 0 for other kinds.
         reads_places: True if :meth:`objects` reads objects.
-        of_any_size: True if large objects are read together, too, because their numbers become Python objects.
+        of_any_size: True if objects of any size are read together, because their numbers become Python objects.
     """
 
     file_bytes: int
@@ -72,19 +73,19 @@ class Scan(Protocol):
     of_any_size: bool
 
     def entries(self, window: Window) -> Scanned | None:
-        """Read the entries that are whole in a window, or the first of them; None if there are none."""
+        """Read some or all of the complete entries in a window; return None if there is none."""
 
     def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
-        """Read the objects at these ascending places from the window's begin on, or the first of them.
+        """Read some or all of the objects at increasing offsets ``places`` from the start of the window.
 
-        Each ends before the next place, or where its file ends.
+        An object ends before the next offset, or at the end of its file, which ``ends`` holds.
         """
 
 
 class _Numbers(NamedTuple):
     """Result of a scan in C."""
 
-    shapes: Integers  # (entries, 2): rows and columns, or lengths and 0
+    shapes: Integers  # (entries, 2): rows and columns of matrices, length and 0 of other objects
     values: npt.NDArray[np.uint8]  # the bytes of all numbers
     lists: Integers  # lengths of the inner lists of all entries
 
@@ -114,28 +115,30 @@ class KindScan:
 
     def entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)
-        found = self._call(window, keys, None)
-        if found is None:
+        scanned = self._call(window, keys, None)
+        if scanned is None:
             return None
-        ends = self._ends[: len(found.shapes)].copy()
+        ends = self._ends[: len(scanned.shapes)].copy()
         data = window.bytes()[: ends[-1]]
-        data = data if type(window.data) is bytes else data.copy()  # what may be closed or changed
-        return self._make_block(keys[: self._table.fields.keys_used].tobytes(), found, data, ends)
+        data = data if type(window.data) is bytes else data.copy()  # A memory map may be closed or changed later.
+        return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
     def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
-        found = self._call(window, None, np.array(places[:MAX_ENTRIES], np.int64))
-        if found is None:
+        scanned = self._call(window, None, np.array(places[:MAX_ENTRIES], np.int64))
+        if scanned is None:
             return None
-        count = len(found.shapes)
-        return self._make_block(join_keys(keys[:count]), found, np.empty(0, np.uint8), self._ends[:count].copy())
+        count = len(scanned.shapes)
+        return self._make_block(join_keys(keys[:count]), scanned, np.empty(0, np.uint8), self._ends[:count].copy())
 
     def line(self, line: bytes) -> Any:
-        """Return the object whose text is a line; None if the line is not laid out as Kaldi writes it."""
+        """Return the object in a line of text, or None if the line does not have the layout that Kaldi writes."""
         size = len(line) + 1
-        found = self._call(Window(line + b"\n", 0, size, size), None, np.zeros(1, np.int64), _MOST_BYTES * size)
-        if found is None or self._ends[0] != size:
+        scanned = self._call(
+            Window(line + b"\n", 0, size, size), None, np.zeros(1, np.int64), _MAX_BYTES_PER_CHARACTER * size
+        )
+        if scanned is None or self._ends[0] != size:
             return None
-        block = self._make_block(b"\n", found, np.empty(0, np.uint8), self._ends[:1].copy()).block
+        block = self._make_block(b"\n", scanned, np.empty(0, np.uint8), self._ends[:1].copy()).block
         return next(iter(block.entries()))[1]
 
     def _call(
@@ -143,8 +146,8 @@ class KindScan:
     ) -> _Numbers | None:
         data = window.bytes()
         largest = len(data) if self.of_any_size else window.largest
-        room = len(data) if room is None else room  # text that needs more is left to the next call
-        values, lists = np.empty(room, np.uint8), np.empty(room // _SHORTEST_LIST if self._nested else 0, np.int64)
+        room = len(data) if room is None else room  # The next call reads text that needs more.
+        values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
             lists_room=len(lists), largest=largest, most=MAX_ENTRIES if places is None else len(places),
@@ -152,7 +155,7 @@ class KindScan:
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._number) if len(data) else 0
         has_doubles = count == 0 and self._kind in ("matrix", "vector") and _starts_with_doubles(data, places)
-        if has_doubles:  # such as statistics
+        if has_doubles:  # Statistics are in double precision.
             count = scan(self._table, _KINDS.index(f"double-{self._kind}"))
         if count == 0:
             return None
@@ -163,25 +166,27 @@ class KindScan:
                 values = values.view(np.float64).astype(np.float32).view(np.uint8)
         return _Numbers(self._shapes[:count].copy(), values, lists[: used.lists_used])
 
-    def _make_block(self, keys: bytes, found: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
+    def _make_block(self, keys: bytes, scanned: _Numbers, data: npt.NDArray[np.uint8], ends: Integers) -> Scanned:
         block: Block
         if self._kind in _ARRAYS:
             dtype, dimensions = _ARRAYS[self._kind]
-            block = ArrayBlock(keys, found.of(dtype), found.shapes, dimensions)
+            block = ArrayBlock(keys, scanned.of(dtype), scanned.shapes, dimensions)
         elif self._kind in _LAYOUTS:
             arrays = (
-                _arrays(found) if self._kind == "posterior-arrays" else unit_weights(found.lists, found.of(np.int32))
+                _arrays(scanned)
+                if self._kind == "posterior-arrays"
+                else unit_weights(scanned.lists, scanned.of(np.int32))
             )
-            block = PosteriorBlock(keys, found.lengths(), arrays, data, ends)
+            block = PosteriorBlock(keys, scanned.lengths(), arrays, data, ends)
         else:
             values_of = _VALUES[self._kind]
-            block = ObjectBlock(keys, lambda: values_of(found), len(ends), data, ends)
+            block = ObjectBlock(keys, lambda: values_of(scanned), len(ends), data, ends)
         return Scanned(block, int(ends[-1]))
 
 
 def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -> bool:
-    """Return True if the first object is in binary and in double precision; without places, it follows its key."""
-    start = data[:_LONGEST_KEY].tobytes().find(b" ") + 1 if places is None else int(places[0])
+    """Return True if the first object is binary and in double precision. Without ``places``, a key precedes it."""
+    start = data[:_MAX_KEY_BYTES].tobytes().find(b" ") + 1 if places is None else int(places[0])
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
@@ -189,12 +194,15 @@ Result = TypeVar("Result")
 
 
 def in_c(make: Callable[[], Result]) -> Result | None:
-    """Return what ``make`` returns, such as a reader of blocks; None without the C library."""
+    """Call a function that needs the C library, and return its result; return None without the library."""
     return make() if NATIVE.in_use else None
 
 
 def scan_line(kind: str, line: bytes) -> Any:
-    """Return the object whose text is a line; None without C, or if the line is not laid out as Kaldi writes it."""
+    """Return the object in a line of text.
+
+    Return None without the C library, or if the line does not have the layout that Kaldi writes.
+    """
     return in_c(lambda: KindScan(kind).line(line))
 
 
@@ -228,35 +236,40 @@ _ARRAYS: dict[str, tuple[type, int]] = {
 }
 
 
-def _pieces(items: Any, lengths: Integers) -> list[Any]:
-    """Cut a list or an array into pieces of these lengths."""
+def _cut(items: Any, lengths: Integers) -> list[Any]:
+    """Cut a list or an array into parts of these lengths."""
     if isinstance(items, np.ndarray) and len(lengths) and (lengths == lengths[0]).all():
         return list(items.reshape(len(lengths), int(lengths[0]), *items.shape[1:]))
     return [items[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
 
 def _vectors(dtype: npt.DTypeLike, *columns: int) -> Callable[[_Numbers], list[Any]]:
-    return lambda found: _pieces(found.of(dtype).reshape(-1, *columns), found.lengths())
+    return lambda scanned: _cut(scanned.of(dtype).reshape(-1, *columns), scanned.lengths())
 
 
 def _scalars(dtype: npt.DTypeLike) -> Callable[[_Numbers], list[Any]]:
-    return lambda found: found.of(dtype).tolist()
+    return lambda scanned: scanned.of(dtype).tolist()
 
 
-def _lines(found: _Numbers) -> list[str]:
-    return found.values[:-1].tobytes().decode("utf-8", "surrogateescape").split("\n")
+def _lines(scanned: _Numbers) -> list[str]:
+    return scanned.values[:-1].tobytes().decode("utf-8", "surrogateescape").split("\n")
 
 
-def _token_vectors(found: _Numbers) -> list[list[str]]:
-    return [line.split(" ") if line else [] for line in _lines(found)]
+def _token_vectors(scanned: _Numbers) -> list[list[str]]:
+    return [line.split(" ") if line else [] for line in _lines(scanned)]
 
 
-def _arrays(found: _Numbers) -> PosteriorArrays:
-    return posterior_arrays(found.of(np.int32), found.lists)
+def _arrays(scanned: _Numbers) -> PosteriorArrays:
+    return posterior_arrays(scanned.of(np.int32), scanned.lists)
 
 
 def posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
-    """Return posteriors from the numbers that are scanned, integer and weight in turn, and how many a frame has."""
+    """Return posteriors.
+
+    Args:
+        numbers: alternately the integer and the weight of an entry.
+        lists: the number of ``numbers`` of each frame.
+    """
     pairs = numbers.reshape(-1, 2)
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
@@ -266,13 +279,13 @@ def unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> Posterior
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 
 
-def _posteriors(found: _Numbers) -> Iterable[Posterior]:
-    """Make each posterior when it is taken: many lists that are alive at once cost Python's garbage collector time."""
-    return (each.lists() for each in _arrays(found).split(found.lengths()))
+def _posteriors(scanned: _Numbers) -> Iterable[Posterior]:
+    """Yield posteriors one by one, because many live lists cost the garbage collector of Python time."""
+    return (posterior.lists() for posterior in _arrays(scanned).split(scanned.lengths()))
 
 
-def _int_lists(found: _Numbers) -> list[list[Any]]:
-    return _pieces(_pieces(found.of(np.int32), found.lists), found.lengths())
+def _int_lists(scanned: _Numbers) -> list[list[Any]]:
+    return _cut(_cut(scanned.of(np.int32), scanned.lists), scanned.lengths())
 
 
 _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {

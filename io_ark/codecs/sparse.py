@@ -33,7 +33,7 @@ Array = npt.NDArray[Any]
 
 @written_as("sparse-vector")
 class SparseVector(NamedTuple):
-    """Sparse vector: only some elements are stored, the others are zero."""
+    """Sparse vector. Elements that are not stored are zero."""
 
     dim: int  # number of elements
     indices: Array  # indices of the stored elements: int32, ascending
@@ -41,7 +41,7 @@ class SparseVector(NamedTuple):
 
     @classmethod
     def of(cls, vector: npt.ArrayLike) -> SparseVector:
-        """Create a sparse vector of the nonzero elements of an array."""
+        """Create a sparse vector from the nonzero elements of an array."""
         dense = as_vector(vector, np.float32)
         stored = np.flatnonzero(dense)
         return cls(len(dense), stored.astype(np.int32), dense[stored])
@@ -52,7 +52,7 @@ class SparseVector(NamedTuple):
         return (self.dim,)
 
     def part(self, elements: slice) -> SparseVector:
-        """Return the elements of a slice without a step that is within the vector."""
+        """Return the elements of a slice, which must be within the vector and have no step."""
         first, last = np.searchsorted(self.indices, (elements.start, elements.stop))
         indices = self.indices[first:last] - np.int32(elements.start)
         return SparseVector(elements.stop - elements.start, indices, self.values[first:last].copy())
@@ -72,7 +72,7 @@ class SparseMatrix(NamedTuple):
 
     @classmethod
     def of(cls, matrix: npt.ArrayLike) -> SparseMatrix:
-        """Create a sparse matrix of the nonzero elements of an array."""
+        """Create a sparse matrix from the nonzero elements of an array."""
         return cls([SparseVector.of(row) for row in as_matrix(matrix, np.float32)])
 
     @property
@@ -81,19 +81,19 @@ class SparseMatrix(NamedTuple):
         return len(self.rows), self.rows[0].dim if self.rows else 0
 
     def part(self, rows: slice, columns: slice) -> SparseMatrix:
-        """Return a block of rows and columns: slices without a step that are within the matrix."""
+        """Return the part in slices of rows and columns, which must be within the matrix and have no steps."""
         return SparseMatrix([row.part(columns) for row in self.rows[rows]])
 
     def to_array(self, dtype: npt.DTypeLike = np.float32) -> Array:
         """Return all elements as an array of shape (rows, columns)."""
         dense = np.zeros(self.shape, dtype)
-        for into, row in zip(dense, self.rows, strict=True):
-            into[row.indices] = row.values
+        for dense_row, row in zip(dense, self.rows, strict=True):
+            dense_row[row.indices] = row.values
         return dense
 
 
 class SparseVectorCodec(Codec[SparseVector]):
-    """Codec of sparse vectors. Reads a :class:`SparseVector`, writes one or an array."""
+    """Codec of sparse vectors. Reads a :class:`SparseVector`; writes a :class:`SparseVector` or an array."""
 
     def read_body(self, source: Source, binary: bool) -> SparseVector:
         at = source.tell()
@@ -124,7 +124,7 @@ class SparseVectorCodec(Codec[SparseVector]):
 
 
 class SparseMatrixCodec(Codec[SparseMatrix]):
-    """Codec of sparse matrices. Reads a :class:`SparseMatrix`, writes one or an array."""
+    """Codec of sparse matrices. Reads a :class:`SparseMatrix`; writes a :class:`SparseMatrix` or an array."""
 
     _row = SparseVectorCodec()
 
@@ -153,7 +153,7 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
 
 
 def _read_named(source: Source, name: bytes, what: str) -> int:
-    """Read the number of a text such as ``dim=20``."""
+    """Read the number in text such as ``dim=20``."""
     source.skip_space()
     at = source.tell()
     word = source.peek(40).split(maxsplit=1)[:1]

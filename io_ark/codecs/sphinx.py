@@ -1,6 +1,6 @@
 """Features in the format of CMU Sphinx: a count of floats, then the floats.
 
-Source: ``SphinxMatrixHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` (big-endian, as Sphinx has it) and
+Source: ``SphinxMatrixHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h`` (big-endian, the byte order of Sphinx) and
 ``WriteSphinx`` in ``src/matrix/kaldi-matrix.cc`` (little-endian).
 """
 
@@ -22,10 +22,10 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
-    """Encode matrices as :class:`SphinxCodec` does.
+    """Encode matrices in the format of :class:`SphinxCodec`.
 
     Returns:
-        The headers, (entries, 4), and the numbers of all matrices, one matrix after the other; None if a matrix is too
+        The headers of shape (entries, 4) and the numbers of all matrices, back to back, or None if a matrix is too
         large.
     """
     order, counts = ">" if big_endian else "<", block.sizes()

@@ -1,4 +1,4 @@
-"""Lists of numbers to bytes: as Kaldi's C++ streams print them (precision 7, so ``%.7g``), or in binary."""
+"""Encode lists of numbers in binary, or in the text format of Kaldi's C++ streams (precision 7, so ``%.7g``)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from io_ark.native import NATIVE
 
 Column = npt.NDArray[Any]
 Columns = tuple[Column] | tuple[Column, Column]
-"""Numbers of all lists, as int32, float32 or float64: one array, or two for pairs."""
+"""Numbers of all lists as int32, float32 or float64: one array, or two arrays for lists of pairs."""
 Places = npt.NDArray[np.int64]
 Lengths = Sequence[int] | Places
 """Number of elements of each list."""
 Brackets = tuple[bytes, bytes]
-"""Text before each list and after it: five characters at most."""
+"""Text before and after a list, of at most five characters in total."""
 
-_LONGEST_NUMBER = 15  # characters, with the space after it
-_AROUND = 5  # bytes of a list besides its numbers: the brackets, or in binary the length
+_MAX_NUMBER_CHARACTERS = 15  # including the space after the number
+_MAX_LIST_BYTES = 5  # besides the numbers: the brackets, or the length in binary
 _TYPES = {np.dtype(np.int32): ord("i"), np.dtype(np.float32): ord("f"), np.dtype(np.float64): ord("d")}
 
 
 def format_row(values: Sequence[float]) -> str:
-    """Format numbers, each followed by a space."""
+    """Format numbers with a space after each number."""
     text = "%.7g " * len(values) % tuple(values)
     if "nan" not in text:
         return text
@@ -40,8 +40,8 @@ def format_row(values: Sequence[float]) -> str:
 def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | None = None) -> tuple[bytes, Places]:
     first, last, (begin, end) = columns[0], columns[-1], brackets or (None, None)
     counts, ends = np.array(lengths, np.int64), np.empty(len(lengths), np.int64)
-    longest = 2 * _LONGEST_NUMBER if brackets else 2 + first.itemsize + last.itemsize
-    data = np.empty(longest * len(first) + _AROUND * len(counts), np.uint8)
+    longest = 2 * _MAX_NUMBER_CHARACTERS if brackets else 2 + first.itemsize + last.itemsize
+    data = np.empty(longest * len(first) + _MAX_LIST_BYTES * len(counts), np.uint8)
     used = -1
     if len(first) == len(last) and first.dtype in _TYPES and last.dtype in _TYPES:
         used = NATIVE.function("ark_encode_lists")(
@@ -55,13 +55,13 @@ def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | 
 
 @NATIVE.twin(_encode_lists_in_c)
 def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None = None) -> tuple[bytes, Places]:
-    """Return lists of numbers as bytes, and where each list ends.
+    """Encode lists of numbers. Return the bytes and the end of each list.
 
     Args:
         lengths: number of elements of each list.
-        columns: numbers of all lists: one array, or two if the elements are pairs.
-        brackets: text around each list, with a space after each number. None: in binary, each list after its length,
-            and each number after a byte with its size.
+        columns: numbers of all lists: one array, or two arrays if the elements are pairs.
+        brackets: text around a list. Every number is followed by a space. None: binary, with the length before a list
+            and a size byte before a number.
 
     >>> encode_lists([2, 0], (np.array([1.5, 2.0]),), (b"[ ", b"] "))
     (b'[ 1.5 2 ] [ ] ', array([10, 14]))
@@ -75,21 +75,21 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
     for length in counts:
         begin, end = brackets or (b"\4%b" % length.to_bytes(4, "little"), b"")
         lists.append(begin + b"".join(islice(words, len(columns) * length)) + end)
-    return b"".join(lists), np.cumsum([len(each) for each in lists], dtype=np.int64)
+    return b"".join(lists), np.cumsum(list(map(len, lists)), dtype=np.int64)
 
 
 def _words(column: Column, binary: bool) -> Iterator[bytes]:
     if binary:
         size = column.itemsize
-        return (b"%c%b" % (size, each) for each in column.view(f"V{size}").tolist())
+        return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())
     text = format_row(column.tolist()) if column.dtype.kind == "f" else "%d " * len(column) % tuple(column.tolist())
     return (word + b" " for word in text.encode("ascii").split())
 
 
 def _mismatch(columns: Columns) -> ValueError:
-    return ValueError(f"{len(columns[0])} and {len(columns[-1])} numbers are not such lists")
+    return ValueError(f"{len(columns[0])} and {len(columns[-1])} numbers do not match the lengths of the lists")
 
 
 def encode_list(numbers: Column, brackets: Brackets) -> bytes:
-    """Return the text of one list: see :func:`encode_lists`."""
+    """Return the text of one list (see :func:`encode_lists`)."""
     return encode_lists([len(numbers)], (np.ascontiguousarray(numbers),), brackets)[0]

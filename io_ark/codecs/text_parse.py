@@ -1,7 +1,7 @@
 """Parse numbers in text with the rules of Kaldi's C++ streams, many at a time.
 
 Kaldi's ``Matrix::Read`` and ``Vector::Read`` (``src/matrix/kaldi-matrix.cc``, ``kaldi-vector.cc``) read one character
-at a time. A digit or ``-`` starts a number in the syntax of ``istream >> float``; anything else must be ``inf``,
+at a time. A digit or ``-`` starts a number in the syntax of ``istream >> float``. Any other word must be ``inf``,
 ``infinity`` or ``nan`` in upper or lower case. So ``-inf``, ``+1`` and ``.5`` are errors, and ``1-2`` is two numbers.
 :func:`scan` follows these rules. :func:`parse` converts plain decimal numbers in C, and passes all other text to it.
 """
@@ -29,9 +29,9 @@ _STREAM_NUMBER = re.compile(rb"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)
 _WORD = re.compile(rb"\S+")
 _WORDS = {b"inf": np.inf, b"infinity": np.inf, b"nan": np.nan}
 
-# Bytes of text converted at a time: if one number is not plain, the others of its piece are scanned, too.
-_PIECE = 1 << 16
-# The bits of a float64's significand that a float32 lacks, and their value half-way between two float32 numbers. Below
+# Bytes of text that are converted at once. If one number is not plain, all numbers in these bytes are scanned.
+_CHUNK_BYTES = 1 << 16
+# The bits of a float64's significand that a float32 lacks, and their value halfway between two float32 numbers. Below
 # _TINY a float32 is subnormal and lacks more bits.
 _BEYOND_FLOAT32 = 0x1FFFFFFF
 _TIE = 0x10000000
@@ -41,7 +41,7 @@ _DOUBLE = struct.Struct("<d")
 
 
 def nearest_float32(text: bytes) -> float:
-    """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice by way of float64."""
+    """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice through float64."""
     wide = float(text)
     try:
         near: float = _FLOAT.unpack(_FLOAT.pack(wide))[0]
@@ -52,7 +52,7 @@ def nearest_float32(text: bytes) -> float:
     other = float(np.nextafter(np.float32(near), np.float32(np.inf if wide > near else -np.inf)))
     if not np.isfinite(other) or near + other != 2 * wide:
         return near
-    from decimal import Decimal  # which would delay every program
+    from decimal import Decimal  # Imported here because it would delay the start of programs.
 
     exact, middle = Decimal(text.decode()), Decimal(wide)
     if exact == middle:
@@ -61,7 +61,7 @@ def nearest_float32(text: bytes) -> float:
 
 
 def _may_be_tie(wide: float) -> bool:
-    """Return True if a float64 may lie half-way between two float32 numbers; always True for subnormal ones."""
+    """Return True if a float64 may lie halfway between two float32 numbers; always True for subnormal numbers."""
     return abs(wide) < _TINY or int.from_bytes(_DOUBLE.pack(wide), "little") & _BEYOND_FLOAT32 == _TIE
 
 
@@ -69,7 +69,7 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
     """Parse the rows of numbers in ``text`` one number at a time, with Kaldi's rules.
 
     Args:
-        text: the text between ``[`` and ``]``; a row ends at a newline or ``;``, and empty rows are ignored.
+        text: the text between ``[`` and ``]``. A row ends at a newline or ``;``, and empty rows are ignored.
         single: round to float32 (else float64).
         fail: called with a message and the position in ``text`` of a syntax error.
     """
@@ -86,14 +86,14 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
         elif character.isspace():
             at += 1
         elif character in b"-0123456789":
-            found = _STREAM_NUMBER.match(text, at)
-            if not found or text[found.end() : found.end() + 1] in (b"e", b"E"):
+            number = _STREAM_NUMBER.match(text, at)
+            if not number or text[number.end() : number.end() + 1] in (b"e", b"E"):
                 fail(f"{_word(text, at)[:20]!r} is not a valid number", at)
-            value = nearest_float32(found[0]) if single else float(found[0])
+            value = nearest_float32(number[0]) if single else float(number[0])
             if np.isinf(value):
-                fail(f"{found[0][:20].decode()} is out of range for a {'float' if single else 'double'}", at)
+                fail(f"{number[0][:20].decode()} is out of range for a {'float' if single else 'double'}", at)
             row.append(value)
-            at = found.end()
+            at = number.end()
         else:
             word = _word(text, at)
             if word.lower().encode("latin1") not in _WORDS:
@@ -106,8 +106,8 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
 
 
 def _word(text: bytes, at: int) -> str:
-    found = _WORD.match(text, at)
-    return found[0].decode("latin1") if found else ""
+    word = _WORD.match(text, at)
+    return word[0].decode("latin1") if word else ""
 
 
 def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[int]]:
@@ -117,8 +117,8 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
     at = 0
     while at < len(text):
         end = len(text)
-        if end - at > _PIECE:  # split at newlines, so that each part holds whole rows
-            end = text.rfind(b"\n", at, at + _PIECE) + 1 or text.find(b"\n", at + _PIECE) + 1 or end
+        if end - at > _CHUNK_BYTES:  # Split at newlines, so that parts hold whole rows.
+            end = text.rfind(b"\n", at, at + _CHUNK_BYTES) + 1 or text.find(b"\n", at + _CHUNK_BYTES) + 1 or end
         part = read_rows(text[at:end], single)
         if part is None:
             rows = scan(text[at:end], single, partial(_fail_within, fail, at))
@@ -132,8 +132,8 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
 def warn_of_words(values: Floats, what: str) -> None:
     """Warn, as Kaldi does, if numbers that were read from text are NaN or infinite."""
     if not np.isfinite(values).all():
-        for word, found in (("infinite", np.isinf(values)), ("NaN", np.isnan(values))):
-            if found.any():
+        for word, matches in (("infinite", np.isinf(values)), ("NaN", np.isnan(values))):
+            if matches.any():
                 logger.warning("Reading %s value into %s.", word, what)
 
 
@@ -153,5 +153,5 @@ def _read_rows_in_c(text: bytes, single: bool) -> tuple[Floats, list[int]] | Non
 
 @NATIVE.twin(_read_rows_in_c)
 def read_rows(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """Return in C what :func:`parse` returns; None if a number is no plain decimal one, or takes more to be rounded."""
+    """Parse text with the result of :func:`parse` in C. Without C, and for numbers that C cannot round, return None."""
     return None

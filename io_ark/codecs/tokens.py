@@ -1,4 +1,4 @@
-"""Tokens: strings without white space; the same in binary and in text.
+"""Tokens, which are strings without white space. Their binary and text formats are the same.
 
 Source: ``TokenHolder`` and ``TokenVectorHolder`` in Kaldi's ``src/util/kaldi-holder-inl.h``.
 """
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from io_ark.codecs.base import Codec, Sink, quote
 from io_ark.codecs.int_vector import read_text_line
-from io_ark.codecs.pack import Pack, lines
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -25,39 +24,16 @@ def token_bytes(token: str) -> bytes:
     return data
 
 
-def _plain_token(token: object) -> str | None:
-    """Return a token of ASCII characters; None for anything else."""
-    plain = type(token) is str and token.isascii() and token.isprintable() and token and " " not in token
-    return token if plain else None  # type: ignore[return-value]  # which it is
-
-
-def _plain_tokens(tokens: object) -> str | None:
-    """Return tokens of ASCII characters with a space after each; None for anything else."""
-    if type(tokens) is not list:
-        return None
-    try:
-        line = " ".join(tokens)
-    except TypeError:
-        return None
-    if not (line.isascii() and line.isprintable() and line.count(" ") == len(tokens) - 1):
-        return None
-    # Only an empty token can still be invalid.
-    return None if "  " in line or line[0] == " " or line[-1] == " " else line + " "
-
-
 def token_text(data: bytes) -> str:
-    """Decode a token; bytes that are not UTF-8 are kept through a round trip."""
+    """Decode a token. Bytes that are not UTF-8 survive a round trip."""
     return data.decode("utf-8", "surrogateescape")
 
 
 class TokenCodec(Codec[str]):
-    """Codec of tokens, each on a line of its own."""
+    """Codec of tokens. A token fills a line."""
 
     marker = b""
     scan_kind = "token"
-
-    def pack(self, binary: bool) -> Pack:
-        return lines(_plain_token)
 
     def read(self, source: Source) -> str:
         source.skip_space()
@@ -72,20 +48,22 @@ class TokenCodec(Codec[str]):
 
 
 class TokenVectorCodec(Codec[list[str]]):
-    """Codec of lists of tokens, each list on a line."""
+    """Codec of lists of tokens. A list fills a line."""
 
     marker = b""
     scan_kind = "token-vector"
 
-    def pack(self, binary: bool) -> Pack:
-        return lines(_plain_tokens)
-
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
-        words = line.split()  # bytes, whose white space is ASCII only
+        words = line.split()  # Bytes are split at ASCII white space only.
         return token_text(b" ".join(words)).split(" ") if words else []
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):
             raise FormatError(f"expected a list of tokens, not the string {value!r}")
-        sink.write(b"".join([token_bytes(token) + b" " for token in value]) + b"\n")
+        tokens = list(value)
+        data = " ".join(tokens).encode("utf-8", "surrogateescape")
+        words = data.split()
+        if len(words) != len(tokens) or b" ".join(words) != data or b"\0" in data:
+            data = b" ".join(map(token_bytes, tokens))  # Raises the error that names the token.
+        sink.write(data + b" \n" if tokens else b"\n")

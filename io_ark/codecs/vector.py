@@ -6,7 +6,6 @@ Source: ``Vector::Read`` and ``VectorBase::Write`` in Kaldi's ``src/matrix/kaldi
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import FloatArrayCodec, Sink, as_array, little_endian, quote, raw_bytes
 from io_ark.codecs.dense import bracketed_text
-from io_ark.codecs.pack import LARGEST, Pack, objects
+from io_ark.codecs.pack import Pack
 from io_ark.codecs.text_format import encode_list
 from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
 from io_ark.errors import FormatError
@@ -29,7 +28,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.d
 
 
 class VectorCodec(FloatArrayCodec):
-    """Codec of vectors: arrays of one dimension. Reads vectors of either precision into one precision."""
+    """Codec of vectors as arrays of one dimension. Vectors of either precision are read into one precision."""
 
     name = "vector"
 
@@ -38,17 +37,11 @@ class VectorCodec(FloatArrayCodec):
         self._marker_and_token = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
 
     def pack(self, binary: bool) -> Pack:
-        return replace(objects(self._plain_bytes), arrays=(self._stored, 1)) if binary else Pack()
-
-    def _plain_bytes(self, value: object) -> bytes | None:
-        """Encode a short array of this type in binary with the marker; return None for anything else."""
-        if type(value) is not np.ndarray or value.ndim != 1 or value.dtype != self.dtype or value.nbytes > LARGEST:
-            return None
-        return _MARKED_HEADER.pack(self._marker_and_token, 4, len(value)) + value.tobytes()
+        return Pack(arrays=(self._stored, 1) if binary else None)
 
     def read(self, source: Source) -> Array:
         head = source.peek_buffered(_START)
-        # A fast path for the common case: for short vectors the number of calls dominates.
+        # A fast path for the common case, because the number of calls dominates for short vectors.
         if len(head) == _START:
             start, size, count = _MARKED_HEADER.unpack(head)
             if start == self._marker_and_token and size == 4 and count >= 0:
@@ -84,7 +77,7 @@ class VectorCodec(FloatArrayCodec):
         if (plain := read_rows(text, self.dtype == np.float32)) is not None:
             return plain[0]
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a vector in text: {message}", at + i))
-        if len(values) != len(text.split()):  # as of 1-2, which is two numbers
+        if len(values) != len(text.split()):  # The word 1-2 is two numbers.
             source.fail("a vector in text: white space is missing between two numbers", at)
         warn_of_words(values, "vector")
         return values
@@ -99,11 +92,11 @@ class VectorCodec(FloatArrayCodec):
 
 
 def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
-    """Read a header and return precision and number of elements."""
+    """Read a header. Return the stored precision and the number of elements."""
     head = source.peek(_HEADER.size)
     stored = _PRECISIONS.get(head[:3])
     if len(head) < _HEADER.size and (stored is not None or b" " not in head):
-        source.read(_HEADER.size)  # raises TruncatedError
+        source.read(_HEADER.size)  # Raises TruncatedError.
     if stored is None:
         source.fail(f"expected a vector (FV or DV), found {quote(head.split(b' ')[0])}")
     _, size, count = _HEADER.unpack(head)
@@ -117,10 +110,10 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
 
 def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to a vector of this precision."""
-    array = as_array(value)
+    array = value if type(value) is np.ndarray else as_array(value)
+    if array.dtype == dtype and array.ndim == 1:
+        return array
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise FormatError(f"a vector of numbers is an array of 1 dimension, not {array.ndim} of {array.dtype}")
-    if array.dtype == dtype:
-        return array
     with np.errstate(over="ignore"):
         return array.astype(little_endian(dtype), copy=False)

@@ -1,4 +1,4 @@
-"""Audio: RIFF and RIFX wave files of 16-bit linear samples; other formats by :mod:`io_ark.codecs.audio`.
+"""Audio: RIFF and RIFX wave files with 16-bit linear samples. For other formats, see :mod:`io_ark.codecs.audio`.
 
 Source: ``WaveInfo::Read``, ``WaveData::Read`` and ``WaveData::Write`` in Kaldi's ``src/feat/wave-reader.cc``.
 """
@@ -32,27 +32,30 @@ from io_ark.streams.source import BytesSource, FileSource, Source
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
 _UNCOMPRESSED = (_PCM, 3, 6, 7, _EXTENSIBLE)  # 3: floats, 6: A-law, 7: mu-law
-# The GUID 00000001-0000-0010-8000-00aa00389b71 as it stands in a little-endian file.
+# Fields of the GUID 00000001-0000-0010-8000-00aa00389b71 in a little-endian file.
 _PCM_SUBTYPE = (0x00000001, 0x00100000, 0xAA000080, 0x719B3800)
-# Sizes that programs write when the length of the audio is not known yet (the last one: sox).
+# Sizes that programs write while the length of the audio is unknown. sox writes 0x7FFFF000.
 UNKNOWN_RIFF_SIZES = (0, 0xFFFFFFFF)
 UNKNOWN_DATA_SIZES = (0, 0xFFFFFFFF, 0x7FFFF000)
-_PIECE = 1 << 20
+# Bytes of samples that are read at once from a stream.
+_MAX_CHUNK_BYTES = 1 << 20
 _WAVE = "wave file's"
 _WAYS_OUT = (
     "set KALDI_COMPAT_WAV=any to read it with soundfile, or convert the audio in the script file: "
     "sox FILE -t wav -b 16 - |"
 )
 _PLAIN = struct.Struct("<4sI8sIHHIIHH4sI")
-_LONGEST_START = 12  # bytes that tell audio from an archive
-_LONGEST_FORMAT = 64  # bytes of a format chunk
+# Number of first bytes that distinguish audio from an archive.
+_MAX_START_BYTES = 12
+# Number of bytes of a format chunk that are examined.
+_MAX_FORMAT_BYTES = 64
 
 
 written_as("wave")(Wave)
 
 
 class Chunks:
-    """Reads a RIFF file's fields in its byte order, and counts its bytes."""
+    """Reads the fields of a RIFF file in its byte order, and counts its bytes."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -67,45 +70,45 @@ class Chunks:
             source.fail(f"expected WAVE in the header of a wave file, found {quote(kind)}", self._start + 8)
 
     def fields(self, layout: str) -> tuple[Any, ...]:
-        """Read fields in the notation of ``struct``: ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""
+        """Read fields in the notation of ``struct``, where ``H`` and ``I`` are unsigned integers of 16 and 32 bits."""
         layout = self._order + layout
         return struct.unpack(layout, self._source.read(struct.calcsize(layout)))
 
     def enter(self, tag: bytes) -> int:
-        """Skip chunks up to the one with this tag, and return its size."""
+        """Skip chunks until the chunk with this tag, and return its size."""
         while True:
-            found, size = self.fields("4sI")
-            if found == tag:
+            current_tag, size = self.fields("4sI")
+            if current_tag == tag:
                 return int(size)
-            if found == b"fact" and size != 4:
+            if current_tag == b"fact" and size != 4:
                 logger.warning("%s: Expected fact chunk to be 4 bytes long.", self._source.name)
             self._source.skip(size)
             self.skip_padding(size)
 
     def skip_padding(self, size: int) -> None:
-        """Skip the zero that follows a chunk of odd size by the standard, but not in all writers, and not in Kaldi.
+        """Skip the zero byte after a chunk of odd size, if present. No tag starts with a zero byte.
 
-        No tag starts with zero.
+        The standard requires this byte, but some writers omit it, and Kaldi does not read it.
         """
         if size % 2 and self._source.peek(1) == b"\0":
             self._source.skip(1)
 
     @property
     def count(self) -> int:
-        """Number of bytes read that the size of the RIFF chunk includes: all but its tag and the size itself."""
+        """Number of bytes read so far, without the tag and the size of the RIFF chunk."""
         return self._source.tell() - self._start - 8
 
 
 class _Header(NamedTuple):
     """Header of a wave file."""
 
-    info: WaveInfo  # its fields
-    block: int  # bytes of a sample of all channels
-    is_counted: bool  # True if the size of the samples in bytes determines their number
-    foreign: bytes  # format chunk of samples that are not 16-bit linear; empty if they are
+    info: WaveInfo
+    block: int  # bytes of one sample of all channels
+    is_counted: bool  # True if the number of samples follows from the number of bytes
+    foreign: bytes  # format chunk of samples that are not 16-bit linear, otherwise empty
 
     def file(self, data: Any) -> bytes:
-        """Return a whole file with these samples."""
+        """Return the bytes of a wave file with these samples."""
         order = ">" if self.info.big_endian else "<"
         parts = ((b"fmt ", self.foreign + b"\0" * (len(self.foreign) % 2)), (b"data", bytes(data)))
         body = b"".join(tag + struct.pack(order + "I", len(part)) + part for tag, part in parts)
@@ -113,11 +116,11 @@ class _Header(NamedTuple):
 
 
 def read_header(source: Source, any_encoding: bool = True) -> _Header:
-    """Read the header of a wave file, up to its samples; without ``any_encoding``, only of 16-bit linear ones."""
+    """Read the header of a wave file. ``any_encoding=False`` refuses samples that are not 16-bit linear."""
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
     at = source.tell()
-    format_chunk = bytes(source.read(min(size, _LONGEST_FORMAT)))
+    format_chunk = bytes(source.read(min(size, _MAX_FORMAT_BYTES)))
 
     def refuse(message: str) -> NoReturn:
         source.fail(f"a wave file {message}", at)
@@ -156,7 +159,7 @@ def read_header(source: Source, any_encoding: bool = True) -> _Header:
     if chunks.riff_size in UNKNOWN_RIFF_SIZES or data_size in UNKNOWN_DATA_SIZES:
         info = WaveInfo(float(np.float32(rate)), channels, None, chunks.big_endian, None)
         return _Header(info, block, is_counted, foreign_chunk)
-    # One byte more or less is the padding of a chunk of odd size.
+    # A difference of one byte is the padding of a chunk of odd size.
     if abs(chunks.count + data_size - chunks.riff_size) > 1 and not foreign:
         logger.warning(
             "%s: Expected %d bytes in RIFF chunk, but after first data block there will be %d + %d bytes "
@@ -175,11 +178,11 @@ def _read_samples(source: Source, header: _Header, max_duration: float) -> bytes
 def read_samples(
     source: Source, announced: int | None, limit: float = math.inf, max_duration: float = math.inf
 ) -> bytes | bytearray | memoryview:
-    """Read the samples of a wave file: as many bytes as the header announces, or fewer if the file is truncated.
+    """Read the samples of a wave file: the bytes that the header announces, or fewer if the file is truncated.
 
     Args:
-        source: where the samples start.
-        announced: number of bytes in the header; None if it is unknown, so that all bytes are read.
+        source: the wave file, after its header.
+        announced: number of bytes in the header. None: unknown, so all bytes are read.
         limit: maximum number of bytes.
         max_duration: the limit in seconds, for the message.
     """
@@ -191,10 +194,10 @@ def read_samples(
         _refuse_long(source, max_duration)
     if announced is None and (remaining is not None or limit == math.inf):
         return source.read_rest(MAX_AUDIO_BYTES)
-    wanted = sys.maxsize if announced is None else announced
+    goal = sys.maxsize if announced is None else announced
     data = bytearray()
-    while len(data) < wanted:
-        piece = source.peek(min(_PIECE, wanted - len(data)))
+    while len(data) < goal:
+        piece = source.peek(min(_MAX_CHUNK_BYTES, goal - len(data)))
         if not piece:
             if announced is not None:
                 logger.warning("%s: Expected %d bytes of wave data, but read only %d bytes. Truncated file?",
@@ -208,10 +211,10 @@ def read_samples(
 
 
 def _count_bytes(source: Source, announced: int | None) -> int:
-    """Skip the samples of a wave file, and return the number of their bytes that are there."""
+    """Skip the samples of a wave file, and return the number of bytes present."""
     limit = MAX_AUDIO_BYTES if announced is None else announced
     count = 0
-    while count < limit and (piece := source.read_some(min(_PIECE, limit - count))):
+    while count < limit and (piece := source.read_some(min(_MAX_CHUNK_BYTES, limit - count))):
         count += len(piece)
     if announced is None and count == limit:
         source.fail(f"more than {MAX_AUDIO_BYTES >> 20} MiB of samples follow: does it end?")
@@ -234,9 +237,9 @@ def _frames(source: Source, size: int, block: int) -> int:
 
 
 def _format_of_file(source: Source) -> str:
-    """Return the format of audio that is not a wave file; "" for wave files and what is not audio.
+    """Return the format of audio that is not a wave file, or "" for wave files and for bytes that are not audio.
 
-    Nothing in such audio says where it ends, so it fills a file or the output of a command.
+    Such audio must fill a file or the output of a command, because it does not tell where it ends.
     """
     if source.peek(4) in (b"RIFF", b"RIFX"):
         return ""
@@ -248,14 +251,14 @@ def _format_of_file(source: Source) -> str:
 
 
 def _foreign_samples(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
-    """Return a wave file with the samples at the next byte, which are not 16-bit linear."""
+    """Return a wave file with the samples at the next byte. The samples are not 16-bit linear."""
     file = header.file(_read_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
     return file
 
 
 def _header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
-    """Return the header of a wave file; of audio whose samples must be decoded to be counted, all is read."""
+    """Return the header of a wave file, or the fields of other audio, which may have to be decoded to be counted."""
     if name := _format_of_file(source):
         return _info(size_of(source, name))
     header = read_header(source, any_encoding)
@@ -265,7 +268,7 @@ def _header_or_info(source: Source, any_encoding: bool, max_duration: float = ma
 
 
 def _skip_padding(source: Source, size: int) -> None:
-    """Skip the zero that follows samples of an odd number of bytes. No key starts with zero."""
+    """Skip the zero byte after samples of an odd number of bytes, if present. No key starts with a zero byte."""
     if size % 2 and source.peek(1) == b"\0":
         source.skip(1)
 
@@ -276,7 +279,7 @@ def _info(size: tuple[float, int, int]) -> WaveInfo:
 
 
 class WaveScan:
-    """Reads blocks of wave files of one channel."""
+    """Reads blocks of wave files with one channel."""
 
     reads_places, of_any_size = True, False
 
@@ -294,22 +297,22 @@ class WaveScan:
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
         data = window.bytes()
-        most = MAX_ENTRIES if places is None else len(places)
-        found_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
-        ends, starts, lengths = (np.empty(most, np.int64) for _ in range(3))
-        rates = np.empty(most, np.uint32)
+        limit = MAX_ENTRIES if places is None else len(places)
+        scanned_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
+        ends, starts, lengths = (np.empty(limit, np.int64) for _ in range(3))
+        rates = np.empty(limit, np.uint32)
         count = NATIVE.function("ark_scan_waves")(
-            data, len(data), places, most, places is not None and self._only_headers,
-            found_keys, used, ends, starts, lengths, rates,
+            data, len(data), places, limit, places is not None and self._only_headers,
+            scanned_keys, used, ends, starts, lengths, rates,
         )  # fmt: skip
         if count == 0:
             return None
-        all_keys = found_keys[: used[0]].tobytes() if keys is None else join_keys(keys[:count])
+        all_keys = scanned_keys[: used[0]].tobytes() if keys is None else join_keys(keys[:count])
         starts, lengths, rates, size = starts[:count], lengths[:count], rates[:count], int(ends[count - 1])
         if self._only_headers:
             none = np.empty(0, np.int16)
             return Scanned(WaveBlock(all_keys, none, np.zeros_like(lengths), lengths, rates, only_headers=True), size)
-        # The samples stay in the window if they lie at even addresses of an array.
+        # Samples at even addresses of an array need not be copied.
         if isinstance(window.data, np.ndarray) and window.begin % 2 == 0 and not (starts % 2).any():
             samples, starts = data[: size // 2 * 2].view("<i2"), starts // 2
         else:
@@ -320,11 +323,11 @@ class WaveScan:
 
 
 class WaveInfoCodec(Codec[WaveInfo]):
-    """Codec that reads the header of audio and skips its samples. It cannot write.
+    """Codec that reads the header of audio and skips the samples. It cannot write.
 
     Args:
-        any_encoding: as of :class:`WaveCodec`.
-        counts_samples: count the samples that are there, in constant memory, instead of trusting the header.
+        any_encoding: see :class:`WaveCodec`.
+        counts_samples: count the samples in the file instead of trusting the header. This takes constant memory.
     """
 
     marker = b""
@@ -346,7 +349,7 @@ class WaveInfoCodec(Codec[WaveInfo]):
         return header.info._replace(sample_count=_frames(source, size, header.block))
 
     def starts_object(self, source: Source) -> bool:
-        return is_audio_file(source.peek_buffered(_LONGEST_START))
+        return is_audio_file(source.peek_buffered(_MAX_START_BYTES))
 
     def read(self, source: Source) -> WaveInfo:
         if self.counts_samples:
@@ -354,12 +357,12 @@ class WaveInfoCodec(Codec[WaveInfo]):
         header = _header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
             return header
-        # In an archive the next key follows the samples. The header of a truncated file is still valid.
+        # In an archive, the next key follows the samples. The header of a truncated file is still valid.
         try:
             source.skip(header.info.data_bytes or 0)
             _skip_padding(source, header.info.data_bytes or 0)
         except TruncatedError:
-            source.read_rest()  # its samples are not a key
+            source.read_rest()  # The remaining samples are not a key.
         return header.info
 
     def write_body(self, sink: Sink, value: WaveInfo, binary: bool) -> None:
@@ -367,7 +370,7 @@ class WaveInfoCodec(Codec[WaveInfo]):
 
 
 class _SamplesOfFile:
-    """Samples ``(channels, samples)`` from the next byte of a file on, of which slices are read."""
+    """Samples ``(channels, samples)`` that start at the next byte of a file. A slice is read when it is requested."""
 
     def __init__(self, source: FileSource, shape: tuple[int, int], order: str) -> None:
         self.shape = shape
@@ -382,16 +385,16 @@ class _SamplesOfFile:
 
 
 class WaveCodec(Codec[Wave]):
-    """Codec of audio as a :class:`Wave`, without text format or binary marker: archives contain whole wave files.
+    """Codec of audio as a :class:`Wave`. Archives contain whole wave files without a marker. There is no text format.
 
-    With the extra ``audio``, wave files of other encodings are read too, and FLAC, OGG, MP3, SPHERE and other formats
-    that fill a file.
+    With the extra ``audio``, the codec also reads wave files of other encodings, and files in FLAC, OGG, MP3, SPHERE
+    and other formats.
 
     Args:
-        max_duration: maximum duration in seconds; longer audio is refused.
-        any_encoding: False refuses wave files that are not 16-bit linear, as Kaldi does, even with the extra;
-            None for :data:`io_ark.extras.ANY_ENCODING`.
-        in_parts: return 16-bit samples of a file as an object of which each slice is read when it is taken.
+        max_duration: maximum duration in seconds. Longer audio is refused.
+        any_encoding: False refuses wave files that are not 16-bit linear even with the extra, as Kaldi does. None
+            selects :data:`io_ark.extras.ANY_ENCODING`.
+        in_parts: return the 16-bit samples of a file as an object that reads a slice when it is requested.
     """
 
     marker = b""
@@ -404,7 +407,7 @@ class WaveCodec(Codec[Wave]):
         self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
 
     def starts_object(self, source: Source) -> bool:
-        return is_audio_file(source.peek_buffered(_LONGEST_START))
+        return is_audio_file(source.peek_buffered(_MAX_START_BYTES))
 
     def read(self, source: Source) -> Wave:
         if name := _format_of_file(source):
@@ -428,9 +431,9 @@ class WaveCodec(Codec[Wave]):
     def scan(self) -> Scan | None:
         return WaveScan() if self.max_duration == math.inf else None
 
-    def part(self, source: Source, wanted: Range | None) -> Any:
-        if wanted is not None:
-            return super().part(source, wanted)
+    def part(self, source: Source, selection: Range | None) -> Any:
+        if selection is not None:
+            return super().part(source, selection)
         header = _header_or_info(source, self.any_encoding, self.max_duration)
         if isinstance(header, WaveInfo):
             return header
@@ -465,13 +468,13 @@ class WaveCodec(Codec[Wave]):
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
-    """Return True for samples on a scale from -1 to 1. (Whole numbers may be near silence on Kaldi's scale.)"""
+    """Return True for fractions from -1 to 1. (Integers in this range may be near silence on the scale of Kaldi.)"""
     array = as_array(samples)
     return array.dtype.kind == "f" and bool((np.abs(array) <= 1).all()) and bool((array != np.trunc(array)).any())
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert samples of shape (channels, samples) to 16-bit integers: truncate towards zero, clip with a warning."""
+    """Convert samples of shape (channels, samples) to 16-bit integers by truncation. Warn if samples are clipped."""
     array = as_array(samples)
     if array.ndim == 1:
         array = array[None]
@@ -479,10 +482,10 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
         raise FormatError(f"audio is an array of shape (channels, samples), not {array.shape} of {array.dtype}")
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
-    least, most = array.min(), array.max()
-    if not (np.isfinite(least) and np.isfinite(most)):
+    minimum, maximum = array.min(), array.max()
+    if not (np.isfinite(minimum) and np.isfinite(maximum)):
         raise FormatError("audio has infinite or NaN samples")
-    if least > -32769 and most < 32768:  # the conversion truncates
+    if minimum > -32769 and maximum < 32768:  # The conversion truncates.
         return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array
     clipped: npt.NDArray[Any] = np.clip(whole, -32768, 32767)

@@ -1,4 +1,4 @@
-"""Optional C library of the codecs: decoding and encoding that NumPy does in several passes."""
+"""Optional C library of the codecs, for decoding and encoding that takes several passes in NumPy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from io_ark.native.signatures import Signatures
 
     NATIVE: Signatures
-    """The functions of the library. They check the types of their arguments; the sizes are the callers' duty."""
+    """Functions of the library. They check the types of their arguments. Callers must ensure the sizes."""
 
 
 def library() -> Library:
-    """Return the library of this package; false if it was not built or is switched off."""
+    """Return the library of this package. It is false if it was not built or is switched off."""
     from io_ark.native import NATIVE
 
     return NATIVE.library()
@@ -24,7 +24,7 @@ def library() -> Library:
 def __getattr__(name: str) -> object:
     if name != "NATIVE":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from io_ark.native.signatures import Signatures  # which imports NumPy
+    from io_ark.native.signatures import Signatures  # Imported here because it imports NumPy.
 
-    globals()[name] = made = Signatures(os.path.dirname(os.path.abspath(__file__)))
-    return made
+    globals()[name] = signatures = Signatures(os.path.dirname(os.path.abspath(__file__)))
+    return signatures

@@ -1,6 +1,6 @@
-/* Blocks of entries of an archive at once: audio and shapes from bytes, arrays and lines of a script file to bytes.
+/* Read audio and shapes of many entries of an archive, and write arrays as entries.
  *
- * Keys are one string with a newline after each, as in scan.c. */
+ * Keys are stored in one string with a newline after each key, as in scan.c. */
 #include "ark.h"
 
 #define MAX_NUMBERS ((int64_t)1 << 48)
@@ -14,9 +14,9 @@ static uint32_t load_uint32(const uint8_t *from)
 
 static uint32_t load_uint16(const uint8_t *from) { return from[0] | (uint32_t)from[1] << 8; }
 
-/* The samples of a little-endian wave file of one channel of 16 bits, if its header is as the standard has it and all
- * samples are there or need not be; NULL otherwise. Chunks before the samples are skipped, but for those that the Python
- * code has a warning for. */
+/* Return the samples of a little-endian wave file with one channel of 16 bits. Return NULL if the header does not follow the
+ * standard, or if required samples are missing. Chunks before the samples are skipped, except chunks for which the Python
+ * code logs a warning. */
 static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int only_header, int64_t *bytes,
                                    uint32_t *rate)
 {
@@ -50,12 +50,12 @@ static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int on
     return NULL;
 }
 
-/* Find audio of one channel in `data`: after keys, or, if `places` is not NULL, from places[2 * i] up to before
- * places[2 * i + 1].
+/* Find audio of one channel in `data`: after keys, or, if `places` is not NULL, from places[2 * i] up to
+ * places[2 * i + 1] (exclusive).
  *
- * With `only_headers` the samples need not be there. Out, for each of at most `most` entries: its key (only without
- * places; `keys` has room for `size` bytes, of which *keys_used are used), the byte where it ends, the byte where its
- * samples start, how many samples there are, and their rate. Returns how many entries, up to the first that is not all there or not as most wave files are. */
+ * With `only_headers`, samples may be missing. Outputs for at most `most` entries: the keys (only without `places`; `keys`
+ * has room for `size` bytes, and *keys_used is set), the end of each entry, the start and the number of its samples, and
+ * the sampling rate. Returns the number of entries before the first incomplete or unusual wave file. */
 EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t most, int only_headers,
                               uint8_t *keys, int64_t *keys_used, int64_t *ends, int64_t *starts, int64_t *lengths,
                               uint32_t *rates)
@@ -83,7 +83,7 @@ EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *
     return n;
 }
 
-/* Bytes of a matrix in binary after its marker, of which `at` has the header; -1 if that is unusual. */
+/* Return the bytes of a binary matrix, whose header starts at `at`, without the marker; -1 for an unusual header. */
 static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shape)
 {
     if (end - at < 13) return -1;
@@ -105,8 +105,8 @@ static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shap
     return name + 16 + (name == 3 ? numbers + 8 * shape[1] : at[2] == '2' ? 2 * numbers : numbers);
 }
 
-/* Find the shapes of matrices in binary, dense or compressed, that are in `data` whole. Out: keys, as above, the byte where
- * each entry ends, and two numbers of shape for each. Returns how many entries. */
+/* Find the shapes of complete binary matrices in `data`, dense or compressed. Outputs: the keys as above, the end of each
+ * entry, and its rows and columns. Returns the number of entries. */
 EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t most, uint8_t *keys, int64_t *keys_used,
                                int64_t *ends, int64_t *shapes)
 {
@@ -131,7 +131,7 @@ static uint8_t *put_bytes(uint8_t *to, const void *from, int64_t size)
     return to + size;
 }
 
-/* Copy a key without its newline, and a space; returns behind it, and moves *keys to the next key. */
+/* Copy a key and a space. Returns the position after the space, and moves *keys to the next key. */
 static uint8_t *put_key(uint8_t *to, const uint8_t **keys)
 {
     while (**keys != '\n')
@@ -141,12 +141,12 @@ static uint8_t *put_key(uint8_t *to, const uint8_t **keys)
     return to;
 }
 
-/* Write `count` entries of arrays in binary: keys, headers and, if `values` is not NULL, the numbers.
+/* Write `count` entries of binary arrays: keys, headers and, if `values` is not NULL, the numbers.
  *
- * `shapes` has two numbers for each; of vectors (`dimensions` 1) only the first counts. A matrix without numbers is one
- * without rows and columns. `type` is "F" or "D", and `size` the bytes of a number. Out: where in `bytes` each object
- * starts, after its key, and where the entry ends. `bytes` has room for the keys, the numbers and 16 bytes for each
- * entry. Returns how many bytes. */
+ * `shapes` has two numbers for each array. Only the first one is used for vectors (`dimensions` 1). An empty matrix is
+ * written with 0 rows and 0 columns. `type` is "F" or "D", and `size` the bytes of a number. `bytes` has room for the keys,
+ * the numbers and 16 bytes for each entry. Outputs: the start of each object in `bytes`, after its key, and the end of each
+ * entry. Returns the number of bytes. */
 EXPORT int64_t ark_pack_arrays(const uint8_t *keys, const int64_t *shapes, int dimensions, int type, int size,
                                const uint8_t *values, int64_t count, uint8_t *bytes, int64_t *objects, int64_t *ends)
 {

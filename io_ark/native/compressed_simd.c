@@ -1,8 +1,8 @@
-/* Compressed matrices: from the stored integers to float32, and back.
+/* Decompress and compress matrices.
  *
- * The arithmetic is that of Kaldi's src/matrix/compressed-matrix.cc, step by step in float32 with the same widenings to
- * float64. Formats: "CM" has one byte an element, column by column, between four percentiles of each column; "CM2" has
- * two bytes and "CM3" one byte an element, row by row, on one linear scale.
+ * The arithmetic follows Kaldi's src/matrix/compressed-matrix.cc step by step in float32, with the same conversions to
+ * float64. Formats: "CM" has one byte per element, column by column, between four percentiles of each column. "CM2" has two
+ * bytes and "CM3" one byte per element, row by row, on one linear scale.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +12,23 @@
 
 #include "simd.h"
 
-/* Columns that are transposed together: one row of them is a cache line of floats. */
+/* Number of columns that are transposed together. One row of them is a cache line of floats. */
 enum { TILE = 16 };
-/* From this many rows on, a table of 256 values for each column takes less time than computing each element. */
+/* Number of rows from which on a table of 256 values per column takes less time than computing every element. */
 enum { ROWS_FOR_TABLE = 100 };
-/* Fewer rows are sorted to find percentiles, more are counted. */
+/* Percentiles of up to this number of rows are found by sorting, and of more rows by counting. */
 enum { ROWS_TO_COUNT = 32 };
 /* Kaldi's constant for 1/65535. */
 static const float PER_STEP = 1.52590218966964e-05f;
 /* Added before truncation, in float64. Less than 0.5, so that float32 cannot round up to the next integer. */
 static const double ROUNDING = 0.499;
 
-/* The values of integers of one byte, and of two bytes at any address. */
+/* Convert integers of one byte, and of two bytes at any address, to values. */
 static void from_bytes(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
     int64_t i = 0;
 #if defined(__AVX2__) && !defined(__AVX512F__)
-    /* With one instruction from bytes to integers this takes three quarters of the time of GCC's code, which has two. */
+    /* One instruction converts bytes to integers, which takes three quarters of the time of the two that GCC emits. */
     const __m256 steps = _mm256_set1_ps(step), minima = _mm256_set1_ps(minimum);
     for (; i + 8 <= count; i += 8) {
         const __m256i integers = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(codes + i)));
@@ -48,7 +48,7 @@ static void from_words(const uint8_t *codes, int64_t count, float step, float mi
     }
 }
 
-/* The values that a column's percentiles stand for. */
+/* Convert the percentiles of a column to values. */
 static void column_limits(const uint8_t *percentiles, float minimum, float span, float limits[4])
 {
     for (int i = 0; i < 4; i++) {
@@ -57,7 +57,7 @@ static void column_limits(const uint8_t *percentiles, float minimum, float span,
     }
 }
 
-/* The values that the 256 integers of a column stand for: 64 steps, 128 steps and 63 steps between its percentiles. */
+/* Compute the values of the 256 integers of a column: 64, 128 and 63 steps between its percentiles. */
 static void column_table(const float limits[4], float table[256])
 {
     const float first = limits[1] - limits[0], second = limits[2] - limits[1], third = limits[3] - limits[2];
@@ -69,7 +69,7 @@ static void column_table(const float limits[4], float table[256])
         table[code] = (float)(limits[2] + third * (float)(code - 192) * (1 / 63.0));
 }
 
-/* The same for one integer. */
+/* Compute the value of one integer of a column. */
 static float column_value(const float limits[4], uint8_t code)
 {
     if (code <= 64) return (float)(limits[0] + (limits[1] - limits[0]) * (float)code * (1 / 64.0));
@@ -77,7 +77,7 @@ static float column_value(const float limits[4], uint8_t code)
     return (float)(limits[2] + (limits[3] - limits[2]) * (float)(code - 192) * (1 / 63.0));
 }
 
-/* The values of "CM". */
+/* Decompress "CM". */
 static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns,
                              float minimum, float span, float *values)
 {
@@ -97,7 +97,7 @@ static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, i
         }
         for (int64_t c = 0; c < width; c++)
             column_table(limits[c], tables[c]);
-        if (width == TILE) { /* with a width that the compiler knows, the inner loop is unrolled */
+        if (width == TILE) { /* The compiler unrolls the inner loop for a constant width. */
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t c = 0; c < TILE; c++)
                     corner[r * columns + c] = tables[c][block[c * rows + r]];
@@ -109,8 +109,8 @@ static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, i
     }
 }
 
-/* Decompress an object. `header` starts with its name, range and shape; its integers start at `begin` of `data`: of "CM" 4
- * percentiles of 2 bytes for each column, and one column after the other. `values` has rows * columns elements, row by row. */
+/* Decompress an object. `header` starts with its name, range and shape. Its integers start at `begin` of `data`. "CM" has 4
+ * percentiles of 2 bytes for each column, and then the columns. `values` has rows * columns elements, row by row. */
 EXPORT void SIMD_NAME(ark_decompress)(const uint8_t *header, const uint8_t *data, int64_t begin, float *values)
 {
     float range[2];
@@ -128,12 +128,12 @@ EXPORT void SIMD_NAME(ark_decompress)(const uint8_t *header, const uint8_t *data
         from_bytes(data, rows * columns, (float)((double)range[1] * (1.0 / 255)), range[0], values);
 }
 
-/* A value as a part of the range; `clip` as Kaldi does it where the range is not made from the values. A NaN, which the
- * caller refuses before, becomes 0. */
+/* Return a value as a fraction of the range. `clip` limits it to 0 to 1, which Kaldi does for fixed ranges. NaN, which the
+ * caller refuses, would become 0. */
 static inline float part_of_range(float value, float minimum, float span)
 {
     float part = (value - minimum) / span;
-    part = part > 0 ? part : 0; /* two selections, which the compiler vectorises; nested ones it does not */
+    part = part > 0 ? part : 0; /* The compiler vectorizes two selections, but not nested selections. */
     return part < 1 ? part : 1;
 }
 
@@ -143,7 +143,8 @@ static void to_bytes(const float *values, int64_t count, float minimum, float sp
         codes[i] = (uint8_t)(int32_t)(part_of_range(values[i], minimum, span) * 255.0f + ROUNDING);
 }
 
-static void to_words(const float *values, int64_t count, float minimum, float span, void *codes) /* at any address */
+/* `codes` may have any address. */
+static void to_words(const float *values, int64_t count, float minimum, float span, void *codes)
 {
     for (int64_t i = 0; i < count; i++) {
         const uint16_t code = (uint16_t)(int32_t)(part_of_range(values[i], minimum, span) * 65535.0f + ROUNDING);
@@ -151,7 +152,7 @@ static void to_words(const float *values, int64_t count, float minimum, float sp
     }
 }
 
-/* Count the elements up to `limits[0]`, and those up to `limits[1]`. Counters of 16 bits need half as many vectors. */
+/* Count the elements up to `limits[0]`, and up to `limits[1]`. Counters of 16 bits need half as many vectors. */
 static void count_up_to(const uint16_t *steps, int64_t count, const uint16_t limits[2], int64_t counts[2])
 {
     const uint16_t low = limits[0], high = limits[1];
@@ -168,8 +169,8 @@ static void count_up_to(const uint16_t *steps, int64_t count, const uint16_t lim
     }
 }
 
-/* The elements that would be at places `low` and `high` if the elements were sorted: bisection between the least and the
- * greatest one, which counts the elements 16 times at most. */
+/* Find the elements at indices `low` and `high` of the sorted elements, by bisection between the smallest and the greatest
+ * element, which counts elements at most 16 times. */
 static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t least,
                          int32_t greatest, int32_t found[2])
 {
@@ -191,7 +192,7 @@ static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int6
     found[1] = from[1];
 }
 
-/* The same for few elements, which are sorted. */
+/* Find the same elements by sorting, for few elements. */
 static void two_of_few(uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t found[2])
 {
     for (int64_t i = 1; i < count; i++) {
@@ -205,8 +206,8 @@ static void two_of_few(uint16_t *steps, int64_t count, int64_t low, int64_t high
     found[1] = steps[high];
 }
 
-/* The percentiles 0, 25, 75 and 100 of a column, in steps of the range, made distinct. Rounding to steps keeps the
- * order, so steps are compared instead of values: `steps` are those of the column's elements, and are moved. */
+/* Compute distinct percentiles 0, 25, 75 and 100 of a column in steps of the range. Rounding to steps keeps the order, so
+ * steps are compared instead of values. `steps` holds the steps of the elements, and is reordered. */
 static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentiles[4])
 {
     int32_t chosen[4] = {0, 0, 0, 0};
@@ -223,7 +224,7 @@ static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentil
         else
             two_in_order(steps, rows, rows / 4, 3 * (rows / 4), least, greatest, chosen + 1);
     } else {
-        for (int64_t r = 0; r < rows; r++) { /* those that there are, sorted by insertion */
+        for (int64_t r = 0; r < rows; r++) { /* Insertion sort of up to four elements. */
             int64_t at = r;
             for (; at > 0 && chosen[at - 1] > steps[r]; at--)
                 chosen[at] = chosen[at - 1];
@@ -238,8 +239,8 @@ static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentil
     }
 }
 
-/* The codes of a column: Kaldi's FloatToChar. Where float32 cannot tell two percentiles apart, a value on or beyond
- * both has no step above the lower one. */
+/* Compute the codes of a column (Kaldi's FloatToChar). If two percentiles are equal in float32, a value at or above them
+ * gets the code of the lower percentile. */
 static void column_codes(const float *values, int64_t rows, const float limits[4], uint8_t *codes)
 {
     const float p25 = limits[1], p75 = limits[2];
@@ -258,8 +259,7 @@ static void column_codes(const float *values, int64_t rows, const float limits[4
     }
 }
 
-/* Compress as "CM" does: the reverse of from_percentiles. Returns 0, or -1 if there is no memory for the columns that are
- * worked on. */
+/* Compress to "CM", the reverse of from_percentiles. Returns 0, or -1 without memory for temporary columns. */
 static int to_percentiles(const float *values, int64_t rows, int64_t columns, float minimum, float span,
                           uint8_t *percentiles, uint8_t *codes)
 {
@@ -296,8 +296,7 @@ static int to_percentiles(const float *values, int64_t rows, int64_t columns, fl
     return 0;
 }
 
-/* The range of a matrix for the compression methods without a fixed one; returns 0 if it has none, because of a NaN or
- * an infinity. */
+/* Compute the range of a matrix for the methods without a fixed range. Returns 0 for a matrix with NaN or infinity. */
 static int range_of(const float *values, int64_t count, float *minimum, float *span)
 {
     float least = values[0], greatest = values[0];
@@ -308,7 +307,7 @@ static int range_of(const float *values, int64_t count, float *minimum, float *s
         unordered |= values[i] != values[i];
     }
     if (unordered) return 0;
-    if (least == 0) { /* of zeros of both signs, Kaldi's minimum is the first */
+    if (least == 0) { /* If the matrix has zeros of both signs, Kaldi's minimum is the first zero. */
         int64_t i = 0;
         while (values[i] != 0)
             i++;
@@ -322,10 +321,10 @@ static int range_of(const float *values, int64_t count, float *minimum, float *s
 
 /* Compress matrices of a block and write them as entries of an archive.
  *
- * `keys` have a newline after each. `shapes` has two numbers for each of `count` matrices, and `values` all their numbers.
- * `method` is Kaldi's number of the method, 1 to 7. Out: where in `bytes` each object starts, and where each entry ends.
- * `bytes` has room for the keys, 24 bytes for each entry, 8 for each column and 2 for each number. Returns how many
- * bytes; -1 if a matrix is empty, has a NaN or no finite range, or if there is no memory. */
+ * `keys` has a newline after each key. `shapes` has the rows and columns of `count` matrices, and `values` their numbers.
+ * `method` is Kaldi's number of the method, 1 to 7. `bytes` has room for the keys, 24 bytes for each entry, 8 for each
+ * column and 2 for each number. Outputs: the start of each object in `bytes`, and the end of each entry. Returns the number
+ * of bytes, or -1 if a matrix is empty, has NaN or no finite range, or if there is no memory. */
 EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t *shapes, const float *values,
                                               int64_t count, int method, uint8_t *bytes, int64_t *objects,
                                               int64_t *ends)

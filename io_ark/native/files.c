@@ -7,7 +7,7 @@
 
 #include "ark.h"
 
-#ifndef O_BINARY /* for Windows, which translates line ends without it, and has no O_CLOEXEC */
+#ifndef O_BINARY /* Windows would translate line ends without it, and has no O_CLOEXEC. */
 #define O_BINARY 0
 #endif
 #ifndef O_CLOEXEC
@@ -27,7 +27,7 @@ static int read_start(const char *path, uint8_t *target, int64_t size)
     return got == size;
 }
 
-/* The name of a file, after its key and a space; NULL unless the name consists of bytes that are 1 in `plain`. */
+/* Return the name of a file after its key and a space. Return NULL if a byte of the name is not 1 in `plain`. */
 static const char *name_of(const char *line, const uint8_t *plain)
 {
     const char *const blank = strchr(line, ' ');
@@ -37,12 +37,12 @@ static const char *name_of(const char *line, const uint8_t *plain)
     return blank + 1;
 }
 
-/* Read at most the first `wanted` bytes of each file. `lines` has a zero after each line, a key and the name of a file.
+/* Read at most the first `wanted` bytes of each file. `lines` has a zero byte after each line, a key and a file name.
  *
- * The first file comes to lie after the `*end` bytes of `target` that are in use, of `room`: `lead` bytes before a
- * multiple of `alignment`, as each of the others. Out: where each file starts and ends, and where the last one ends. Returns how
- * many were read, up to the first that has another name, is not a regular file, cannot be read, has more than `largest`
- * bytes, or does not fit. Only a regular file is opened: opening a named pipe or a device can have effects. */
+ * Files are stored after the first `*end` of the `room` bytes of `target`. Each file starts `lead` bytes before a multiple of
+ * `alignment`. Outputs: the start and end of each file, and the end of the last file. Returns the number of files before the
+ * first one with another name, or that is not a regular file, is unreadable, has more than `largest` bytes, or does not fit.
+ * Only regular files are opened, because opening a named pipe or a device can have side effects. */
 EXPORT int64_t ark_read_files(const uint8_t *lines, int64_t count, const uint8_t *plain, int64_t wanted,
                               int64_t largest, int64_t lead, int64_t alignment, uint8_t *target, int64_t room,
                               int64_t *places, int64_t *end)

@@ -1,12 +1,12 @@
 """Find and load the optional C libraries.
 
 A library is one shared object, ``_native.so``, in the directory of its package. It has no Python API and is called with
-:mod:`ctypes`. A function that uses SIMD instructions exists once per instruction set, with its name as a suffix:
-``decode_sse2``, ``decode_avx2``, ``decode_avx512``, or ``decode_plain`` on other processors than x86-64.
+:mod:`ctypes`. A function with SIMD instructions exists once per instruction set, whose name is its suffix:
+``decode_sse2``, ``decode_avx2``, ``decode_avx512``, or ``decode_plain`` on processors other than x86-64.
 
 Environment variables:
     KALDI_COMPAT_NATIVE: 0 switches the libraries off.
-    KALDI_COMPAT_SIMD: the instruction set to use, for tests and measurements; by default the best of the processor's.
+    KALDI_COMPAT_SIMD: the instruction set to use, for tests and measurements (default: the fastest one available).
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from typing import Any
 
 from io_ark.logs import logger
 
-_LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}  # slowest first
+# Bits of simd_levels() in C, slowest instruction set first.
+_LEVELS = {"plain": 1, "sse2": 2, "avx2": 4, "avx512": 8}
 
 
 class Library:
     """A C library, or the reason why there is none.
 
     Attributes:
-        handle: the loaded library; None if it is not there or not to be used.
+        handle: the loaded library; None if it is missing or switched off.
         levels: the instruction sets that both the library and the processor have, slowest first.
-        level: the one in use; an empty string without a library.
-        reason: one line that says why the library is in use or not.
-        advice: what a user can do about a library that was not built; empty otherwise.
+        level: the instruction set in use; "" without a library.
+        reason: one line that tells why the library is in use or not.
+        advice: how to build a missing library; otherwise "".
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a function of the library, a new object for each call."""
+        """Return a new object for a function of the library."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]
@@ -54,7 +55,7 @@ class Library:
 
 
 def interface_of(text: str) -> int:
-    """Return the digest of the functions and structures in a text of ``signatures.txt``, as setup.py computes it."""
+    """Return the digest of the text of ``signatures.txt``. setup.py computes the same digest."""
     return zlib.crc32(text.encode()) >> 1
 
 
@@ -64,11 +65,11 @@ def load(directory: str, interface: int) -> Library:
 
     Args:
         directory: the package's directory, which contains ``_native.so``.
-        interface: digest of the functions and structures that Python knows. A library of others is not used.
+        interface: digest of the functions and structures that Python calls. A library with another digest is not used.
 
     Returns:
-        The library. It is false if there is none; ``reason`` then says why. A warning says so if a library is there
-        that cannot be used.
+        The library. It is false if it cannot be used, and ``reason`` tells why. An unusable file is logged as a
+        warning.
 
     >>> bool(load("/nonexistent", 0))
     False
@@ -80,7 +81,7 @@ def load(directory: str, interface: int) -> Library:
     if not os.path.exists(path):
         why = "the package was installed without C"
         with suppress(OSError), open(os.path.join(directory, "_native.txt"), encoding="utf-8") as file:
-            why = file.read()  # as setup.py has found
+            why = file.read()  # The reason that setup.py recorded.
         advice = "install a wheel for this platform, or a C compiler that works and the package again"
         return Library(None, (), "", f"{path} was not built: {why}", advice)
     try:

@@ -1,8 +1,8 @@
-/* Decimal text to numbers, rounded correctly, and numbers to text as C++ streams print them for Kaldi ("%.7g").
+/* Convert decimal text to correctly rounded numbers, and numbers to the text of Kaldi's C++ streams ("%.7g").
  *
  * Most numbers take a few operations in float64 (W. D. Clinger, How to read floating point numbers accurately, PLDI
- * 1990). What is too close to the middle between two results to be decided that way is left to the caller when it is read,
- * and to the C library when it is printed. No result depends on the locale.
+ * 1990). Numbers too close to the middle between two results are read by the caller, and printed by the C library. No result
+ * depends on the locale.
  */
 #include <float.h>
 #include <stdio.h>
@@ -10,17 +10,17 @@
 
 #include "ark.h"
 
-/* The powers of ten that a float64 holds exactly. */
+/* Powers of ten that a float64 represents exactly. */
 static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 enum { EXACT_POWER = 22 };
 /* Integers up to this are exact in a float64. */
 static const uint64_t EXACT_INTEGER = (uint64_t)1 << 53;
-/* Digits that a uint64 holds whatever they are. */
+/* Number of digits that always fit into a uint64. */
 enum { MAX_DIGITS = 19 };
-/* The bits of a float64's significand that a float32 lacks; half of their range is a tie between two float32. */
+/* The bits of a float64 significand that a float32 lacks. Half of their range is a tie between two float32. */
 static const uint64_t BEYOND_FLOAT = 0x1FFFFFFF, TIE = 0x10000000;
-/* Units in a float64's last place: more than the error of the few operations below. */
+/* Bound on the error of the operations below, in units in the last place of a float64. */
 static const uint64_t MARGIN = 64;
 
 /* The digits of a decimal number as an integer, times ten to the power of `exponent`. */
@@ -28,7 +28,7 @@ typedef struct {
     uint64_t digits;
     int exponent;
     int negative;
-    int cut; /* further digits were left out */
+    int cut; /* 1 if further digits were dropped */
 } decimal;
 
 static int is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
@@ -38,7 +38,7 @@ static int ends_number(const uint8_t *at, const uint8_t *end)
     return at == end || ark_is_space(*at) || *at == ']' || *at == ';';
 }
 
-/* Digits from `at` on; `whole` of them stand before a dot. */
+/* Read digits from `at` on. `whole` of them precede the dot. */
 static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal *number, int *kept, int whole)
 {
     for (; at < end && is_digit(*at); at++) {
@@ -63,7 +63,7 @@ static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *numbe
         number->negative = 1;
         at++;
     }
-    /* Numbers of more than 300 characters are left to the caller, so that no exponent below overflows. */
+    /* The caller reads numbers of more than 300 characters, so that no exponent below overflows. */
     if (end - at > 300) end = at + 300;
     if (at == end || !is_digit(*at)) return 0;
     at = read_digits(at, end, number, &kept, 1);
@@ -84,7 +84,7 @@ static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *numbe
     return 1;
 }
 
-/* A number times ten to a power; a relative error of half a unit in the last place for each 22 of the power. */
+/* Multiply a number by a power of ten. The relative error is half a unit in the last place per 22 of the exponent. */
 static double scaled(double number, int power)
 {
     for (; power > EXACT_POWER; power -= EXACT_POWER)
@@ -121,7 +121,7 @@ int ark_read_float(const uint8_t **from, const uint8_t *end, float *value)
         uint64_t bits;
         if (number.exponent > 40 || number.exponent < -80) return 0;
         size = scaled((double)number.digits, number.exponent);
-        /* A float32 has fewer bits near the least one, and ends before the greatest power of two. */
+        /* Subnormal float32 numbers have fewer bits, and float32 has a smaller greatest power of two. */
         if (size < 2 * (double)FLT_MIN || size > (double)FLT_MAX) return 0;
         memcpy(&bits, &size, sizeof bits);
         if ((bits & BEYOND_FLOAT) - TIE + MARGIN <= 2 * MARGIN) return 0;
@@ -145,10 +145,10 @@ int ark_read_int(const uint8_t **from, const uint8_t *end, int32_t *value)
     return 1;
 }
 
-/* Read the numbers of rows that end at a newline or ';', or at the text's end; empty rows do not count.
+/* Read rows of numbers that end at a newline, at ';' or at the end of the text. Empty rows are ignored.
  *
- * `values` (float64 if `wide`, else float32) has room for `most` numbers, `lengths` for `most_rows` rows.
- * Returns how many numbers there are, and in *rows how many rows; or -1 if the caller has to look at the text itself. */
+ * `values` (float64 if `wide`, otherwise float32) has room for `most` numbers, `lengths` for `most_rows` rows.
+ * Returns the number of numbers, and sets *rows to the number of rows; or returns -1 if the caller has to parse the text. */
 EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *values, int64_t most, int64_t *lengths,
                              int64_t most_rows, int64_t *rows)
 {
@@ -177,7 +177,7 @@ EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *
     }
 }
 
-/* The text of an integer; returns behind it. */
+/* Write the text of an integer. Returns the position after it. */
 static uint8_t *put_digits(uint8_t *to, uint32_t size)
 {
     uint8_t digits[10];
@@ -197,8 +197,8 @@ static uint8_t *put_int(uint8_t *to, int32_t value)
     return put_digits(to, value < 0 ? 0u - (uint32_t)value : (uint32_t)value);
 }
 
-/* Seven decimal digits, of which the first is not 0, that stand for a number of this decimal exponent: without the zeros
- * they end with, and with an exponent in the text where "%g" has one. */
+/* Write a number of seven decimal digits, the first of which is not 0, and a decimal exponent. Trailing zeros are dropped,
+ * and the text has an exponent in the cases in which "%g" writes one. */
 static uint8_t *put_decimal(uint8_t *to, uint32_t whole, int exponent)
 {
     uint8_t digits[7];
@@ -227,26 +227,27 @@ static uint8_t *put_decimal(uint8_t *to, uint32_t whole, int exponent)
     return to;
 }
 
-/* The decimal exponent of a power of two, for any float64 (log10(2) is 78913 / 2^18, nearly). */
+/* Return the decimal exponent of a power of two, for any float64 (log10(2) is about 78913 / 2^18). */
 static int floor_log10(int binary)
 {
     return binary >= 0 ? binary * 78913 >> 18 : -((-binary * 78913 + (1 << 18) - 1) >> 18);
 }
 
-/* Seven digits of a number and its decimal exponent, from the C library, which looks at all digits of the number. */
+/* Return seven digits of a number and its decimal exponent from the C library, which examines all digits. */
 static uint32_t exact_digits(double size, int *exponent)
 {
     char text[32];
     const char *at = text;
     uint32_t whole = 0;
     snprintf(text, sizeof text, "%.6e", size);
+    /* The decimal separator depends on the locale, so everything but digits is skipped. */
     for (; *at != 'e'; at++)
-        if (is_digit((uint8_t)*at)) whole = 10 * whole + (uint32_t)(*at - '0'); /* the dot depends on the locale */
+        if (is_digit((uint8_t)*at)) whole = 10 * whole + (uint32_t)(*at - '0');
     *exponent = atoi(at + 1);
     return whole;
 }
 
-/* The text of a number, at most 14 characters. */
+/* Write the text of a number, at most 14 characters. */
 static uint8_t *put_number(uint8_t *to, double value)
 {
     uint64_t bits;
@@ -255,7 +256,7 @@ static uint8_t *put_number(uint8_t *to, double value)
     if (bits >> 63) *to++ = '-';
     if (field == 0x7FF) return ark_put_text(to, bits << 12 ? "nan" : "inf");
     if (!(bits << 1)) return ark_put_text(to, "0");
-    /* The exponent of the power of two below the number: its decimal exponent, or one less. */
+    /* The decimal exponent of the power of two below the number is the exponent of the number, or one less. */
     const int binary = field - 1023;
     int exponent = floor_log10(binary);
     const double size = value < 0 ? -value : value;
@@ -273,10 +274,10 @@ static uint8_t *put_number(uint8_t *to, double value)
     return put_decimal(to, whole, exponent);
 }
 
-/* Bytes of a number of type 'i' (int32), 'f' (float32) or 'd' (float64). */
+/* Return the bytes of a number of type 'i' (int32), 'f' (float32) or 'd' (float64). */
 static int64_t bytes_of(int type) { return type == 'd' ? 8 : 4; }
 
-/* A number in binary, after a byte with its size; copies of known sizes are no calls. */
+/* Write a number in binary after its size byte. Copies of constant sizes need no function call. */
 static inline uint8_t *put_sized(uint8_t *to, const uint8_t *number, int64_t size)
 {
     *to = (uint8_t)size;
@@ -305,13 +306,13 @@ uint8_t *ark_put_element(uint8_t *to, const uint8_t *number, int type, int text)
     return to;
 }
 
-/* Write lists of numbers, or of pairs of numbers: in text `begin`, the numbers and `end`, or in binary, if `begin` is NULL,
- * the length and the numbers.
+/* Write lists of numbers or pairs: `begin`, the numbers and `end` in text, or the length and the numbers in binary if
+ * `begin` is NULL.
  *
- * `first` and `second` have `count` numbers each, of all lists and of the types above; `second` is NULL if there are no
- * pairs. `lengths` are the numbers of elements of each list. `bytes` has room for 15 characters a number, or its size and
- * one more in binary, and 5 bytes a list. Out: where each list ends. Returns how many bytes; -1 if the lengths are not
- * those of `count` elements. */
+ * `first` and `second` hold the `count` numbers of all lists, with the types above. `second` is NULL for single numbers.
+ * `lengths` holds the number of elements of each list. `bytes` has room for 15 characters per number in text, or for the
+ * number and its size byte in binary, and 5 bytes per list. Output: the end of each list. Returns the number of bytes, or -1
+ * if the lengths do not add up to `count`. */
 EXPORT int64_t ark_encode_lists(const uint8_t *first, int first_type, const uint8_t *second, int second_type,
                                 int64_t count, const int64_t *lengths, int64_t lists, const char *begin,
                                 const char *end, uint8_t *bytes, int64_t *ends)

@@ -1,8 +1,8 @@
-/* Scan a block of an archive for many small objects of one kind.
+/* Read many small objects of one kind from a part of an archive.
  *
- * Python's cost for each object is the calls that read it, however small it is; so one call here reads all entries that
- * are in memory whole: their keys, shapes and numbers. It stops before the first entry that is not all there, is too
- * large to be worth a copy, or is laid out in any way that Kaldi does not write.
+ * In Python, the function calls that read an object take the same time for a small object as for a large one. Therefore, one
+ * call here reads the keys, shapes and numbers of all complete entries in memory. It stops before the first entry that is
+ * incomplete, too large to be copied, or in a layout that Kaldi does not write.
  */
 #include "ark.h"
 
@@ -19,38 +19,38 @@ enum kind {
     FLOAT,         /* float32, one */
     DOUBLE,        /* float64, one */
     BOOL,          /* uint8, one: 0 or 1 */
-    TOKEN,         /* characters: the words of each entry with single spaces between, then a newline */
+    TOKEN,         /* characters: the words of an entry, separated by single spaces, and a newline */
     TOKEN_VECTOR,  /* the same */
-    POSTERIOR,     /* int32 and the bits of a float32 in turn; lists: how many numbers each frame has */
-    INT_LISTS,     /* int32; lists: how many numbers each list has */
+    POSTERIOR,     /* alternately int32 and the bits of a float32; lists: number of these of each frame */
+    INT_LISTS,     /* int32; lists: number of integers of each list */
     KINDS
 };
 
-/* A call's arguments and results: see io_ark/codecs/scan.py. */
+/* Arguments and results of a call (see io_ark/codecs/scan.py). */
 typedef struct {
-    const uint8_t *data; /* the archive's bytes */
-    int64_t size;        /* how many */
+    const uint8_t *data; /* bytes of the archive */
+    int64_t size;        /* number of bytes */
     const int64_t
-        *places;         /* where the objects are in `data`, in order; or NULL: each follows its key, from `start` on */
-    int64_t start;       /* where the first key is */
-    int64_t most;        /* entries at most: the room in ends and shapes */
-    int64_t largest;     /* bytes of an object at most */
+        *places;         /* offsets of the objects in `data`; NULL: objects follow their keys, from `start` on */
+    int64_t start;       /* offset of the first key */
+    int64_t most;        /* maximum number of entries: the room in ends and shapes */
+    int64_t largest;     /* maximum bytes of an object */
     int64_t values_room; /* bytes */
     int64_t lists_room;  /* numbers */
-    uint8_t *keys;       /* out: the keys, a newline after each; room for as many bytes as `data` has */
-    int64_t *ends;       /* out: where each entry ends in `data` */
-    int64_t *shapes;     /* out: two for each entry: rows and columns, or how many elements and 0 */
+    uint8_t *keys;       /* out: the keys, with a newline after each key; has room for `size` bytes */
+    int64_t *ends;       /* out: end of each entry in `data` */
+    int64_t *shapes;     /* out: rows and columns of each entry, or number of elements and 0 */
     uint8_t *values;     /* out: the numbers of all entries */
     int64_t *lists;      /* out: lengths of the inner lists of all entries */
-    int64_t keys_used;   /* out: bytes of keys */
-    int64_t values_used; /* out: bytes of values */
-    int64_t lists_used;  /* out */
+    int64_t keys_used;   /* out: bytes used in keys */
+    int64_t values_used; /* out: bytes used in values */
+    int64_t lists_used;  /* out: numbers used in lists */
 } table;
 
-/* The reading of one object. */
+/* State while one object is read. */
 typedef struct {
     table *all;
-    const uint8_t *at, *end; /* what may be read */
+    const uint8_t *at, *end; /* remaining bytes */
     int64_t *shape;
     int binary;
 } object;
@@ -62,7 +62,7 @@ static const uint8_t *skip_blanks(const uint8_t *at, const uint8_t *end)
     return at;
 }
 
-/* Room for bytes of values; NULL if there is none. */
+/* Reserve room for bytes of values. Returns NULL if there is not enough room. */
 static void *room_for(table *all, int64_t bytes)
 {
     if (bytes > all->values_room - all->values_used) return NULL;
@@ -71,7 +71,7 @@ static void *room_for(table *all, int64_t bytes)
     return room;
 }
 
-/* An integer of 4 bytes after a byte that says so. */
+/* Read an integer of 4 bytes after its size byte. */
 static int read_sized_int(object *it, int32_t *value)
 {
     if (it->end - it->at < 5 || it->at[0] != 4) return 0;
@@ -80,10 +80,10 @@ static int read_sized_int(object *it, int32_t *value)
     return 1;
 }
 
-/* The same, where it is a count. */
+/* Read a count, which is not negative. */
 static int read_count(object *it, int32_t *count) { return read_sized_int(it, count) && *count >= 0; }
 
-/* Numbers that each follow a byte with their size, which is the same for all. */
+/* Read numbers of one size with a size byte before each number. */
 static int read_sized(object *it, int64_t count, int size)
 {
     if (count > (it->end - it->at) / (size + 1)) return 0;
@@ -106,7 +106,7 @@ static int read_sized(object *it, int64_t count, int size)
     return !wrong;
 }
 
-/* Numbers as they lie in memory. */
+/* Copy numbers without size bytes. */
 static int copy_numbers(object *it, int64_t count, int size)
 {
     if (count > (it->end - it->at) / size) return 0;
@@ -117,7 +117,7 @@ static int copy_numbers(object *it, int64_t count, int size)
     return 1;
 }
 
-/* A number in text, after blanks: 'i' an int32, 'f' a float32, 'd' a float64. */
+/* Read a number in text after blanks: 'i' an int32, 'f' a float32, 'd' a float64. */
 static int read_number(object *it, char type)
 {
     void *const to = room_for(it->all, type == 'd' ? 8 : 4);
@@ -127,7 +127,7 @@ static int read_number(object *it, char type)
     return type == 'f' ? ark_read_float(&it->at, it->end, to) : ark_read_double(&it->at, it->end, to);
 }
 
-/* The numbers of one line in text, up to `end` (a character that is passed) or, if that is '\n', the line's end. */
+/* Read the numbers of a line of text up to the character `end`, which is consumed. '\n' stands for the end of the line. */
 static int read_numbers(object *it, char type, uint8_t end, int64_t *count)
 {
     for (*count = 0;; (*count)++) {
@@ -141,7 +141,7 @@ static int read_numbers(object *it, char type, uint8_t end, int64_t *count)
     }
 }
 
-/* The end of a line, after blanks. */
+/* Read the end of a line after blanks. */
 static int end_line(object *it)
 {
     it->at = skip_blanks(it->at, it->end);
@@ -253,7 +253,7 @@ static int read_bool(object *it)
     return it->binary || end_line(it);
 }
 
-/* The words of a line; all bytes but white space may be in a word. */
+/* Read the words of a line. A word consists of any bytes other than white space. */
 static int read_tokens(object *it, int one)
 {
     int64_t words = 0;
@@ -288,7 +288,7 @@ static int add_list(object *it, int64_t length)
     return 1;
 }
 
-/* Lists in binary of elements of `width` numbers. */
+/* Read binary lists of elements of `width` numbers. */
 static int read_lists(object *it, int width)
 {
     int32_t lists, length;
@@ -362,7 +362,7 @@ static int read_object(object *it, int kind)
     }
 }
 
-/* Read entries of this kind; returns how many. */
+/* Read entries of a kind. Returns the number of entries. */
 EXPORT int64_t ark_scan(table *all, int kind)
 {
     const uint8_t *const end = all->data + all->size;

@@ -1,7 +1,7 @@
-"""Functions and structures of a C library as its sources declare them (``signatures.txt``, from ``make generate``).
+"""Call the functions of a C library with the types in ``signatures.txt``, which ``make generate`` extracts from C.
 
-An array is passed where C declares a pointer. It must be contiguous and of the declared type, which is checked at each
-call: C would read past its end. Pointers to bytes, to nothing in particular and to structures take anything contiguous.
+An array is passed where C declares a pointer. Every call checks that it is contiguous and of the declared type, because
+C would otherwise read past its end. Pointers to bytes, void and structures accept any contiguous array.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Result = TypeVar("Result")
 
 
 def address(array: npt.NDArray[Any]) -> int:
-    """Return where the numbers of a contiguous array are."""
+    """Return the address of the first element of a contiguous array."""
     if array.flags.writeable and array.size:
-        return ctypes.addressof(_at(array))  # a quarter of the time of the other way
+        return ctypes.addressof(_at(array))  # Takes a quarter of the time of the general way below.
     return array.ctypes.data
 
 
@@ -49,7 +49,7 @@ class _Pointer:
 
     @classmethod
     def from_param(cls, value: Any) -> Any:
-        """Return a pointer to an array or a structure; None, addresses, and bytes for bytes are passed on."""
+        """Return a pointer to an array or a structure. None, addresses, and bytes for bytes are unchanged."""
         if isinstance(value, Structure):
             return value.pointer
         if value is None or (isinstance(value, bytes) and (cls.dtype is None or cls.dtype.itemsize == 1)):
@@ -58,11 +58,11 @@ class _Pointer:
             return ctypes.c_void_p(value)
         if cls.dtype is None or value.dtype == cls.dtype:
             try:
-                return ctypes.byref(_at(value))  # which checks that the array is contiguous, too
-            except (TypeError, ValueError):  # it is not; or it is read-only or empty
+                return ctypes.byref(_at(value))  # Raises an error unless the array is contiguous.
+            except (TypeError, ValueError):  # The array is not contiguous, or is read-only or empty.
                 if value.flags.c_contiguous:
                     return ctypes.c_void_p(value.ctypes.data)
-        raise TypeError(f"C takes a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
+        raise TypeError(f"C needs a contiguous array of {cls.dtype}, not {value.dtype} of {value.strides}")
 
 
 @functools.cache
@@ -71,7 +71,7 @@ def _pointer_to(base: str) -> type[_Pointer]:
 
 
 def _interruptible(function: Any) -> Any:
-    """Return a function of C that raises ^C as such: ctypes makes an ArgumentError of any error in ``from_param``."""
+    """Return a function of C that raises ^C. ctypes would convert it to an ArgumentError in ``from_param``."""
 
     def call(*arguments: Any) -> Any:
         try:
@@ -121,13 +121,13 @@ class Structure:
                 array = self._arrays[name] = np.ascontiguousarray(value, self._dtypes[name])
                 value = address(array)
             elif isinstance(value, list | tuple):
-                arrays = self._arrays[name] = [np.ascontiguousarray(each, np.float32) for each in value]
+                arrays = self._arrays[name] = [np.ascontiguousarray(array, np.float32) for array in value]
                 value = (ctypes.c_void_p * len(getattr(self.fields, name)))(*map(address, arrays))
             setattr(self.fields, name, value)
 
 
 class Signatures:
-    """The functions and structures of the C library of a package."""
+    """Functions and structures of the C library of a package."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -144,17 +144,17 @@ class Signatures:
                 self._functions[name] = types
 
     def library(self) -> Library:
-        """Return the library; false if it was not built, is switched off, or has another interface."""
+        """Return the library. It is false if it was not built, is switched off, or has another interface."""
         return load(self._directory, self._interface)
 
     @functools.cached_property
     def in_use(self) -> bool:
-        """True if the library is there. Tests set it to False to compute without C."""
+        """True if the library can be used. Tests set it to False to compute without C."""
         return bool(self.library())
 
     @functools.cache  # noqa: B019
     def say_missing(self) -> None:
-        """Warn, once, if the library was not built."""
+        """Warn once if the library was not built."""
         library = self.library()
         if library.advice:
             logger.warning(
@@ -164,19 +164,20 @@ class Signatures:
     def twin(
         self, in_c: Callable[Parameters, Result], *, much_faster: bool = False
     ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-        """Decorate a function with its twin in C, which is called in its place where the library is there.
+        """Decorate a function with an equivalent function in C, which is called instead if the library can be used.
 
         Args:
-            in_c: takes the same arguments and returns the same, or NotImplemented for what it leaves to the function.
-            much_faster: it is 20 times as fast or more, so that its absence is worth a warning.
+            in_c: function with the same arguments and results. It returns NotImplemented for arguments that it does not
+                support.
+            much_faster: warn without the library, because ``in_c`` is at least 20 times as fast.
         """
 
         def pair(plain: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
             @functools.wraps(plain)
             def function(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
                 if self.in_use:
-                    if (found := in_c(*args, **kwargs)) is not NotImplemented:
-                        return found
+                    if (result := in_c(*args, **kwargs)) is not NotImplemented:
+                        return result
                 elif much_faster:
                     self.say_missing()
                 return plain(*args, **kwargs)
@@ -185,25 +186,25 @@ class Signatures:
 
         return pair
 
-    # Made once: setting the types of a function's arguments while another thread calls it crashes.
-    @functools.cache  # noqa: B019  one object for each package, as long as the process
+    # Created once, because setting the argument types of a function while another thread calls it crashes.
+    @functools.cache  # noqa: B019 (one object per package lives as long as the process)
     def function(self, name: str, level: str | None = None, *, takes_addresses: bool = False) -> Any:
         """Return a function that checks its arguments.
 
         Args:
-            name: its name, without a suffix.
-            level: the instruction set; the best by default.
-            takes_addresses: pass pointers as addresses, which are not checked; saves half a microsecond.
+            name: name of the function, without a suffix.
+            level: the instruction set (default: the fastest one).
+            takes_addresses: pass pointers as addresses without checks, which saves half a microsecond.
         """
         result, *arguments = self._functions[name]
-        types = [ctypes.c_void_p if takes_addresses and "*" in each else _argument(each) for each in arguments]
+        types = [ctypes.c_void_p if takes_addresses and "*" in kind else _argument(kind) for kind in arguments]
         function = self.library().function(name, *types, result=_NUMBERS[result], level=level)
         return function if takes_addresses else _interruptible(function)
 
     @functools.cache  # noqa: B019
     def structure(self, name: str) -> type[Structure]:
         """Return the class of a structure: calling it with values returns a structure that holds them."""
-        declared = dict(each.split(":") for each in self._structures[name])
+        declared = dict(field.split(":") for field in self._structures[name])
         bases = {field: kind.partition("*")[0] for field, kind in declared.items() if "*" in kind}
         fields = []
         for field, kind in declared.items():

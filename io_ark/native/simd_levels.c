@@ -1,13 +1,13 @@
-/* Which instruction sets this processor can run, of those that the library was compiled for. */
+/* Tell which of the compiled instruction sets this processor supports. */
 #include "simd.h"
 
-/* A digest of the signatures of all functions and structures: Python refuses a library of others. See setup.py. */
+/* Return the digest of all functions and structures. Python refuses a library with another digest. See setup.py. */
 EXPORT int native_interface(void) { return INTERFACE; }
 
-/* A digest of sources and flags, by which setup.py sees whether the library is up to date. */
+/* Return the digest of sources and flags, with which setup.py decides whether the library is up to date. */
 EXPORT const char native_made_from[] = MADE_FROM;
 
-/* A bit for each level: 1 plain, 2 sse2, 4 avx2 (with FMA), 8 avx512 (F, DQ, BW, VL). */
+/* Return a bit for each level: 1 plain, 2 sse2, 4 avx2 (with FMA), 8 avx512 (F, DQ, BW, VL). */
 EXPORT int simd_levels(void)
 {
     int levels = 0;

@@ -120,11 +120,9 @@ class Output(ClosedOnExit):
         entry: context for the writes of one entry. If a write fails or is interrupted, the output is broken.
         follows: archive that the lines of this script file point into. Its bytes are sent before these lines, and
             after a failure the script file ends with a complete line.
-        on_give_up: called by :meth:`give_up`.
     """
 
     follows: Output | None = None
-    on_give_up: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -171,13 +169,19 @@ class Output(ClosedOnExit):
 
     def write_all(self, parts: Iterable[Any]) -> None:
         """Write several objects of bytes like :meth:`write`."""
-        self._check_open()
+        if self._sending.broken or self._raw is None or process.current is not self._process:
+            self._check_open()
+        pending = self._pending
+        room = self._buffer - len(pending)
         for data in parts:
-            size = data.nbytes if isinstance(data, memoryview) else len(data)
-            if len(self._pending) + size <= self._buffer:
-                self._pending += data
+            size = data.nbytes if type(data) is memoryview else len(data)
+            if size <= room:
+                pending += data
+                room -= size
             else:
                 self._send(data)
+                pending = self._pending
+                room = self._buffer
 
     def tell(self) -> int:
         """Return the number of bytes written so far, including buffered bytes."""
@@ -223,8 +227,6 @@ class Output(ClosedOnExit):
             writes.reason = OPENED_AGAIN
         if not isinstance(self._raw, Upload):
             self._discard = self._raw.close
-        if self.on_give_up is not None:
-            self.on_give_up()
 
     def _release(self, close: Callable[[], None]) -> None:
         """Close the stream with ``close`` and convert its errors."""

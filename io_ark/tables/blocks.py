@@ -1,8 +1,8 @@
-"""Read tables: from the bytes of an archive, or the places that a script file names, to blocks.
+"""Read blocks of entries from an archive, or from the locations in a script file.
 
-There are two ways to read. A scan reads many small objects in one call of C. The codec reads one object after the
-other: large ones, those that no scan knows, and all that cannot be read, because all errors come from there. A block
-holds only what has arrived: entries that come through a pipe are handed out without waiting for more.
+A scan reads many small objects in one call of C. The codec reads single objects: large objects, objects of kinds
+without a scan, and damaged objects, because the codec raises all errors. A block holds only entries that have arrived,
+so the entries of a pipe are delivered without waiting for more bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import stat
 import sys
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -27,97 +28,93 @@ from io_ark.streams.files import OpenFiles
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
-from io_ark.tables.loader import LONGEST_OFFSET, name_key
+from io_ark.tables.loader import MAX_OFFSET_DIGITS, name_key
 
-# A block, or an entry that was read alone: its key and value.
+# A block, or the key and value of an entry that was read alone.
 Item = Block | tuple[str, Any]
 
-# Bytes of a block whose entries are handed out one by one: an array that a user keeps holds the memory of its block.
+# Maximum bytes of a block whose entries are delivered one by one. An array keeps the memory of its whole block alive.
 ENTRY_BYTES = 1 << 16
-# Bytes of an object that is read together with others, at most; a larger one is read without a copy.
-_LARGEST = {BLOCK_BYTES: BLOCK_BYTES // 2, ENTRY_BYTES: ENTRY_BYTES // 4}
-# Maximum number of objects read one by one after some that could not be read together.
-_LONGEST_PAUSE = 64
-# Objects read one by one after a large one.
-_AFTER_LARGE = 4
-# Names of files that have no other meaning, such as a command or an offset.
+# Maximum bytes of an object in a block of a given size. Larger objects are read without a copy.
+_MAX_OBJECT_BYTES = {BLOCK_BYTES: BLOCK_BYTES // 2, ENTRY_BYTES: ENTRY_BYTES // 4}
+# Maximum number of objects that are read one by one after a failed scan.
+_MAX_PAUSE_OBJECTS = 64
+# Number of objects that are read one by one after a large object.
+_PAUSE_AFTER_LARGE = 4
+# File names that cannot be commands and contain no offset or range.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 _IN_PLAIN_NAMES = bytes(_PLAIN_NAME.fullmatch(b"a%c" % byte) is not None for byte in range(256))
-# Files that are read by one call of C.
-_TOGETHER = 128
+# Number of files that one call of C reads.
+_FILES_PER_CALL = 128
 
 
+@dataclass
 class _Pause:
-    """Counts objects to be read one by one, which are more after each attempt to read some together in vain.
+    """Counts objects to be read one by one. Their count grows with every failed scan."""
 
-    Attributes:
-        left: number of objects to be read one by one.
-    """
+    left: int = 0  # Number of objects to be read one by one.
+    _next: int = 1  # Value of `left` after the next failed scan.
 
-    def __init__(self, left: int = 0) -> None:
-        self.left = left
-        self._next = 1
-
-    def after(self, found: Scanned | None) -> None:
-        """Count the result of an attempt."""
-        if found is None:
+    def record(self, scanned: Scanned | None) -> None:
+        """Record the result of a scan."""
+        if scanned is None:
             self.left = self._next
-            self._next = min(8 * self._next, _LONGEST_PAUSE)
+            self._next = min(8 * self._next, _MAX_PAUSE_OBJECTS)
         else:
             self._next = 1
 
 
 def read_entries(source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
-    """Yield the keys and values of an archive from the next byte to its end (see :func:`read_archive`)."""
+    """Yield the keys and values of an archive from the next byte to the end (see :func:`read_archive`)."""
     return cast(Generator[tuple[str, Any], None, None], read_archive(source, codec, lambda: False))
 
 
 def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool]) -> Generator[Item, None, None]:
-    """Yield the entries of an archive from the next byte to its end.
+    """Yield the entries of an archive from the next byte to the end.
 
     Args:
         source: the archive.
         codec: codec of the objects of the archive.
-        in_blocks: asked before each block: True for blocks, and keys and values only of objects that are read alone;
-            False for keys and values only. When the generator is then closed, the source is after the last entry that
-            it yielded.
+        in_blocks: called before a block is read. If it returns True, the generator yields blocks, and a key and value
+            for an object that is read alone. If it returns False, the generator yields keys and values only, and leaves
+            the source after the last yielded entry when it is closed.
 
     Raises:
-        ArkError: an entry cannot be read; those before it have been yielded.
+        ArkError: an entry cannot be read. The entries before it have been yielded.
     """
     refuse_foreign_file(source, "ark")
     if not source.tell() and codec.starts_object(source):
         source.fail("is a single object, not an archive: io_ark.load reads it, or a file name without 'ark:'")
     scan = in_c(codec.scan)
-    # The first entry is read alone: if it is large, nothing is read ahead.
+    # The first entry is read alone, so that nothing is read ahead if it is large.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
         if scan is not None and pause.left == 0:
             window = _window(source, _size(in_blocks))
             if window.begin == window.end:
                 return
-            found = scan.entries(window)
-            pause.after(found)
-            if found is not None:
-                source.skip(found.size)
+            scanned = scan.entries(window)
+            pause.record(scanned)
+            if scanned is not None:
+                source.skip(scanned.size)
                 if in_blocks():
-                    yield found.block
+                    yield scanned.block
                 else:
-                    yield from _each(found, source, codec)
-                del found
+                    yield from _unpack(scanned, source, codec)
+                del scanned
                 continue
         key = read_key(source)
         if key is None:
             return
         start = source.tell() if pause.left == 1 else -1
         try:
-            yield key, codec.read(source)  # no variable here keeps the value in memory
+            yield key, codec.read(source)  # No variable here keeps the value in memory.
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
         if scan is not None:
             pause.left -= 1
-            if start >= 0 and not scan.of_any_size and source.tell() - start > _LARGEST[_size(in_blocks)]:
-                pause.left = _AFTER_LARGE  # others are likely, and large objects are not read ahead
+            if start >= 0 and not scan.of_any_size and source.tell() - start > _MAX_OBJECT_BYTES[_size(in_blocks)]:
+                pause.left = _PAUSE_AFTER_LARGE  # More large objects are likely, and they are not read ahead.
 
 
 def _size(in_blocks: Callable[[], bool]) -> int:
@@ -126,30 +123,30 @@ def _size(in_blocks: Callable[[], bool]) -> int:
 
 def _window(source: Source, size: int) -> Window:
     data, begin, end = source.buffered(size)
-    return Window(data, begin, min(end, begin + size), _LARGEST[size])
+    return Window(data, begin, min(end, begin + size), _MAX_OBJECT_BYTES[size])
 
 
-def _each(found: Scanned, source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
-    """Yield a block's entries. On closing, the source moves back from the block's end to the first unused entry."""
-    taken = 0
+def _unpack(scanned: Scanned, source: Source, codec: Codec[Any]) -> Generator[tuple[str, Any], None, None]:
+    """Yield the entries of a block. If closed early, move the source back to the first entry that was not yielded."""
+    count = 0
     try:
-        for entry in found.block.entries():
-            taken += 1
+        for entry in scanned.block.entries():
+            count += 1
             yield entry
     finally:
-        if taken < len(found.block):
-            source.unread(found.size)
-            for _ in range(taken):
+        if count < len(scanned.block):
+            source.unread(scanned.size)
+            for _ in range(count):
                 read_key(source)
                 codec.read(source)
 
 
 class FileMemory:
-    """Memory that files are read to, one after the other.
+    """Memory for the contents of several files.
 
     Attributes:
-        size: bytes for files that are read together; a larger one is alone.
-        lead, alignment: each file starts ``lead`` bytes before a multiple of ``alignment``.
+        size: bytes of memory for several files. A file that does not fit is read alone.
+        lead, alignment: files start ``lead`` bytes before a multiple of ``alignment``.
     """
 
     size = 2 * BLOCK_BYTES
@@ -161,13 +158,13 @@ class FileMemory:
 
 
 class BlockLoader:
-    """Loads the objects of lines of a script file together: objects close to each other in one file, or small files.
+    """Loads the objects of several lines of a script file at once: nearby objects in one file, or small files.
 
     Args:
         codec: codec of the objects.
         files: cache of open files.
-        largest: bytes of an object that is a file of its own, at most; larger ones are left to the codec.
-        memory: where objects that are files of their own are read to.
+        largest: maximum bytes of a file with a single object. The codec reads larger files.
+        memory: memory for files with a single object.
     """
 
     def __init__(
@@ -183,42 +180,42 @@ class BlockLoader:
         self._pause = _Pause()
 
     def load(self, lines: list[bytes], first: int, size: int = BLOCK_BYTES) -> Block | None:
-        """Return a block of the objects of lines from ``first`` on, as many as can be read together; None if none can.
+        """Return a block of the objects of successive lines, or None if the codec has to read the first object.
 
-        Errors are left to the codec.
+        No error is raised for a damaged object, because the codec raises it.
 
         Args:
-            lines: the lines.
-            first: index of the first one.
-            size: bytes of the block at most, if they are objects in one file.
+            lines: lines of a script file.
+            first: index of the first line to read.
+            size: maximum bytes of a block of objects in one file.
         """
         if self._scan is None:
             return None
         if self._pause.left:
             self._pause.left -= 1
             return None
-        found = None
-        rest = lines[first].partition(b" ")[2]
-        path, colon, offset = rest.rpartition(b":")
+        scanned = None
+        rxfilename = lines[first].partition(b" ")[2]
+        path, colon, offset = rxfilename.rpartition(b":")
         if colon and offset.isdigit() and _PLAIN_NAME.fullmatch(path):
-            found = self._load_places(path, *places(lines, first, path + b":", size), size)
-        elif self._scan.file_bytes and _PLAIN_NAME.fullmatch(rest):
-            found = self._load_files(lines, first)
-        self._pause.after(found)
-        return None if found is None else found.block
+            scanned = self._load_places(path, *places(lines, first, path + b":", size), size)
+        elif self._scan.file_bytes and _PLAIN_NAME.fullmatch(rxfilename):
+            scanned = self._load_files(lines, first)
+        self._pause.record(scanned)
+        return None if scanned is None else scanned.block
 
     def _load_places(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        # Large objects, and some in another order than in the file, are left to the codec before any byte is read.
-        if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _LARGEST[size] or self._scan is None:
+        # The codec reads large objects, and objects that are not in file order.
+        if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:
             return None
-        with suppress(ArkError):  # which is raised when the first of the lines is read alone
+        with suppress(ArkError):  # The codec raises it when it reads the first line alone.
             source = self._reach(path, offsets[0])
             if source is not None:
-                return self._scan.objects(_window(source, size), keys, [each - offsets[0] for each in offsets])
+                return self._scan.objects(_window(source, size), keys, [offset - offsets[0] for offset in offsets])
         return None
 
     def _reach(self, path: bytes, offset: int) -> FileSource | None:
-        """Return a regular file from an offset on."""
+        """Return a source that starts at an offset of a regular file, or None for other files."""
         if self._source is None or self._path != path or not self._source.reach(offset):
             self._source = None
             name = os.fsdecode(path)
@@ -229,26 +226,26 @@ class BlockLoader:
         return self._source
 
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
-        """Read files to one array: as many as fit, or one that is larger."""
+        """Read several files into one array, or a single larger file."""
         assert self._scan is not None
-        memory, wanted = self._memory, self._scan.file_bytes
+        memory, file_bytes = self._memory, self._scan.file_bytes
         size = _size_of_regular(os.fsdecode(lines[first].partition(b" ")[2]))
         if not 0 <= size <= self._largest:
             return None
-        contents = memory.allocate(max(memory.size, memory.alignment + min(size, wanted)))
+        contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
         keys, places, end = list[bytes](), list[list[int]](), np.zeros(1, np.int64)
-        found = np.empty((_TOGETHER, 2), np.int64)
-        for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _TOGETHER):
-            some = lines[begin : begin + _TOGETHER]
+        bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
+        for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
+            some = lines[begin : begin + _FILES_PER_CALL]
             joined = b"\0".join(some)
-            if joined.count(b"\0") >= len(some):  # one has a zero itself
+            if joined.count(b"\0") >= len(some):  # A line contains a zero byte.
                 break
             count = NATIVE.function("ark_read_files")(
-                joined, len(some), _IN_PLAIN_NAMES, wanted, self._largest, memory.lead, memory.alignment,
-                contents, len(contents), found, end,
+                joined, len(some), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
+                contents, len(contents), bounds, end,
             )  # fmt: skip
             keys += [line.partition(b" ")[0] for line in some[:count]]
-            places += found[:count].tolist()
+            places += bounds[:count].tolist()
             if count < len(some):
                 break
         if not keys or not _without_white_space(keys):
@@ -258,7 +255,7 @@ class BlockLoader:
 
 
 def _size_of_regular(path: str) -> int:
-    """Return the bytes of a regular file; -1 if there is none."""
+    """Return the size of a regular file in bytes, or -1 for anything else."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -279,7 +276,7 @@ def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[li
     for line in lines[first : first + MAX_ENTRIES]:
         key, _, rest = line.partition(b" ")
         digits = rest[start:]
-        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= LONGEST_OFFSET:
+        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= MAX_OFFSET_DIGITS:
             break
         offset = int(digits)
         if not keys:

@@ -9,6 +9,7 @@ from io_ark.streams.source import Source
 
 # Bytes that are not UTF-8 are decoded to the surrogates dc80 to dcff; other surrogates cannot be encoded.
 _KEY = re.compile(r"[!-~\x80-\ud7ff\udc80-\udcff\ue000-\U0010ffff]+")
+_is_key = _KEY.fullmatch
 _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
@@ -20,18 +21,25 @@ def check_key(key: str) -> None:
         )
 
 
+def key_bytes(key: str) -> bytes:
+    """Encode a key of an entry to write; raise :class:`KeyFormatError` as :func:`check_key` does."""
+    if type(key) is not str or not _is_key(key):
+        check_key(key)
+    return key.encode("utf-8", "surrogateescape")
+
+
 def decode_key(key: bytes) -> str:
-    """Decode a key; bytes that are not UTF-8 are kept through a round trip."""
+    """Decode a key. Bytes that are not UTF-8 survive a round trip."""
     return key.decode("utf-8", "surrogateescape")
 
 
 def encode_key(key: str) -> bytes:
-    """Encode a key to bytes, which are the sort order of tables."""
+    """Encode a key to bytes. Tables are sorted by these bytes."""
     return key.encode("utf-8", "surrogateescape")
 
 
 def read_key(source: Source) -> str | None:
-    """Read the next key of an archive and the one white character after it; None at the end of the archive."""
+    """Read the next key of an archive and one character of white space after it. Return None at the end."""
     simple = source.match(_SIMPLE_KEY)
     if simple:
         return decode_key(simple[1])
@@ -41,7 +49,7 @@ def read_key(source: Source) -> str | None:
     after = source.peek(1)
     if after == b" " or after == b"\t":
         source.skip(1)
-    elif after != b"\n":  # which is the end of an empty text object
+    elif after != b"\n":  # A newline ends an empty object in text.
         where = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:

@@ -8,7 +8,7 @@ from typing import Any
 from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
-from io_ark.errors import ArkError, PipeError, hide_secrets
+from io_ark.errors import ArkError, OpenError, PipeError, hide_secrets
 from io_ark.logs import logger
 from io_ark.specifier import Range, Rxfilename, parse_rxfilename, split_range
 from io_ark.streams.access import Access
@@ -19,17 +19,17 @@ from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import SIGPIPE
 from io_ark.tables.relative import in_folder
 
-LONGEST_OFFSET = 19  # digits; parse_rxfilename refuses longer ones
+MAX_OFFSET_DIGITS = 19  # parse_rxfilename refuses offsets of more digits.
 
-# Exit status of a command whose output was not read to the end: SIGPIPE, or the shell's status for it.
+# Exit status of a command whose output was not read to the end: from SIGPIPE, or from a shell.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
-    """Create the codec of a kind of object, or return the codec that was given."""
+    """Create the codec of a kind of object, or return a codec unchanged."""
     if options and not isinstance(kind, str):
         raise TypeError(
-            f"unexpected arguments {', '.join(options)}: they are those of a kind of object, as in kind='wave'"
+            f"unexpected arguments {', '.join(options)}: only a kind of object, as in kind='wave', has arguments"
         )
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
@@ -53,7 +53,7 @@ def read_place(
             raise
         message = f"the command {describe_status(status)} ({error.message})"
         raise PipeError(message, file=error.file) from error
-    # The object is complete; a command that could not write more has not failed.
+    # The object is complete, so a command that could not write more has not failed.
     if (status := opened.close()) not in (0, *_STOPPED_READING):
         logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
     return value
@@ -64,10 +64,10 @@ class Loader:
 
     Args:
         kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
-        access: what may be opened.
+        access: permissions to open commands and URLs.
         files: cache of open files.
-        in_order: optimise for objects that are read once each and mostly in file order, by reading ahead a little.
-        folder: folder that relative file names are resolved against; None: the current one.
+        in_order: read ahead a little, for objects that are read once and mostly in file order.
+        folder: folder of relative file names; None: the current folder.
         options: arguments of the codec.
     """
 
@@ -86,7 +86,7 @@ class Loader:
         self._access = access
         limit = MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES
         self._files = OpenFiles(limit, access=access.of_script()) if files is None else files
-        # Regular files that were named with an offset: their names need not be parsed again with other offsets.
+        # Names of regular files that occurred with an offset. They need not be parsed again with another offset.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
@@ -103,7 +103,7 @@ class Loader:
         """Load the object of a line in a script file. Errors have the key."""
         try:
             path, _, offset = text.rpartition(":")
-            if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < LONGEST_OFFSET:
+            if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
                 return self._read_at(path, int(offset))
             return self._load(text if self._folder is None else in_folder(text, self._folder))
         except ArkError as error:
@@ -114,19 +114,21 @@ class Loader:
         target = parse_rxfilename(name)
         if part is not None and not (target.kind == "file" and self._files.get(target.path).regular):
             return extract_range(self._whole(name, target), part, name)
-        if target.offset:  # which only regular files have
+        if part is None and target.offset:
+            value = self._read_at(target.path, target.offset)
             self._paths.add(target.path)
+            return value
         return read_place(self._codec, target, part, self._access, self._files)
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
-        """Load a whole object, and keep it: the next line often names another range of the same command."""
+        """Load a whole object and keep it, because the next line often names another range of the same command."""
         last = self._last
         if last is None or last[0] != name:
             last = self._last = (name, read_place(self._codec, target, None, self._access, self._files))
         return last[1]
 
     def _read_at(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a regular file; take an idle source of the file if there is one."""
+        """Read the object at an offset of a regular file, from an idle source of the file if there is one."""
         idle = self._files.idle_sources
         source: Source | None
         try:
@@ -134,15 +136,18 @@ class Loader:
         except IndexError:
             source = None
         if source is None or source.name != path or not source.reach(offset):
-            source = None  # which closes a file that is not kept any more, before another one is opened
-            source = self._files.get(path).source(offset, ahead=self._in_order)
+            source = None  # Closes a file that the cache has dropped before the next file is opened.
+            file = self._files.get(path)
+            if not file.regular:
+                raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
+            source = file.source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
             idle.append(source)
         return value
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_last": None}  # which may be large
+        return self.__dict__ | {"_last": None}  # The last object may be large.
 
     def close(self) -> None:
         """Close all open files."""
@@ -152,7 +157,7 @@ class Loader:
 
 
 def ready(value: Any) -> Callable[[], Any]:
-    """Return a function that returns this value, in place of one that reads it."""
+    """Return a function without arguments that returns this value."""
     return lambda: value
 
 

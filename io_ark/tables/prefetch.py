@@ -54,8 +54,7 @@ class ReadAhead(Iterator[Item]):
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
-                "the table is read by a thread of the process that forked this one: open it in this process, or "
-                "without the option bg"
+                "the table is read by a thread of the parent process: open it in this process, or without the option bg"
             )
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):

@@ -44,13 +44,13 @@ def open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
 class Lookup:
     """Base class of lookups. Each subclass has its own bound on memory.
 
-    Keys are checked when they are not found, except where reading on would be in vain.
+    A key is checked only if the table does not have it.
 
     Attributes:
         table: the table.
         closed: True after :meth:`close`.
-        reads: remembers a failure. What follows a damaged entry may look like entries, what follows one out of order
-            may look sorted, and what an interrupted read had taken is lost.
+        reads: remembers a failure, after which every read raises an error. Bytes after a damaged entry may look like
+            entries, keys after a key out of order may look sorted, and the bytes of an interrupted read are lost.
     """
 
     def __init__(self, table: Rspecifier) -> None:
@@ -65,7 +65,7 @@ class Lookup:
         raise NotImplementedError
 
     def values_of(self, keys: Sequence[str]) -> list[Any] | None:
-        """Look up many keys. None if one is missing, or for tables whose keys can be looked up once only."""
+        """Look up many keys. Return None if a key is missing, or if the table allows only one lookup of a key."""
         return None
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Lookup:
 
 
 class ScriptLookup(Lookup):
-    """Lookup in a script file, which is kept as its bytes and an index."""
+    """Lookup in a script file."""
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table)
@@ -91,7 +91,7 @@ class ScriptLookup(Lookup):
             self._script.check_sorted()
         else:
             self._script.check_unique()
-        self._loaded: tuple[str, Any] | None = None  # what `has` had to read, for `value` to return
+        self._loaded: tuple[str, Any] | None = None  # The entry that `has` read, for the next call of `value`.
 
     def has(self, key: str) -> bool:
         self.check_open()
@@ -128,7 +128,7 @@ class ScriptLookup(Lookup):
 
 
 class _ArchiveScan(Lookup):
-    """Base class of lookups that read an archive from start to end, as far as the keys need.
+    """Base class of lookups that read an archive from its start up to the requested keys.
 
     With ``p``, an error while reading ends the archive with a warning.
     """
@@ -186,7 +186,7 @@ class _ArchiveScan(Lookup):
 
 
 class ArchiveLookup(_ArchiveScan):
-    """Lookup in an archive that keeps all values read; with ``o`` each is released when it is returned.
+    """Lookup in an archive that keeps all values it has read. With ``o``, a value is released when it is returned.
 
     If the archive is sorted, reading stops at the first greater key.
     """
@@ -194,7 +194,7 @@ class ArchiveLookup(_ArchiveScan):
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table, codec, access)
         self._values: dict[str, Any] = {}
-        self._given: dict[str, None] = {}  # keys of released values, in order
+        self._released: dict[str, None] = {}  # keys of released values, in order
 
     def has(self, key: str) -> bool:
         self.check_open()
@@ -203,9 +203,9 @@ class ArchiveLookup(_ArchiveScan):
         check_key(key)
         if self._read_to(key, self.following()):
             return True
-        if key in self._given:
-            # Kaldi remembers the first key that it released; in a sorted table, all of them.
-            if self.table.sorted or key == next(iter(self._given)):
+        if key in self._released:
+            # Kaldi remembers the first released key, or in a sorted table all of them.
+            if self.table.sorted or key == next(iter(self._released)):
                 self._refuse_again(key)
             logger.warning(
                 "%s: %s: was released because of the option o (treated as missing)", self.table.rxfilename, key
@@ -213,7 +213,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read the following entries up to this key; return False if it is not among them."""
+        """Read the following entries up to this key. Return False if they do not contain it."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.check()
@@ -227,7 +227,7 @@ class ArchiveLookup(_ArchiveScan):
                     return True
                 if is_sorted and self._is_past(key):
                     break
-        except BaseException as error:  # after which the generator is at its end
+        except BaseException as error:  # The generator is then at its end.
             self.reads.fail(error)
             raise
         return False
@@ -237,12 +237,12 @@ class ArchiveLookup(_ArchiveScan):
 
     def value(self, key: str) -> Any:
         if not self.has(key):
-            if key in self._given:
+            if key in self._released:
                 self._refuse_again(key)
             self.missing(key)
         if not self.table.once:
             return self._values[key]
-        self._given[key] = None
+        self._released[key] = None
         return self._values.pop(key)
 
     def values_of(self, keys: Sequence[str]) -> list[Any] | None:
@@ -266,25 +266,26 @@ class ArchiveLookup(_ArchiveScan):
 
 
 class SortedArchiveLookup(_ArchiveScan):
-    """Lookup in a sorted archive whose keys are looked up in order: one object is kept at a time."""
+    """Lookup in a sorted archive whose keys are looked up in order. One object is in memory."""
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table, codec, access)
         self._current: tuple[str, Any] | None = None
-        self._asked = b""
+        self._last_key = b""
 
     def has(self, key: str) -> bool:
         self.check_open()
         self.reads.check()
         check_key(key)
         goal = encode_key(key)
-        if goal < self._asked:
+        if goal < self._last_key:
             raise OrderError(
-                f"is looked up after {decode_key(self._asked)!r}, although the table has the option cs (sorted calls)",
+                f"is looked up after {decode_key(self._last_key)!r}, although the table has the option cs (sorted "
+                "calls)",
                 file=self.table.rxfilename,
                 key=key,
             )
-        self._asked = goal
+        self._last_key = goal
         try:
             while self._previous is None or self._previous < goal:
                 self._current = None

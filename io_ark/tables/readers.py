@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
@@ -57,9 +58,9 @@ Entries = Generator[Item | _Later, None, None]
 class SequentialReader(Generic[Value]):
     """Reads a table from its start to its end.
 
-    Iterating gives ``(key, value)`` pairs. The first object is read by the constructor, so that a wrong file name is
-    reported there. Errors are raised when they occur. With the option ``p``, unreadable objects are skipped with a
-    warning and counted (and the rest of an archive, because the start of its next object is unknown).
+    Iterating yields ``(key, value)`` pairs. The constructor reads the first object, so that it reports a wrong file
+    name. Errors are raised when they occur. With the option ``p``, unreadable objects are skipped with a warning and
+    counted. In an archive, all objects after an unreadable object are skipped, because their starts are unknown.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
@@ -91,7 +92,7 @@ class SequentialReader(Generic[Value]):
         self._closed = False
         self._reads = WholeReads(table.rxfilename)
         self._state = _State()
-        # The generator does not refer to this reader, so the reader can be deleted while a thread runs the generator.
+        # The generator does not refer to this reader, which can thus be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
         entries: Entries = read(table, as_codec(kind, options), Access(pipes, network), self._state)
         self._stop: Callable[[], None] = partial(_end, entries)
@@ -118,14 +119,14 @@ class SequentialReader(Generic[Value]):
             for item in self._all("entries"):
                 if type(item) is tuple:
                     yield item
-                elif isinstance(item, Block):  # read ahead for a user who wanted blocks before
+                elif isinstance(item, Block):  # A block that was read ahead before the user changed to single entries.
                     self._entries = chain(item.entries(), self._entries)
                     yield from self._pairs()
                 else:
                     yield item.key, item.load()
 
     def blocks(self) -> Iterator[Block]:
-        """Iterate over blocks of entries (see :mod:`io_ark.blocks`): many small ones, or a large one alone."""
+        """Iterate over blocks of entries (see :mod:`io_ark.blocks`). A large entry becomes a block with one entry."""
         return self._reads.after(self._blocks())
 
     def _blocks(self) -> Generator[Block, None, None]:
@@ -139,8 +140,8 @@ class SequentialReader(Generic[Value]):
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
 
-        Calling the function reads the object of a line of a script file; with ``p``, it is read before, to check that
-        it is readable.
+        The objects of a script file are read when the function is called. With ``p``, they are read before, to skip
+        unreadable objects.
         """
         return self._reads.after(self._unread())
 
@@ -158,7 +159,7 @@ class SequentialReader(Generic[Value]):
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
         self._state.reads = reads
         first, self._first = self._first, None
-        # A user who leaves these entries does not close the generator: another iteration goes on after them.
+        # Leaving a loop over these entries does not close the generator. The next iteration continues after them.
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
@@ -178,26 +179,17 @@ _Reads = Literal["keys", "entries", "blocks"]
 
 
 def _end(entries: Entries) -> None:
-    """Close a generator, unless a thread is in it that waits for a command: it ends with the process."""
+    """Close a generator, unless a thread that waits for a command runs it. Such a thread ends with the process."""
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
 
 
+@dataclass
 class _State:
-    """State that a reader shares with the generator of its entries.
+    """State that a reader shares with the generator of its entries."""
 
-    Attributes:
-        skipped: number of objects that a permissive reader has skipped.
-        reads: what the user of the reader wants.
-    """
-
-    def __init__(self) -> None:
-        self.skipped = 0
-        self.reads: _Reads = "keys"
-
-    def in_blocks(self) -> bool:
-        """Return True if the user of the reader wants blocks."""
-        return self.reads == "blocks"
+    skipped: int = 0  # Number of objects that a permissive reader has skipped.
+    reads: _Reads = "keys"  # The form in which the user of the reader iterates over entries.
 
     def skip(self, warning: str, what: str) -> None:
         """Count and log an object that is skipped."""
@@ -209,7 +201,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
     with open_input(table.rxfilename, access=access) as opened:
         begun = False
         try:
-            with closing(read_archive(opened.source, codec, state.in_blocks)) as entries:
+            with closing(read_archive(opened.source, codec, lambda: state.reads == "blocks")) as entries:
                 for first in entries:
                     begun = True
                     yield first
@@ -217,7 +209,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
                     yield from entries
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:
-            # If the first object is unreadable, the file is not an archive: an error even if permissive.
+            # If the first object is unreadable, the file is not an archive, which is an error even with the option p.
             if not table.permissive or not (begun or isinstance(error, PipeError)):
                 raise
             state.skip(kaldis_words(error, READ_FAILED), "the rest of the archive is skipped")
@@ -229,7 +221,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         if not opened.source.tell() and not opened.source.at_end():
             check_text(opened.source.peek_buffered(HEAD_BYTES), opened.source.name)
         for lines in opened.source.read_line_lists():
-            if b"\0" in lines[0]:  # an archive, whose name would be taken for that of a file
+            if b"\0" in lines[0]:  # An archive. Its bytes must not be used as a file name.
                 raise FormatError(BINARY_SCRIPT, file=opened.source.name)
             yield from script.entries(lines)
         script.close()
@@ -242,7 +234,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
 
 
 class _Script:
-    """Reads what the lines of a script file name."""
+    """Reads the objects that the lines of a script file name."""
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access, state: _State, name: str) -> None:
         files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access.of_script())
@@ -253,37 +245,32 @@ class _Script:
         self._blocks = BlockLoader(codec, files)
 
     def entries(self, lines: list[bytes]) -> Entries:
-        """Yield the entries of lines: in blocks where a line and its neighbours have small objects in one file."""
+        """Yield the entries of lines. Small objects of successive lines in one file are read as a block."""
         at = 0
         while at < len(lines):
-            block = None  # and not the last one, while the next is read
-            block = self._block(lines, at)
+            block = None  # Releases the memory of the block before while the next one is read.
+            reads = self._state.reads
+            if reads != "keys" and not self._splitter.blank:
+                block = self._blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)
             if block is None:
                 yield from filter(None, map(self._entry, self._splitter.split(lines[at])))
                 at += 1
             else:
-                yield from (block,) if self._state.in_blocks() else block.entries()
                 at += len(block)
-
-    def _block(self, lines: list[bytes], at: int) -> Block | None:
-        if self._state.reads == "keys" or self._splitter.blank:
-            return None
-        block = self._blocks.load(lines, at, BLOCK_BYTES if self._state.in_blocks() else ENTRY_BYTES)
-        if block is not None:
-            self._splitter.skip(len(block))
-        return block
+                self._splitter.skip(len(block))
+                yield from (block,) if reads == "blocks" else block.entries()
 
     def _entry(self, line: tuple[str, str] | FormatError) -> Item | _Later | None:
-        """Return what a line names; None if it is skipped."""
+        """Return the entry of a line, or None if it is skipped."""
         try:
             if isinstance(line, FormatError):
                 raise line
             key, rxfilename = line
             if self._state.reads == "keys" and not self._permissive:
-                split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output
+                split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output.
                 return _Later(key, partial(self._loader.load_value, key, rxfilename))
             return key, self._loader.load_value(key, rxfilename)
-        except RangeError as error:  # even if permissive, as in Kaldi: the script file is wrong and not the data
+        except RangeError as error:  # Even with the option p, as in Kaldi, because the script file is wrong.
             raise name_key(error, key) from error.__cause__
         except ArkError as error:
             if not self._permissive:
@@ -292,7 +279,7 @@ class _Script:
             return None
 
     def close(self) -> None:
-        """Check the end of the file, and close the files that it names."""
+        """Check the end of the script file, and close all files."""
         self._splitter.finish()
         self._loader.close()
 
@@ -301,19 +288,20 @@ class RandomAccessReader(Generic[Value]):
     """Looks up values of a table by key.
 
     The lines of a script file are read at once, and its objects on access. An archive is read up to the requested key.
-    Its values stay in memory, unless the options promise that they are not needed again: ``o`` (each key is looked up
-    once), ``s`` (the archive is sorted), ``s,cs`` (the lookups are sorted, too: only one object is kept).
+    Its values stay in memory, unless the options promise that they are not needed again: ``o`` (keys are looked up
+    once) or ``s,cs`` (the archive and the lookups are sorted, so only one object stays in memory). With ``s`` (the
+    archive is sorted), reading stops at the first greater key.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
-        utt2spk: a table of tokens. If given, keys are utterances, and the values of their speakers are returned.
+        utt2spk: a table of tokens. If set, keys are utterances, and the values of their speakers are returned.
         pipes: allow commands.
         network: allow URLs.
         options: arguments of the codec.
 
     Raises:
-        ArkError: the table cannot be opened or read, or does not keep the promises of its options.
+        ArkError: the table cannot be opened or read, or violates its options.
         MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
 
     >>> with RandomAccessReader("scp:feats.scp", kind="matrix") as reader:  # doctest: +SKIP
@@ -356,8 +344,7 @@ class RandomAccessReader(Generic[Value]):
         """Look up many keys at once, which is faster.
 
         Returns:
-            The values; None if one is missing or the table does not support this. In that case, every key can still be
-            looked up.
+            The values, or None if a key is missing or the table does not support this. Single lookups still work then.
         """
         names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
         return None if names is None else self._lookup.values_of(names)

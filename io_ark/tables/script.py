@@ -1,8 +1,9 @@
-"""Script files (scp): the location of each key's object. Ten million lines are kept as their bytes and a few arrays.
+"""Script files (scp), which map keys to the locations of objects.
 
-A line is a key, white space, and the rest: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Few
-lines are kept as a dictionary. Of more, only the start of each line, the length of its key, and 8 bytes of an index
-built by the first lookup are kept, and there are no Python objects for lines.
+A line is a key, white space, and a value: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Short
+files are stored as a dictionary. Longer files are stored as their bytes, the start and key length of each line, and an
+index of 8 bytes per line that the first lookup builds. No Python objects are created for their lines, so that ten
+million lines fit into memory.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from io_ark.streams.input import open_input
 from io_ark.streams.remote import is_url
 
 _TAIL = 1 << 16
-# Smaller files are read, which is safe if they change; larger files are mapped, which takes no memory.
+# Bytes from which on a file is mapped, which takes no memory. Smaller files are read, which is safe if they change.
 MAP_FROM = 1 << 25
-_CHUNK = 1 << 24
+_CHUNK = 1 << 24  # bytes of lines that are indexed at once
 _NEWLINE = 10
 _WHITE = np.zeros(256, bool)
 _WHITE[list(b" \t\n\v\f\r")] = True
@@ -39,11 +40,11 @@ _BLANK[_NEWLINE] = False
 _VISIBLE = bytes(range(33, 256))
 # Number of lines processed at once, which bounds the memory of temporary arrays.
 _LINES = 1 << 18
-_LONGEST_KEY = 2**16 - 1
+_MAX_KEY_BYTES = 2**16 - 1
 BINARY_SCRIPT = "is binary: a script file is text"
-# Up to this number of lines a dictionary is kept, which is faster and takes a few hundred bytes per line.
-_FEW_LINES = 1 << 16
-# A line: its key, of at most _LONGEST_KEY bytes in any encoding, and the rest, which may be missing.
+# Files of up to this number of lines are stored as a dictionary, which is faster but takes hundreds of bytes per line.
+_MAX_DICTIONARY_LINES = 1 << 16
+# A line: a key of at most _MAX_KEY_BYTES bytes in any encoding, and an optional value.
 _LINE = re.compile(
     r"^[ \t\v\f\r]*([^\0- ]{1,16383})(?:[ \t\v\f\r]+(?=[^\0- ])(.*[^\0- ])|)[ \t\v\f\r]*\n", re.MULTILINE
 )
@@ -53,13 +54,13 @@ Value = TypeVar("Value")
 
 
 class LineSplitter:
-    """Splits the lines of a script file, one after the other, into key and rest.
+    """Splits successive lines of a script file into keys and values.
 
-    As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is
-    an error: Kaldi would stop there and lose the lines after it.
+    As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is an
+    error, because Kaldi would stop there and lose the lines after it.
 
     Attributes:
-        blank: numbers of the blank lines so far that no other line has followed.
+        blank: line numbers of the blank lines after the last line that is not blank.
     """
 
     def __init__(self, name: str) -> None:
@@ -68,7 +69,7 @@ class LineSplitter:
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return key and rest of the next line, or an error, after an error for each blank line before it."""
+        """Return the key and value of the next line, or an error. Errors of preceding blank lines come first."""
         self._number += 1
         parts = line.split(None, 1)
         if len(parts) == 2 and not self.blank:
@@ -76,14 +77,14 @@ class LineSplitter:
         if self._number > 1 and not parts:
             self.blank.append(self._number)
             return ()
-        found: list[tuple[str, str] | FormatError]
-        found = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
+        results: list[tuple[str, str] | FormatError]
+        results = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
         self.blank.clear()
         try:
-            found.append(split_line(line, self._name, self._number))
+            results.append(split_line(line, self._name, self._number))
         except FormatError as error:
-            found.append(error)
-        return found
+            results.append(error)
+        return results
 
     def skip(self, count: int) -> None:
         """Count lines that were split elsewhere."""
@@ -91,12 +92,12 @@ class LineSplitter:
 
     def finish(self) -> None:
         """Warn of blank lines at the end."""
-        _warn_of_blank_lines(self._name, len(self.blank))
+        if self.blank:
+            _warn_of_blank_lines(self._name, len(self.blank))
 
 
 def _warn_of_blank_lines(name: str, count: int) -> None:
-    if count:
-        logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
+    logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
 
 
 def check_text(head: bytes, name: str) -> None:
@@ -115,11 +116,11 @@ def _text_length(data: bytes | mmap.mmap) -> int:
         if text:
             return data.find(b"\n", begin + len(text)) + 1
         end = begin
-    return len(data)  # nothing but blank lines, which is an error
+    return len(data)  # All lines are blank, which is an error.
 
 
 def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
-    """Split a line of a script file into key and rest.
+    """Split a line of a script file into key and value.
 
     Raises:
         FormatError: the line has no key or nothing after it.
@@ -130,8 +131,8 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     return _decode_line(*parts)
 
 
-def _decode_line(key: bytes, rest: bytes) -> tuple[str, str]:
-    return key.decode("utf-8", "surrogateescape"), rest.rstrip().decode("utf-8", "surrogateescape")
+def _decode_line(key: bytes, value: bytes) -> tuple[str, str]:
+    return key.decode("utf-8", "surrogateescape"), value.rstrip().decode("utf-8", "surrogateescape")
 
 
 def _bad_line(number: int, line: bytes) -> str:
@@ -141,15 +142,15 @@ def _bad_line(number: int, line: bytes) -> str:
 
 
 class Script(Mapping[str, str]):
-    """A script file as a read-only mapping from key to the rest of the line.
+    """A script file as a read-only mapping from keys to values, the text after the key.
 
     Args:
         data: the bytes of the file.
         name: name for error messages.
-        empty: allow lines with nothing after the key, as in a file of transcripts.
+        empty: allow empty values, as in a file of transcripts.
 
     Raises:
-        FormatError: a line before the last is blank, has nothing after its key, or has an invalid key.
+        FormatError: a line is blank and not at the end of the file, lacks a value, or has an invalid key.
 
     >>> from io_ark.tables.script import Script
     >>> script = Script(b"a 1.ark:2\\nb 1.ark:90\\n", "feats.scp")
@@ -167,13 +168,14 @@ class Script(Mapping[str, str]):
         self._few = self._dictionary()
         self._length = len(data)
         self._sorted_hashes: Indices | None = None
-        self._next_line = 0  # the line that is probably looked up next
+        self._next_line = 0  # the line of the next lookup, if lookups are in file order
         self._stamp: tuple[str, int, int] | None = None
         if self._few is not None:
             self._count = len(self._few)
             return
         self._length = _text_length(data)
-        _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
+        if self._length < len(data):
+            _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
         self._count = len(self._keys_at[0])
 
     @classmethod
@@ -227,24 +229,24 @@ class Script(Mapping[str, str]):
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
-        rest: str | None = self.get(key)
-        if rest is None:
+        value: str | None = self.get(key)
+        if value is None:
             raise MissingKeyError("the key is not in the script file", file=self.name, key=key)
-        return rest
+        return value
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the rest of a key's line; ``default`` if the key is not in the file."""
+        """Return the value of a key, or ``default`` if the key is not in the file."""
         if self._few is not None:
             return self._few.get(key, default)
         end = self._find(key)
         return default if end is None else self._rest(end)
 
     def items(self) -> ItemsView[str, str]:
-        """Return a view of key and rest of each line, in file order."""
+        """Return a view of the keys and values in file order."""
         return _Lines(self)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Iterate over key and rest of each line in file order, without lookups."""
+        """Iterate over keys and values in file order, without lookups."""
         if self._few is not None:
             yield from self._few.items()
             return
@@ -252,12 +254,12 @@ class Script(Mapping[str, str]):
             yield self._text(start, end), self._rest(end)
 
     def line(self, number: int) -> tuple[str, str]:
-        """Return key and rest of a line by its number from 0."""
+        """Return the key and value of a line by its index."""
         start, end = self._key_at(number)
         return self._text(start, end), self._rest(end)
 
     def check_unique(self) -> None:
-        """Raise :class:`OrderError` if there is a duplicate key."""
+        """Raise :class:`OrderError` if a key occurs twice."""
         if self._few is not None:
             return
         index = self._index()
@@ -299,7 +301,7 @@ class Script(Mapping[str, str]):
         return start, start + int(lengths[line])
 
     def _check_size(self) -> None:
-        """Raise :class:`OpenError` if a mapped file was cut off meanwhile: the system would end this process."""
+        """Raise :class:`OpenError` if a mapped file has become shorter. Reading it would kill this process."""
         if isinstance(self._data, mmap.mmap) and self._data.size() < self._length:
             raise OpenError("has changed since it was opened: open it again", file=self.name)
 
@@ -311,14 +313,14 @@ class Script(Mapping[str, str]):
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
     def _dictionary(self) -> dict[str, str] | None:
-        """Return the lines as a dictionary; None if there are many, or one is blank, invalid or has a duplicate key."""
-        if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _FEW_LINES:
+        """Return the lines as a dictionary, or None for a long file and for blank, invalid and duplicate lines."""
+        if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _MAX_DICTIONARY_LINES:
             return None
         text = self._data.decode("utf-8", "surrogateescape")
         if self._data.translate(None, _VISIBLE) == b" \n" * count:  # two words in each line
             words = iter(text.replace("\n", " ").split(" "))
             few = dict(zip(words, words, strict=False))
-            if "" in few or (len(text) > _LONGEST_KEY and max(map(len, few)) > _LONGEST_KEY // 4):
+            if "" in few or (len(text) > _MAX_KEY_BYTES and max(map(len, few)) > _MAX_KEY_BYTES // 4):
                 return None
         else:
             few = dict(_LINE.findall(text))
@@ -344,7 +346,7 @@ class Script(Mapping[str, str]):
 
     def _find_lines_of(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
-        low = np.flatnonzero(chunk <= 32)  # faster than a table, and rarely more than white space
+        low = np.flatnonzero(chunk <= 32)  # Faster than a table. Other control characters are rare.
         is_white = _WHITE[chunk[low]]
         white = low[is_white]
         newlines = np.flatnonzero(chunk[white] == _NEWLINE)
@@ -359,13 +361,13 @@ class Script(Mapping[str, str]):
         rests = key_ends.copy()
         _past_blanks(chunk, rests, np.arange(len(rests)))
         valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
-        bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _LONGEST_KEY))
+        bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
         if len(bad):
             line = int(bad[0])
-            if key_ends[line] - starts[line] > _LONGEST_KEY:
+            if key_ends[line] - starts[line] > _MAX_KEY_BYTES:
                 raise FormatError(
                     f"line {lines_before + line + 1}: the key is too long ({key_ends[line] - starts[line]} bytes, "
-                    f"at most {_LONGEST_KEY} are supported)",
+                    f"at most {_MAX_KEY_BYTES} are supported)",
                     file=self.name,
                 )
             text = bytes(chunk[starts[line] : rests[line]])
@@ -382,12 +384,12 @@ class Script(Mapping[str, str]):
                               file=self.name)  # fmt: skip
 
     def _index(self) -> Indices:
-        """Return the sorted index: per line 32 bits of the key's hash above 32 bits of the line number."""
+        """Return the sorted index. An element holds 32 bits of the hash of a key above 32 bits of the line number."""
         if self._sorted_hashes is None:
             if len(self) >= 2**32:
                 raise SpecifierError("script files with 2**32 or more lines are not supported", file=self.name)
             index = np.fromiter(map(hash, self._keys()), np.int64, len(self))
-            index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # the lower halves
+            index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # the lower 32 bits
             index.sort()
             self._sorted_hashes = index
         return self._sorted_hashes
@@ -395,41 +397,41 @@ class Script(Mapping[str, str]):
     def _find(self, key: str) -> int | None:
         """Return the end of this key in the data, or None."""
         try:
-            wanted = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # not a string, or an unpaired surrogate, which no key has
+            name = key.encode("utf-8", "surrogateescape")
+        except (AttributeError, UnicodeEncodeError):  # Not a string, or a surrogate that no key has.
             return None
-        line = self._line_of(wanted)
+        line = self._line_of(name)
         if line is None:
             return None
         self._next_line = line + 1
         return self._key_at(line)[1]
 
-    def _line_of(self, wanted: bytes) -> int | None:
-        """Return the number of a key's line, or None."""
+    def _line_of(self, name: bytes) -> int | None:
+        """Return the line number of a key, or None."""
         guess = self._next_line
-        if guess < len(self) and self._has_key(guess, wanted):
+        if guess < len(self) and self._has_key(guess, name):
             return guess
         index = self._index()
-        high = hash(wanted) >> 32
+        high = hash(name) >> 32
         at = int(index.searchsorted(high << 32))
         while at < len(index) and int(index[at]) >> 32 == high:
             line = int(index[at]) & 0xFFFFFFFF
-            if self._has_key(line, wanted):
+            if self._has_key(line, name):
                 return line
             at += 1
         return None
 
-    def _has_key(self, line: int, wanted: bytes) -> bool:
+    def _has_key(self, line: int, name: bytes) -> bool:
         start, end = self._key_at(line)
-        return self._data[start:end] == wanted
+        return self._data[start:end] == name
 
 
 def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
-    """Move positions right to the next byte that is not a blank (white space that does not end a line)."""
+    """Move positions right to the next byte that is not a blank (white space other than a newline)."""
     which = which[_BLANK[chunk[at[which]]]]
     at[which] += 1
     which = which[_BLANK[chunk[at[which]]]]
-    if len(which):  # more than one blank
+    if len(which):  # A run of several blanks.
         blanks = np.flatnonzero(_BLANK[chunk])
         last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
         at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1
@@ -445,9 +447,9 @@ class _Lines(ItemsView[str, str]):
 
 
 class ScriptTable(Mapping[str, Value]):
-    """A script file as a read-only mapping from key to a value that a function makes of the line, on access.
+    """A script file as a read-only mapping from keys to values that a function creates from lines on access.
 
-    Can be shared by threads and processes, and pickled if the function can.
+    Threads and processes can share the mapping. It can be pickled if the function can be pickled.
     """
 
     def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:

@@ -1,4 +1,4 @@
-"""Keep readers from taking a failure for the end of a table."""
+"""Prevent readers from mistaking a failure for the end of a table."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ Parameters = ParamSpec("Parameters")
 
 
 class _Entries(chain[Item]):
-    """A generator and what follows it, which closes as the generator does."""
+    """A generator chained with another iterator. Closing it closes the generator."""
 
     close: Callable[[], None]
 
 
 class WholeReads(Iterator[Any]):
-    """Context of all reads of a table: after one that failed or was interrupted, every later one raises an error.
+    """Context of all reads of a table. After a read fails or is interrupted, every later read raises an error.
 
-    A generator that an exception has left, such as that of ^C, is at its end. Therefore this is also an iterator to
-    chain after a generator that reads in this context: it ends at once, or raises the error.
+    A generator is at its end once an exception such as ^C has left it. This class is therefore also an iterator, which
+    :meth:`after` chains to a generator that reads in this context. It ends at once, or raises the error.
     """
 
     def __init__(self, name: str = "") -> None:
         self._name = name
         self._error: ArkError | None = None
-        self._is_over = False  # the context was left at the end of the table, or by the user
+        self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def fail(self, error: BaseException | None) -> None:
-        """Let every later read raise this error, or one that says that something else came in between."""
+        """Let every later read raise this error, or an OpenError if the read was interrupted."""
         if self._error is None:
-            other = OpenError("an earlier read failed or was interrupted: open it again", file=self._name)
-            # A copy has no traceback, whose frames hold files and memory.
-            self._error = copy(error) if isinstance(error, ArkError) else other
+            interrupted = OpenError("an earlier read failed or was interrupted: open it again", file=self._name)
+            # A copy has no traceback, whose frames would keep files and memory alive.
+            self._error = copy(error) if isinstance(error, ArkError) else interrupted
 
     def check(self) -> None:
         """Raise the error of an earlier read."""
@@ -45,14 +45,14 @@ class WholeReads(Iterator[Any]):
             raise copy(self._error)
 
     def after(self, entries: Generator[Item, None, None]) -> Iterator[Item]:
-        """Return an iterator over entries, and an error in place of their end if there was one."""
+        """Return an iterator over entries that raises the error of an earlier read instead of ending."""
         self._is_over = False
         both = _Entries(entries, self)
         both.close = entries.close
         return both
 
     def __next__(self) -> Any:
-        if not self._is_over:  # interrupted before the context was entered
+        if not self._is_over:  # The read was interrupted before it entered the context.
             self.fail(None)
         self.check()
         raise StopIteration
@@ -69,7 +69,7 @@ class WholeReads(Iterator[Any]):
 
 
 def raises_again(function: Callable[Parameters, Iterator[Item]]) -> Callable[Parameters, Iterator[Item]]:
-    """Decorate a generator of entries: once an exception has left it, it raises one again instead of ending."""
+    """Decorate a generator of entries, so that it raises an error again instead of ending after an exception."""
 
     @wraps(function)
     def checked(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Item]:

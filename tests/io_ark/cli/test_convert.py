@@ -140,7 +140,7 @@ def test_numpy_reads_the_npz_file() -> None:
 
 def test_an_interrupt_while_hdf5_writes_is_raised_when_it_has_written(monkeypatch: pytest.MonkeyPatch) -> None:
     h5py = pytest.importorskip("h5py")
-    write, done = formats._ForHdf5.write, []
+    write, done = formats._FileForHdf5.write, []
 
     def interrupted(self: Any, data: Any) -> int:
         if not done:
@@ -148,7 +148,7 @@ def test_an_interrupt_while_hdf5_writes_is_raised_when_it_has_written(monkeypatc
         done.append(write(self, data))
         return done[-1]
 
-    monkeypatch.setattr(formats._ForHdf5, "write", interrupted)
+    monkeypatch.setattr(formats._FileForHdf5, "write", interrupted)
     with pytest.raises(KeyboardInterrupt), FORMATS["hdf5"].write(Path("o.h5"), Settings()) as put:
         for key in "ab":
             put(key, np.zeros((1000, 80)))
@@ -551,7 +551,7 @@ def test_safetensors_reads_the_file_and_is_read() -> None:
 def test_null_in_a_parquet_file_is_an_error(name: str, ark: Ark) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table(NULLS[name]), "n.parquet")
-    assert ark("convert n.parquet o.ark", 2).err == "ark: n.parquet: has a null, which no array can hold\n"
+    assert ark("convert n.parquet o.ark", 2).err == "ark: n.parquet: has a null value, which an array cannot represent\n"
 
 
 def test_parquet_file_of_other_values_is_an_error(ark: Ark) -> None:

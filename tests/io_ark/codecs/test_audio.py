@@ -177,7 +177,7 @@ def test_impossible_length_allocates_no_memory(tmp_path: Path, caplog: pytest.Lo
 def test_long_audio_is_decoded_in_parts_and_refused_beyond_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(codec, "_CHUNK", 1000)
+    monkeypatch.setattr(codec, "_CHUNK_FRAMES", 1000)
     for length in (999, 1000, 1001, 3000):
         samples = noise(length, 2)
         path = write(tmp_path / "a.flac", samples, "FLAC", "PCM_16")
@@ -227,7 +227,7 @@ def test_missing_samples_are_not_mentioned(tmp_path: Path, caplog: pytest.LogCap
         patch.setattr(codec, "_open_audio", lambda *_: nullcontext(file))
         _, found = codec.decode(b"", BytesSource(b"", name="a.flac"), "FLAC")
     np.testing.assert_array_equal(found, samples)
-    assert "a.flac: 6000 samples announced, but only 5000 are there" in caplog.text
+    assert "a.flac: 6000 samples announced, but only 5000 are present" in caplog.text
 
 
 def test_words_that_start_like_audio_stay_text(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tests.support.codec_tools import to_bytes
 SAMPLES = samples()
 IDS = [f"{number}-{kind}" for number, (kind, _) in enumerate(SAMPLES)]
 GIBIBYTE = 1 << 30
-LONGEST_HEADER = 50
+MAX_HEADER_BYTES = 50
 
 
 def sources(data: bytes, folder: Path) -> list[Source]:
@@ -69,7 +69,7 @@ def assert_alike(decoder: Codec[Any], data: bytes, folder: Path) -> None:
 def test_info_of_whole_and_truncated_objects(kind: str, data: bytes, tmp_path: Path) -> None:
     for decoder in (codec(kind), AnyCodec()):
         assert_alike(decoder, data + b"utt2 ", tmp_path)
-        for end in (*range(min(len(data), LONGEST_HEADER)), len(data) // 2, len(data) - 1):
+        for end in (*range(min(len(data), MAX_HEADER_BYTES)), len(data) // 2, len(data) - 1):
             assert_alike(decoder, data[:end], tmp_path)
 
 

@@ -233,8 +233,8 @@ def test_examples_are_read_in_every_way(
 def test_indexes_do_not_depend_on_how_many_are_read_at_a_time(
     few: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nnet_example, "_FEW", few)
-    monkeypatch.setattr(nnet_example, "_MANY", many)
+    monkeypatch.setattr(nnet_example, "_MIN_RUN", few)
+    monkeypatch.setattr(nnet_example, "_MAX_RUN", many)
     read = dict(io_ark.read(f"ark:{EXAMPLES / 'nnet.ark'}"))["indexes"]
     assert_same(read, NNET["indexes"], True)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_ark.blocks import posterior
-from io_ark.codecs import codec, nested_lists
+from io_ark.codecs import codec
 from io_ark.codecs.text_format import encode_lists
 from io_ark.errors import ArkError
 from io_ark.native import NATIVE
@@ -87,17 +87,6 @@ def test_random_nested_lists_are_written_alike_with_and_without_the_library(
     check(*nested, binary)
 
 
-@needs_library
-def test_common_lists_are_written_by_the_library() -> None:
-    assert nested_lists.encode_nested([[(1, 0.5)], []], 2, b"if") == bytes.fromhex(
-        "04 02000000 04 01000000 04 01000000 04 0000003f 04 00000000"
-    )
-    assert nested_lists.encode_nested([[1, 2.5]], 2, b"i") is None
-    assert nested_lists.encode_nested([[(1, 0.5)], []], 2, b"if", (b"[ ", b"] ")) == b"[ 1 0.5 ] [ ] "
-    assert nested_lists.encode_nested([(1, -2), (3, 4)], 1, b"ii", (b"", b"; ")) == b"1 -2 ; 3 4 ; "
-    assert nested_lists.encode_nested([[1, 2.5]], 2, b"i", (b"", b"; ")) is None
-
-
 LISTS = [
     ([2, 0, 1], (np.array([7, -(2**31), 9], np.int32),)),
     ([2, 0, 1], (np.array([7, -8, 9], np.int32), np.array([0.5, np.nan, 1e-40], np.float32))),
@@ -124,7 +113,7 @@ def test_lists_of_arrays_are_encoded_alike_with_and_without_the_library(
 def test_lists_of_other_arrays_are_refused(counts: list[int], native: bool) -> None:
     with nullcontext() if native else without_library():
         for lengths, dtype in (counts, "<i4"), ([2], ">i4"), ([2], "<i8"):
-            with pytest.raises(ValueError, match="not such lists"):
+            with pytest.raises(ValueError, match="do not match the lengths"):
                 encode_lists(lengths, (np.zeros(2, dtype),))
 
 
@@ -150,5 +139,5 @@ def test_posteriors_of_other_types_are_converted() -> None:
 @pytest.mark.parametrize("counts", [[1], [3], [3, -1]])
 def test_counts_that_do_not_match_the_values_are_refused(counts: list[int]) -> None:
     arrays = posterior.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
-    with pytest.raises(ValueError, match="not such lists"):
+    with pytest.raises(ValueError, match="do not match the counts"):
         arrays.lists()

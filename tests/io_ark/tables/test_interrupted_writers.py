@@ -19,7 +19,6 @@ import io_ark
 from io_ark.blocks import ArrayBlock
 from io_ark.errors import WriteError
 from io_ark.streams import output, process
-from io_ark.tables import batches
 
 KEYS = [f"utt{i}" for i in range(6)]
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -41,7 +40,6 @@ class Faulty:
         monkeypatch.setattr(output, "open", self.open, raising=False)
         monkeypatch.setattr(output, "OUTPUT_BUFFER", 24)
         monkeypatch.setattr(output, "FILE_BUFFER", 24)
-        monkeypatch.setattr(batches, "_MAX_PENDING", 4)
 
     def open(self, file: Any, mode: str, buffering: int) -> Any:
         faults = self
@@ -157,7 +155,7 @@ def test_interrupt_between_two_instructions_loses_nothing_in_silence(
     wspecifier: str, kind: str, steps: Any, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "interrupt_later", lambda: None)  # which would interrupt pytest
-    own = {module.__file__ for module in (output, batches, sys.modules[io_ark.Writer.__module__])}
+    own = {module.__file__ for module in (output, sys.modules[io_ark.Writer.__module__])}
     left = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -255,7 +253,6 @@ def test_interrupt_while_a_forgotten_writer_is_closed_ends_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     faults = Faulty(monkeypatch)
-    monkeypatch.setattr(batches, "_MAX_PENDING", 1000)
     writer = io_ark.Writer(f"ark:{tmp_path}/a.ark", kind="vector")
     writer["utt0"] = np.ones(1, np.float32)
     faults.left = 0

@@ -18,11 +18,11 @@ from io_ark.tables import script
 from io_ark.tables.script import LineSplitter, Script, ScriptTable, split_line
 
 
-@pytest.fixture(scope="module", params=[0, script._FEW_LINES], ids=["index", "dictionary"], autouse=True)
+@pytest.fixture(scope="module", params=[0, script._MAX_DICTIONARY_LINES], ids=["index", "dictionary"], autouse=True)
 def few_lines(request: pytest.FixtureRequest) -> Iterator[None]:
     """Both ways to find a key: the index of long scripts, and the dictionary of short ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(script, "_FEW_LINES", request.param)
+        patch.setattr(script, "_MAX_DICTIONARY_LINES", request.param)
         yield
 
 

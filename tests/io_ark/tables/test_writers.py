@@ -31,6 +31,7 @@ from io_ark.errors import (
 )
 from io_ark.tables.overwriting import refuse_overwriting
 from tests.support.processes import output_of, python
+from tests.support.table_samples import VALUES
 from tests.support.tables import shapes, write_table
 
 _MASKED = np.ma.masked_array(np.arange(1, 5, dtype=np.int32).reshape(2, 2), [[False, True], [False, False]])
@@ -181,6 +182,43 @@ def test_threads_sharing_a_writer_write_whole_entries(wspecifier: str, folder: P
         for key, value in found.items():
             thread, i = map(int, key[1:].split("-"))
             assert (value == thread * 1000 + i).all() and (value.size > 0) == (i % 5 > 0)
+
+
+@pytest.mark.parametrize("kind", ["int", "float", "token", "vector", "int-pair-vector"])
+def test_each_entry_is_written_by_its_own_call(kind: io_ark.Kind, folder: Path) -> None:
+    value = VALUES[kind][-1]
+    with io_ark.Writer(f"ark:{folder}/a", kind=kind) as writer:
+        archive, _ = writer.outputs()
+        for i in range(1, 4):
+            writer[f"key{i}"] = value
+            size = archive.tell()
+            archive.flush()
+            assert Path(folder, "a").stat().st_size == size > i * len("key1 ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "reason"),
+    [
+        ("int", 2**31, "2147483648 does not fit into 32 bits"),
+        ("token", "a b", "invalid token 'a b'"),
+        ("token-vector", ["a", ""], "invalid token ''"),
+        ("token-vector", ["a b", ""], "invalid token 'a b'"),
+        ("float", "x", "'x' is not a float"),
+        ("posterior", [[(1, 0.5)], [(1.5, 0.5)]], "expected an integer, not 1.5"),
+        ("posterior", [[(1, 0.5), (2,)]], "an element is not a pair"),
+        ("int-vector-vector", [[1], [2**31]], "2147483648 does not fit into 32 bits"),
+        ("int-pair-vector", [(1, 2), 3], "an element is not a pair"),
+        ("float-pair-vector", [(1, 2), (np.ma.masked, 3)], "elements are masked"),
+    ],
+)
+def test_invalid_value_is_refused_by_its_own_call(kind: io_ark.Kind, value: Any, reason: str, folder: Path) -> None:
+    usual = VALUES[kind][-1]
+    with io_ark.Writer(f"ark:{folder}/a", kind=kind) as writer:
+        writer["first"] = usual
+        with pytest.raises(FormatError, match=f"second.*{reason}"):
+            writer["second"] = value
+        writer["third"] = usual
+    assert list(dict(io_ark.SequentialReader(f"ark:{folder}/a", kind=kind))) == ["first", "third"]
 
 
 @pytest.mark.parametrize("writes", [20, 700, 3000])

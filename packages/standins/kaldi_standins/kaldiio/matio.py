@@ -21,7 +21,7 @@ from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
 from io_ark.tables.whole_reads import raises_again
-from io_ark.tables.writers import ChunkBuffer
+from io_ark.tables.writers import Chunks
 from io_ark.text import WHITE_SPACE
 from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
 from kaldi_standins.file_objects import read_key as read_token
@@ -222,7 +222,7 @@ def save_ark(
             script.follows = archive
         for key, value in array_dict.items():
             check_key(key)
-            gathered = ChunkBuffer()
+            gathered = Chunks()
             try:
                 codec.write(gathered, value, binary=not text)
             except ArkError as error:
@@ -230,7 +230,7 @@ def save_ark(
             name = encode_key(key) + b" "
             with archive.entry, script_entry:
                 place = archive.start + archive.tell() + len(name)
-                archive.write_all((name, *gathered.chunks))
+                archive.write_all((name, *gathered))
                 if script is not None:
                     script.write(name + encode_key(f"{archive.name}:{place}\n"))
         # Both are sent before either is closed, and if one fails, both are taken back.
@@ -257,10 +257,10 @@ def save_mat(
 
 def _save(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
     """Write an object whole, or nothing of one that is refused, and return the number of bytes written."""
-    gathered = ChunkBuffer()
+    gathered = Chunks()
     codec.write(gathered, array, binary=binary)
     with output.entry:
-        output.write_all(gathered.chunks)
+        output.write_all(gathered)
     return output.tell()
 
 
