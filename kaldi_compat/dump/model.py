@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 from io_ark.blocks import block_of
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npy
+from kaldi_compat.dump.call_record import CallRecord, record_calls
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.errors import DumpError, PlanError, one_line
@@ -38,6 +39,7 @@ BATCHES_IN_WINDOW = 8  # utterances of so many batches are sorted by duration
 # Audio of the trial, from the shortest to the longest. At 16 kHz it has odd and even numbers of samples, of frames of
 # 10 ms, and of rows of 20 ms.
 TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)
+FIRST_CALL_SECONDS = 1.0
 # Index of the shorter audio that a frame shift is measured with; the other one is the longest audio.
 SHORTER = 1
 # Largest difference that a batch may make, of the largest value.
@@ -61,7 +63,8 @@ class Trial:
             computed alone.
         digests: digests of what decides the numbers besides files, by name.
         opaque: what cannot be digested, with the reason.
-        volatile: names of attributes that calls change, which are not part of the digests.
+        volatile: paths of values that calls change, which are not part of the digests.
+        variables: names of the environment variables that calls read.
         files: files that the extractor has used, by name.
     """
 
@@ -73,6 +76,7 @@ class Trial:
     digests: Mapping[str, str] = field(default_factory=dict)
     opaque: Mapping[str, str] = field(default_factory=dict)
     volatile: Sequence[str] = ()
+    variables: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -113,8 +117,16 @@ class Model:
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name, unchecked."""
         torch, settings = with_torch(), (self.device, self.options.dtype, self.threads)
-        with guard(self.source.label), torch.inference(*settings) if torch else contextlib.nullcontext():
+        with guard(self.source.label), torch.inference(*settings) if torch else nullcontext():
             return [self._finished(each) for each in by_utterance(self.extractor.call(audio, rates), len(audio))]
+
+    def make_first_call(self) -> None:
+        """Let an extractor create what it creates in its first call, and prepare that."""
+        if self.source.changes_in_calls:
+            rate = self.extractor.sample_rate or DEFAULT_RATE
+            self([_noise(round(FIRST_CALL_SECONDS * rate))], [rate])
+            with guard(self.source.label):
+                self.source.after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
         """Return True if an error says that memory is short."""
@@ -212,23 +224,25 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     model = Model(job, device, threads)
     extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
     audio = [_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
-    try:
-        with guard(model.source.label):
-            before = model.source.digests()
-        alone, outputs = _outputs_alone(model, audio, rate)
-    except DumpError:
-        raise
-    except Exception as error:
-        raise DumpError(f"{extractor.name} fails for a trial of noise: {_text(error)}") from error
-    _check_names(extractor.name, outputs)
     said = list(extractor.notes)
-    reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
-    if reducing and not model.has_reduced:
-        raise DumpError(f"{reducing} needs matrices, and {extractor.name} returns {_kinds_of(outputs)}: leave it out")
-    audio = audio[-len(alone) :]
-    batching, first = (extractor.batching, 0) if extractor.batching else _batching(model, audio, alone, said)
+    with record_calls() if model.source.changes_in_calls else nullcontext(CallRecord()) as record:
+        try:
+            model.make_first_call()
+            alone, outputs = _outputs_alone(model, audio, rate)
+        except DumpError:
+            raise
+        except Exception as error:
+            raise DumpError(f"{extractor.name} fails for a trial of noise: {_text(error)}") from error
+        _check_names(extractor.name, outputs)
+        reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
+        if reducing and not model.has_reduced:
+            raise DumpError(
+                f"{reducing} needs matrices, and {extractor.name} returns {_kinds_of(outputs)}: leave it out"
+            )
+        audio = audio[-len(alone) :]
+        batching, first = (extractor.batching, 0) if extractor.batching else _batching(model, audio, alone, said)
     with guard(model.source.label):
-        digests = model.source.digests_after_trial(before)
+        digests = model.source.digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
         said.append(
             f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared by --resume, which is refused "
@@ -250,6 +264,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         digests=digests.parts,
         opaque=digests.opaque,
         volatile=list(digests.volatile),
+        variables=list(digests.variables),
         files={name: str(path) for name, path in digests.files.items()},
     ), said
 
@@ -392,12 +407,20 @@ class ModelComputer:
 
     def __init__(self, job: Job, trial: Trial, device: str) -> None:
         self.trial, self.device = trial, device
-        self.model = _kept.get(_key(job, device, trial.threads)) or Model(job, device, trial.threads)
+        kept = _kept.get(_key(job, device, trial.threads))
+        self.model = kept or Model(job, device, trial.threads)
         _kept.clear()
         extractor = self.model.extractor
+        if not kept:
+            try:
+                self.model.make_first_call()
+            except DumpError:
+                raise
+            except Exception as error:
+                raise DumpError(f"{extractor.name} fails for a second of noise: {_text(error)}") from error
         if not job.options.trust_extractor:
             with guard(self.model.source.label):
-                digests = self.model.source.digests(trial.volatile).parts
+                digests = self.model.source.digests(trial.volatile, trial.variables).parts
             _compare(digests, trial.digests, extractor.name)
         usual = SECONDS_ON_CPU if device == CPU else SECONDS_ON_GPU
         self.limit = job.options.batch_seconds or extractor.max_batch_seconds or usual

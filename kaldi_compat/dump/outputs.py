@@ -146,5 +146,8 @@ def clear_all_unfinished(job: Job) -> int:
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
     places = {os.path.realpath(folder): folder for folder in folders}
     removed = sum(map(clear_directory, places.values()))
+    # The folder of an output in another format may be a link: its temporary folders are beside the target.
+    links = [path for path in layout.data.iterdir() if path.is_symlink() and path.name not in DATA_FILES]
+    removed += sum(map(remove_unfinished, links))
     removed += sum(remove_unfinished(layout.in_data(CONF) / name) for name in job.conf_paths())
     return removed + (remove_unfinished(Path(job.options.report)) if job.options.report else 0)

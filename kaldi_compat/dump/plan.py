@@ -32,7 +32,7 @@ from kaldi_compat.options.config import normalize
 
 logger = logging.getLogger(__name__)
 
-VERSION = 5
+VERSION = 6
 # Options that decide the bytes of the archives. The others may differ when a dump is resumed.
 DECISIVE = (
     "engine",

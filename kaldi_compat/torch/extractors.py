@@ -77,7 +77,7 @@ def is_generator(value: Any) -> bool:
 
 
 def move(modules: Sequence[Any], device: str) -> None:
-    """Move modules to a device, ready for inference."""
+    """Move modules to a device and set them to evaluation mode."""
     for module in modules:
         module.to(device).eval()
 
@@ -92,24 +92,41 @@ def constant_name(value: Any) -> str:
     return str(value) if isinstance(value, torch.device | torch.dtype | torch.layout | torch.memory_format) else ""
 
 
-def tensor_content(value: Any) -> tuple[Any, ...] | None:
-    """Return the type, shape and bytes of a tensor, which do not depend on its device; None for other values.
+def is_tensor(value: Any) -> bool:
+    """Return True for a tensor or the storage of a tensor."""
+    return isinstance(value, Tensor | torch.UntypedStorage | torch.TypedStorage)
+
+
+def tensor_parts(value: Any) -> Iterator[str | memoryview]:
+    """Yield the description and the bytes of a tensor or storage, which do not depend on the device.
 
     Raises:
         ValueError: the tensor has no values yet.
     """
-    if not isinstance(value, Tensor):
-        return None
+    if isinstance(value, torch.TypedStorage):
+        value = value.untyped()
+    if isinstance(value, torch.UntypedStorage):
+        value = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value)
     if value.is_meta or nn.parameter.is_lazy(value):
         raise ValueError("the tensor has no values")
     content = value.detach()
-    if content.is_quantized:
-        content = content.dequantize()
+    yield f"{value.dtype} {'nested' if value.is_nested else tuple(value.shape)}"
+    if value.is_nested:
+        for inner in content.unbind():
+            yield from tensor_parts(inner)
+        return
+    if value.is_quantized:
+        if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            yield f"{value.q_scale()} {value.q_zero_point()}"
+        else:
+            scales, zero_points = value.q_per_channel_scales(), value.q_per_channel_zero_points()
+            yield f"{value.q_per_channel_axis()} {scales.tolist()} {zero_points.tolist()}"
+        content = content.int_repr()
     if content.layout != torch.strided:
         content = content.to_dense()
     content = content.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     content = torch.view_as_real(content) if content.is_complex() else content
-    return f"{value.dtype} {tuple(value.shape)}", content.view(torch.uint8).numpy().data
+    yield content.view(torch.uint8).numpy().data
 
 
 def module_state(module: Any) -> Iterator[tuple[str, Any]]:

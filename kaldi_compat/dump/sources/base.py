@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.options import Job
 
 Array = npt.NDArray[Any]
@@ -53,13 +54,15 @@ class Digests:
     Attributes:
         parts: digests by name.
         opaque: what cannot be digested, by name, with the reason.
-        volatile: names of attributes that calls change, which are not part of the digests.
+        volatile: paths of values that calls change, which are not part of the digests.
+        variables: names of the environment variables that calls read. The digests include their values.
         files: files that opening or calling the extractor has used, by name. They are compared like the source's own.
     """
 
     parts: Mapping[str, str] = field(default_factory=dict)
     opaque: Mapping[str, str] = field(default_factory=dict)
     volatile: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -74,10 +77,12 @@ class ExtractorSource(ABC):
 
     Attributes:
         option: name of the option of :class:`~kaldi_compat.dump.options.DumpOptions`, and of the file of the class.
+        changes_in_calls: the first call of an extractor may create a part of it, such as weights.
         by_option: all sources that are imported.
     """
 
     option: ClassVar[str]
+    changes_in_calls: ClassVar[bool] = False
     by_option: ClassVar[dict[str, type[ExtractorSource]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -119,16 +124,23 @@ class ExtractorSource(ABC):
             DumpError: it cannot be opened; says why in one line.
         """
 
+    def after_first_call(self, device: str) -> None:  # noqa: B027  Most sources create nothing in calls.
+        """Prepare what the first call of :meth:`open`'s extractor has created."""
+
     @abstractmethod
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
-        """Return the digests of what :meth:`open` has made, apart from attributes that are ``volatile``.
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return the digests of what :meth:`open` has created.
 
         A source whose files decide everything returns :data:`NO_DIGESTS`.
+
+        Args:
+            volatile: paths of values that calls change, which are not part of the digests.
+            variables: names of environment variables that calls read.
         """
 
-    def digests_after_trial(self, before: Digests) -> Digests:
-        """Return the digests for the plan after first calls of the extractor; ``before`` is their value before."""
-        return before
+    def digests_after_trial(self, record: CallRecord) -> Digests:
+        """Return the digests for the plan after first calls of the extractor, which have read what ``record`` holds."""
+        return self.digests()
 
 
 def padded_call(made: Any, device: str) -> Callable[..., Any]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.errors import DumpError, one_line
 from kaldi_compat.dump.extractors import with_torch
-from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object, imported_files
+from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources.base import (
     DEFAULT_RATE,
@@ -26,21 +30,23 @@ from kaldi_compat.dump.sources.base import (
     padded_call,
 )
 from kaldi_compat.dump.sources.preset import extractor_of_frontend
+from kaldi_compat.dump.user_modules import imported_files
 
 LIST = "list"
-MAX_ROUNDS = 4  # A value that calls have made may hide others from the first comparison.
 
 
 class ModuleSource(ExtractorSource):
     """A callable of Python, or a class or factory of one."""
 
     option = "module"
+    changes_in_calls = True
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._made: Any = None
+        self._modules: list[Any] = []  # Modules of torch that are in evaluation mode.
         self._imported_before = dict.fromkeys(sys.modules)
-        self._before = ObjectDigest()
+        self._fresh = self._called = ObjectDigest()
 
     @classmethod
     def name_of(cls, value: str) -> str:
@@ -58,9 +64,24 @@ class ModuleSource(ExtractorSource):
         if not callable(self._made):
             kind = type(self._made).__name__
             raise DumpError(f"{self.job.feature}: a {kind} cannot be called: expected a class or factory of a callable")
-        if torch := with_torch():
-            torch.move(digest_object(self._made, torch).modules, device)
+        self._fresh = self._prepare_modules(device)
         return _extractor_of(self._made, self.job, device)
+
+    def after_first_call(self, device: str) -> None:
+        """Prepare the modules of torch that the first call has created."""
+        self._called = self._prepare_modules(device)
+
+    def _prepare_modules(self, device: str) -> ObjectDigest:
+        """Move new modules of torch in the object's reach to the device, for inference; return the object's digest."""
+        torch = with_torch()
+        found = digest_object(self._made, torch)
+        if torch:
+            torch.move(self._new_modules(found), device)
+            self._modules = found.modules
+        return found
+
+    def _new_modules(self, found: ObjectDigest) -> list[Any]:
+        return [module for module in found.modules if all(module is not known for known in self._modules)]
 
     def _object(self, device: str) -> Any:
         given = self.options.module
@@ -79,35 +100,44 @@ class ModuleSource(ExtractorSource):
         except (Exception, SystemExit) as error:
             raise DumpError(f"--module={given} cannot be made: {type(error).__name__}: {one_line(error)}") from error
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
-        """Return the digests of everything in the object's reach."""
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return the digests of everything in the object's reach, and of environment variables."""
         found = digest_object(self._made, with_torch(), frozenset(volatile))
-        if not volatile:
-            self._before = found
-        version = getattr(self._made, "version", None)
-        opaque = {} if isinstance(version, str | int | float) else found.opaque
-        files = {name: path for name, path in found.files.items() if path not in self._own_files()}
-        named = {f"--module {name}": path for name, path in files.items()}
-        return Digests(found.parts, opaque, tuple(volatile), named)
+        values = {f"environment variable {name}": str(os.environ.get(name)) for name in variables}
+        parts = {name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()
+                 for name, value in values.items()}  # fmt: skip
+        return Digests(found.parts | parts, {}, tuple(volatile), tuple(variables), self._named(found.files))
 
-    def digests_after_trial(self, before: Digests) -> Digests:
-        """Return the digests without what calls change. Weights that have appeared in calls cannot be compared."""
-        changed: dict[str, str] = {}
-        for _ in range(MAX_ROUNDS):
-            after = digest_object(self._made, with_torch(), frozenset(changed))
-            if not (more := changed_values(self._before, after, changed)):
-                break
-            changed |= more
-        digests = self.digests(tuple(sorted(changed)))
-        late = {path: reason for path, reason in changed.items() if reason}
-        vouched = isinstance(getattr(self._made, "version", None), str | int | float)
-        opaque = {**digests.opaque, **({} if vouched else late)}
-        new = {f"--module {name}": path for name, path in imported_files(self._imported_before).items()
-               if path not in self._own_files()}  # fmt: skip
-        return Digests(digests.parts, opaque, digests.volatile, {**digests.files, **new})
+    def digests_after_trial(self, record: CallRecord) -> Digests:
+        """Return the digests for the plan.
 
-    def _own_files(self) -> list[Path]:
-        return [path.absolute() for path in self.files().values()]
+        A value that the first call creates, such as a table, is compared after a first call. A value that changes in
+        later calls, such as a cache or a count, is derived from the others and from what calls read, so it is not
+        compared. It cannot be compared if it had content before the first call.
+        """
+        after = digest_object(self._made, with_torch())
+        if late := [type(module).__name__ for module in self._new_modules(after) if module.training]:
+            raise DumpError(
+                f"{self.job.feature} creates the module {late[-1]} after its first call, in training mode: create it "
+                "before, or call its eval()"
+            )
+        later = changed_values(self._called, after)
+        changed = {path: reason for path, reason in changed_values(self._fresh, after).items()
+                   if any(other == path or other.startswith(f"{path}.") for other in later)}  # fmt: skip
+        digests = self.digests(sorted(changed), sorted(record.variables))
+        opaque = {path: reason for path, reason in after.opaque.items()
+                  if path not in after.filled or path in self._fresh.filled}  # fmt: skip
+        opaque |= {path: reason for path, reason in changed.items() if reason}
+        opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
+        if isinstance(getattr(self._made, "version", None), str | int | float):
+            opaque = {}
+        files = imported_files(self._imported_before) | {str(path): path for path in record.files()}
+        return replace(digests, opaque=opaque, files={**digests.files, **self._named(files)})
+
+    def _named(self, files: Mapping[str, Path]) -> dict[str, Path]:
+        """Return files by the names that messages use, apart from the file of the option."""
+        own = [path.absolute() for path in self.files().values()]
+        return {f"--module {name}": path for name, path in files.items() if path not in own}
 
 
 def _module_file(given: str) -> Path | None:

@@ -75,7 +75,7 @@ class OnnxSource(ExtractorSource):
         rate = None if frontend else DEFAULT_RATE
         return Extractor(lambda audio, rates: list(map(one, audio, rates)), self.job.feature, rate, batching=ALONE)
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return nothing: the files decide all numbers."""
         return NO_DIGESTS
 

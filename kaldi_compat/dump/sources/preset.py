@@ -50,7 +50,7 @@ class PresetSource(ExtractorSource):
 
         return Frontend(self.options.preset, statistics=self.options.statistics or None)
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return nothing: the files and this program decide all numbers."""
         return NO_DIGESTS
 

@@ -47,7 +47,7 @@ class TransformersSource(ExtractorSource):
         return Extractor(lambda audio, rates: made(audio), self.job.feature, made.sample_rate, made.frame_shift,
                          window_seconds=window)  # fmt: skip
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return nothing: the files decide all numbers, since no code of the folder runs."""
         return NO_DIGESTS
 
