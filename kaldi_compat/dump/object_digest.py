@@ -46,31 +46,12 @@ STREAMS = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys
 CONTAINERS = (list, tuple, deque, set, frozenset, dict, types.MappingProxyType)
 RANDOM = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, itertools.count)
 # Attributes that Python adds to every class.
-CLASS_INTERNALS = frozenset(
-    [
-        "__module__",
-        "__qualname__",
-        "__name__",
-        "__doc__",
-        "__dict__",
-        "__weakref__",
-        "__annotations__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__slots__",
-        "__parameters__",
-        "__orig_bases__",
-        "__abstractmethods__",
-        "__match_args__",
-        "__hash__",
-        "__dataclass_fields__",
-        "__dataclass_params__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__type_params__",
-    ]
-)
+CLASS_INTERNALS = {
+    "__module__", "__qualname__", "__name__", "__doc__", "__dict__", "__weakref__", "__annotations__",
+    "__annotate__", "__annotate_func__", "__annotations_cache__", "__slots__", "__parameters__",
+    "__orig_bases__", "__abstractmethods__", "__match_args__", "__hash__", "__dataclass_fields__",
+    "__dataclass_params__", "__firstlineno__", "__static_attributes__", "__type_params__",
+}  # fmt: skip
 # Modules of torch's tensor classes. Tensor classes in other modules of a library have attributes of the library.
 TENSOR_MODULES = ("torch", "torch.nn.parameter")
 ALL_GLOBALS = {"globals", "eval", "exec"}  # Code that calls one of these may refer to every global.
