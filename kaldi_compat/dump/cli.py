@@ -241,7 +241,8 @@ def run(job: Job) -> Outcome:
     check_system()
     # Anything invalid is refused before any file is touched.
     check_inputs(job)
-    check_feature(job, conf_texts(job))
+    confs = conf_texts(job)
+    check_feature(job, confs)
     if job.options.report:
         check_writable(Path(job.options.report))
     if job.options.runner == "local":
@@ -250,14 +251,14 @@ def run(job: Job) -> Outcome:
         from kaldi_compat.dump.ray_engine import check_cluster
 
         check_cluster(job.options.address)
-    for name in [name for name, path in job.conf_paths().items() if path is None]:
+    for name in [name for name, path in job.conf_paths.items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_speeds(job)
     if source := source_of(job):
         job = source.local_job()
-    stamps = stamps_of(job, conf_texts(job))
+    stamps = stamps_of(job, confs)
     if not (job.options.shard and job.layout.plan.exists()):
-        listing = job.layout.in_data(listing_of(job))
+        listing = job.layout.data / listing_of(job)
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
@@ -268,7 +269,7 @@ def run(job: Job) -> Outcome:
         mine = plan.part(number, parts)
         if job.options.shard:  # of all utterances, many parts would spend more time on this than on their own
             own = chain.from_iterable(lines_of(plan, shard, job.layout.data) for shard in mine)
-            check_speakers(job, job.layout.in_data(plan.listing), own)
+            check_speakers(job, job.layout.data / plan.listing, own)
         before = verify_archives(job, mine, _say) if job.options.resumes or job.options.shard else {}
         missing = [shard for shard in mine if shard.number not in before]
         prepare_archives(job.layout, plan.trial, [shard.number for shard in missing])

@@ -40,9 +40,16 @@ def options_class(conf: str) -> type[Any]:
     return classes[conf] if conf in classes else program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
 
 
+@cache
+def conf_flags(conf: str) -> dict[str, Flag]:
+    """Return the flags that a configuration file may set, by its name in ``<data>/conf``."""
+    return flag_table(options_class(conf))
+
+
+@cache
 def feature_flags(feature: str) -> dict[str, Flag]:
     """Return the flags of a feature that a dump's command line takes; with pitch pasted, those of the other part."""
-    table = flag_table(options_class(f"{spectral_of(feature) or PITCH}.conf"))
+    table = conf_flags(f"{spectral_of(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
@@ -71,15 +78,14 @@ def conf_texts(job: Job) -> dict[str, str]:
     texts: dict[str, str] = {}
     if job.source:
         return texts
-    for name, path in job.conf_paths().items():
+    for name, path in job.conf_paths.items():
         try:
             texts[name] = path.read_text(encoding="utf-8", errors="surrogateescape") if path else ""
         except OSError as error:
             raise DumpError(f"{path}: {error.strerror}") from None
     main = texts[job.main_conf]
     already = set_values(job, job.main_conf, main)
-    table = flag_table(options_class(job.main_conf))
-    given = parse_config("\n".join(job.overrides), "the command line", table)
+    given = parse_config("\n".join(job.overrides), "the command line", conf_flags(job.main_conf))
     added = [f"--{flag.name}={as_text(value)}\n" for flag, value in given if already.get(flag.name) != value]
     separator = "" if not main or main.endswith("\n") or not added else "\n"
     texts[job.main_conf] = main + separator + "".join(added)
@@ -92,13 +98,13 @@ def set_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
     Raises:
         OptionError: the configuration is invalid.
     """
-    path = job.conf_paths().get(conf)
-    return {flag.name: value for flag, value in parse_config(text, str(path or conf), flag_table(options_class(conf)))}
+    path = job.conf_paths.get(conf)
+    return {flag.name: value for flag, value in parse_config(text, str(path or conf), conf_flags(conf))}
 
 
 def changed_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
     """Return the options that two texts of a configuration file set differently, with both values."""
-    defaults = {flag.name: flag.default for flag in flag_table(options_class(conf)).values()}
+    defaults = {flag.name: flag.default for flag in conf_flags(conf).values()}
     old, new = (defaults | set_values(job, conf, text) for text in (before, now))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
 
@@ -119,7 +125,7 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
         defaults = {field.name: field.default for field in fields(options)}
         for name, instead in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
-            place = job.conf_paths()[conf] or conf
+            place = job.conf_paths[conf] or conf
             unused = f"{place}: {flag} has no place in the configuration of a dump, {instead}"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
@@ -129,13 +135,12 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
-    options = options_class(conf)
-    table = flag_table(options)
+    options, table = options_class(conf), conf_flags(conf)
     values = set_values(job, conf, texts.get(conf, ""))
     try:
         return options(**{table[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:
         message = spell_as_flags(str(error), options)
         given = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []
-        place = "" if any(flag in message for flag in given) else f"{job.conf_paths().get(conf) or conf}: "
+        place = "" if any(flag in message for flag in given) else f"{job.conf_paths.get(conf) or conf}: "
         raise OptionError(f"{place}{message}") from None

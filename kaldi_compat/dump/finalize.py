@@ -87,9 +87,9 @@ def start_over(layout: Layout, plan: DumpPlan) -> None:
     """Prepare the directories for new archives: remove traces of older dumps, keep the old ``feats.scp`` as backup."""
     make_directory(layout.log)
     for output in plan.trial.outputs:
-        if (script := layout.in_data(f"{output}.scp")).is_file():
-            make_directory(layout.in_data(BACKUP))
-            script.replace(layout.in_data(BACKUP) / script.name)
+        if (script := layout.data / f"{output}.scp").is_file():
+            make_directory(layout.data / BACKUP)
+            script.replace(layout.data / BACKUP / script.name)
     of_archive = re.compile(rf"{re.escape(layout.log_stem)}\.([0-9]+\.(json|log|{FRAMES}|{DURATIONS})|failures)")
     for old in layout.log.iterdir():
         if of_archive.fullmatch(old.name) and not (old.is_dir() and not old.is_symlink()):
@@ -130,13 +130,13 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
         scripts = [layout.script(shard.number, output) for shard in plan.shards]
-        _concatenate(scripts, layout.in_data(f"{output}.scp"))
+        _concatenate(scripts, layout.data / f"{output}.scp")
     with_frames = job.options.write_utt2num_frames and bool(trial.framed)
     for name, is_wanted in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
         if is_wanted:
-            _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.in_data(name))
+            _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
     if shift := shift_of(plan):
-        write_whole(layout.in_data(FRAME_SHIFT), shift + "\n")
+        write_whole(layout.data / FRAME_SHIFT, shift + "\n")
     warnings = write_confs(job, plan)
     needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
     total = statistics_of_all(job, trial.first) if needs_total else None
@@ -148,7 +148,7 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     incomplete = [path for output in formats if (path := converted(layout, output, job.options.format))]
     outcome = outcome_of(job, plan)
     if outcome.wanted > plan.count:
-        speakers, listing = layout.in_data(UTT2SPK), layout.in_data(plan.listing)
+        speakers, listing = layout.data / UTT2SPK, layout.data / plan.listing
         warnings.append(
             f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: add the others there, or "
             f"remove them from {UTT2SPK}"
@@ -162,7 +162,7 @@ def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     """Keep a copy of the configuration; return a line about each file that was not overwritten, as it was read."""
     lines = []
     for name, text in kept_confs(plan.settings["confs"]).items():
-        path, usual = conf_path(job, name), job.layout.in_data(CONF) / name
+        path, usual = conf_path(job, name), job.layout.data / CONF / name
         if path != usual and not has_text(usual, text):
             lines.append(f"{usual} was read, so it is left as it is: the configuration of this dump is in {path}")
         elif path != usual:
@@ -187,7 +187,7 @@ def outcome_of(job: Job, plan: DumpPlan) -> Outcome:
 
 
 def _wanted(job: Job, plan: DumpPlan) -> int:
-    path = job.layout.in_data(UTT2SPK)
+    path = job.layout.data / UTT2SPK
     if not path.is_file():
         return plan.count
     # Kaldi's scripts count utt2spk, after utils/validate_data_dir.sh saw to it that it lists the same utterances.
@@ -237,14 +237,14 @@ def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[s
             file.write(in_bytes(f"{speaker} "))
             lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
             writer.write(file, value, binary=True)
-    _concatenate([script], layout.in_data(f"{name}.scp"))
+    _concatenate([script], layout.data / f"{name}.scp")
 
 
 def converted(layout: Layout, output: str, wanted: str) -> str:
     """Write an output in another format, too, as ``ark convert`` does; return its name if it is not complete."""
     from io_ark.cli.ark import main
 
-    source, target = layout.in_data(f"{output}.scp"), converted_path(layout, output, wanted)
+    source, target = layout.data / f"{output}.scp", converted_path(layout, output, wanted)
     named = f"{target}/" if FORMATS[wanted].endswith("/") else str(target)
     status = main(["convert", str(source), named]) if source.stat().st_size else 0
     if status == INTERRUPTED_STATUS:
@@ -289,7 +289,7 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
         _write_table(job.layout, "cmvn", "double-matrix", speakers())
     warnings = [f"the CMVN statistics of {len(spoilt)} speakers have NaN or infinities: {spoilt[0]}"] if spoilt else []
     if OVERALL in job.options.cmvn_levels and total is not None:
-        with whole_file(job.layout.in_data(CMVN_ARCHIVE)) as file:
+        with whole_file(job.layout.data / CMVN_ARCHIVE) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():
             warnings.append("the global CMVN statistics have NaN or infinities, as features do")
@@ -308,7 +308,7 @@ def with_frames(total: Doubles | None, features: Any) -> Doubles | None:
 
 def statistics_of_all(job: Job, output: str) -> Doubles | None:
     """Return the CMVN statistics of all utterances of an output; None if there are no frames."""
-    return reduce(with_frames, io_ark.load_scp(f"{job.layout.in_data(output)}.scp").values(), None)
+    return reduce(with_frames, io_ark.load_scp(f"{job.layout.data / output}.scp").values(), None)
 
 
 def by_speaker(
@@ -324,7 +324,7 @@ def by_speaker(
         output: name of the output.
         add: returns a sum with an array added; the sum is None before the first one.
     """
-    table = io_ark.load_scp(f"{job.layout.in_data(output)}.scp")
+    table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 
     def entries() -> Iterator[tuple[str, str]]:
         keys = iter(table)

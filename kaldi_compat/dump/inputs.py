@@ -37,7 +37,7 @@ def input_paths(job: Job, confs: Mapping[str, str]) -> dict[str, Path]:
         job: the job.
         confs: texts of its configuration files.
     """
-    found = {name: job.layout.in_data(name) for name in IN_DATA}
+    found = {name: job.layout.data / name for name in IN_DATA}
     options = configured_options(job, confs).get(job.spectral)
     found |= extractor_paths(job)
     for name in IN_CONF:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -79,17 +80,17 @@ class Trial:
     variables: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def first(self) -> str:
         """Name of the first output."""
         return next(iter(self.outputs))
 
-    @property
+    @cached_property
     def framed(self) -> str:
         """Name of the first output with a row or number for each frame; "" if there is none."""
         return next((name for name in self.outputs if name not in self.vectors), "")
 
-    @property
+    @cached_property
     def vectors(self) -> list[str]:
         """Names of the outputs that are a vector of floats for each utterance."""
         return [name for name, (kind, _) in self.outputs.items() if kind == VECTOR]

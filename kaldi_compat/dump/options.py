@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -138,17 +139,17 @@ class DumpOptions(BaseOptions):
         parse_part(self.shard)
         parse_speeds(self.speeds)
 
-    @property
+    @cached_property
     def on_gpu(self) -> bool:
         """True if the features are computed on GPUs."""
         return self.device != CPU
 
-    @property
+    @cached_property
     def seconds_in_batch(self) -> float:
         """Seconds of audio in a batch."""
         return self.batch_seconds or (SECONDS_ON_GPU if self.on_gpu else SECONDS_ON_CPU)
 
-    @property
+    @cached_property
     def processor(self) -> str:
         """Kind of processor that computes the features: they differ by rounding between CPU and GPU, but not within.
 
@@ -156,32 +157,32 @@ class DumpOptions(BaseOptions):
         """
         return "GPU" if self.on_gpu else "CPU"
 
-    @property
+    @cached_property
     def cmvn_levels(self) -> tuple[str, ...]:
         """The requested statistics."""
         return tuple(filter(None, self.cmvn.split(",")))
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The option that names the extractor; "" if there is none."""
         return next((name for name in SOURCES if getattr(self, name)), "")
 
-    @property
+    @cached_property
     def layer_numbers(self) -> list[int]:
         """The numbers of ``layers``."""
         return [int(number) for number in self.layers.split(",") if number]
 
-    @property
+    @cached_property
     def resumes(self) -> bool:
         """True if an existing plan is resumed."""
         return self.resume or self.retry_failed
 
-    @property
+    @cached_property
     def speed_factors(self) -> tuple[str, ...]:
         """The speed factors as they are written, since they become part of names."""
         return parse_speeds(self.speeds)
 
-    @property
+    @cached_property
     def part(self) -> tuple[int, int]:
         """Number of this part of the plan, and count of parts: (1, 1) is all of it."""
         return parse_part(self.shard)
@@ -238,12 +239,12 @@ class Layout:
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of the data directory, which is part of the archives' names."""
         return os.path.basename(os.path.abspath(self.data))
 
-    @property
+    @cached_property
     def stem(self) -> str:
         """Start of the archives' names."""
         return f"raw_{self.feature}_{self.name}"
@@ -261,22 +262,22 @@ class Layout:
         """Path of an archive with an entry for each speaker."""
         return self.archives / f"{name}_{self.name}.ark"
 
-    @property
+    @cached_property
     def log_stem(self) -> str:
         """Start of the names of plan, manifests and logs."""
         return f"dump_{self.feature}_{self.name}"
 
-    @property
+    @cached_property
     def plan(self) -> Path:
         """Path of the plan."""
         return self.log / f"{self.log_stem}.plan.jsonl"
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """Path of the file that is locked while a dump runs."""
         return self.log / f"{self.log_stem}.lock"
 
-    @property
+    @cached_property
     def failures(self) -> Path:
         """Path of the list of utterances without features, with reasons."""
         return self.log / f"{self.log_stem}.failures"
@@ -288,10 +289,6 @@ class Layout:
     def of_archive(self, shard: int, name: str) -> Path:
         """Path of what is kept about an archive: log, and parts of ``utt2num_frames`` and ``utt2dur``."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
-
-    def in_data(self, name: str) -> Path:
-        """Path of a file of the data directory."""
-        return self.data / name
 
 
 @dataclass(frozen=True)
@@ -311,33 +308,34 @@ class Job:
     overrides: tuple[str, ...] = ()
     extractor: Any = None
 
-    @property
+    @cached_property
     def source(self) -> str:
         """Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features."""
         return self.options.source
 
-    @property
+    @cached_property
     def feature(self) -> str:
         """Name of the feature."""
         return self.layout.feature
 
-    @property
+    @cached_property
     def spectral(self) -> str:
         """Name of the spectral feature that is computed, or "" if none is."""
         return "" if self.source else spectral_of(self.feature)
 
-    @property
+    @cached_property
     def with_pitch(self) -> bool:
         """True if pitch is computed, alone or to be pasted."""
         return not self.source and self.feature.endswith(PITCH)
 
-    @property
+    @cached_property
     def main_conf(self) -> str:
         """Name of the configuration file that the overrides belong to."""
         return f"{self.spectral or PITCH}.conf"
 
+    @cached_property
     def conf_paths(self) -> dict[str, Path | None]:
-        """Return the configuration files by the names that they get in ``<data>/conf``; None stands for defaults."""
+        """The configuration files by the names that they get in ``<data>/conf``; None stands for defaults."""
         named: dict[str, str] = {}
         if self.spectral:
             named[f"{self.spectral}.conf"] = self.options.conf

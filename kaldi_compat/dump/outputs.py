@@ -34,7 +34,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     tables = list(tables_of_archives(job.layout, plan, numbers))
     written = [*tables, *outputs_in_log(job.layout, numbers), *outputs_in_data(job, plan)]
     # Other files of the directory, and the modules that an extractor has imported, are no less needed than inputs.
-    kept = [name_of(path) for name in DATA_FILES if (path := job.layout.in_data(name)) not in written]
+    kept = [name_of(path) for name in DATA_FILES if (path := job.layout.data / name) not in written]
     kept += map(name_of, map(Path, plan.trial.files.values()))
     written += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(name_of, written))
@@ -66,14 +66,14 @@ def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
     """Yield the files that a dump writes to the data directory, and tables of speakers."""
     layout, options, trial = job.layout, job.options, plan.trial
     for output in trial.outputs:
-        yield layout.in_data(f"{output}.scp")
-        yield layout.in_data(BACKUP) / f"{output}.scp"
+        yield layout.data / f"{output}.scp"
+        yield layout.data / BACKUP / f"{output}.scp"
         if options.format in FORMATS and not FORMATS[options.format].endswith("/") and FORMATS[options.format]:
             yield converted_path(layout, output, options.format)
     by_speaker = [f"spk_{output}" for output in trial.vectors if options.per_speaker]
     by_speaker += ["cmvn"] if BY_SPEAKER in options.cmvn_levels else []
     for name in by_speaker:
-        yield layout.in_data(f"{name}.scp")
+        yield layout.data / f"{name}.scp"
         yield from (layout.speaker_archive(name), layout.speaker_archive(name).with_suffix(".scp"))
     names = {
         FRAMES: options.write_utt2num_frames and trial.framed,
@@ -81,7 +81,7 @@ def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
         FRAME_SHIFT: True,
         CMVN_ARCHIVE: OVERALL in options.cmvn_levels,
     }
-    yield from (layout.in_data(name) for name, is_written in names.items() if is_written)
+    yield from (layout.data / name for name, is_written in names.items() if is_written)
     yield from (conf_path(job, name) for name in kept_confs(plan.settings["confs"]))
 
 
@@ -92,7 +92,7 @@ def kept_confs(confs: Mapping[str, str]) -> dict[str, str]:
 
 def conf_path(job: Job, name: str) -> Path:
     """Return where a configuration file of the dump is kept: ``<data>/conf``, unless it was read from there."""
-    path, source = job.layout.in_data(CONF) / name, job.conf_paths().get(name)
+    path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         return job.layout.log / f"{job.layout.log_stem}.{name}"
     return path
@@ -105,15 +105,15 @@ def has_text(path: Path, text: str) -> bool:
 
 def converted_path(layout: Layout, output: str, wanted: str) -> Path:
     """Return the file or folder of an output in another format."""
-    return Path(f"{layout.in_data(output)}{FORMATS[wanted]}")
+    return Path(f"{layout.data / output}{FORMATS[wanted]}")
 
 
 def _inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
     """Yield what a dump reads."""
-    script = job.layout.in_data(SCRIPT)
+    script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=name_of(script))
     yield from map(name_of, input_paths(job, confs).values())
-    yield from (name_of(path) for path in job.conf_paths().values() if path)
+    yield from (name_of(path) for path in job.conf_paths.values() if path)
     with open(script, "rb") as lines:  # commands that change the speed are not run: their audio is read here
         for line in lines:
             if b" speed " in line:
@@ -127,7 +127,7 @@ def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
     if not FORMATS[job.options.format].endswith("/"):
         return
     layout = job.layout
-    others = [layout.log, layout.archives, layout.in_data(CONF), layout.in_data(BACKUP), *written]
+    others = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written]
     occupied = {os.path.realpath(place): place for other in others for place in (other, other.parent)}
     for output in plan.trial.outputs:
         folder = converted_path(layout, output, job.options.format)
@@ -149,5 +149,5 @@ def clear_all_unfinished(job: Job) -> int:
     # The folder of an output in another format may be a link: its temporary folders are beside the target.
     links = [path for path in layout.data.iterdir() if path.is_symlink() and path.name not in DATA_FILES]
     removed += sum(map(remove_unfinished, links))
-    removed += sum(remove_unfinished(layout.in_data(CONF) / name) for name in job.conf_paths())
+    removed += sum(remove_unfinished(layout.data / CONF / name) for name in job.conf_paths)
     return removed + (remove_unfinished(Path(job.options.report)) if job.options.report else 0)

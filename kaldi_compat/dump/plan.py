@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -89,17 +90,17 @@ class DumpPlan:
     shards: tuple[Shard, ...]
     stamps: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of utterances, good and bad."""
         return sum(shard.count for shard in self.shards)
 
-    @property
+    @cached_property
     def trial(self) -> Trial:
         """Findings of the trial of the extractor at the start."""
         return Trial(**self.settings.get("trial", {}))
 
-    @property
+    @cached_property
     def seed(self) -> int:
         """Seed of the dithering noise."""
         return int(self.settings["options"]["seed"])
@@ -117,10 +118,10 @@ def make_plan(job: Job) -> DumpPlan:
     """
     check_inputs(job)
     listing = listing_of(job)
-    lengths = _line_lengths(job.layout.in_data(listing))
+    lengths = _line_lengths(job.layout.data / listing)
     count = len(lengths)
     if count == 0:
-        raise DumpError(f"{job.layout.in_data(listing)} is empty: there is nothing to compute")
+        raise DumpError(f"{job.layout.data / listing} is empty: there is nothing to compute")
     size = job.options.shard_utterances
     # An array of batch jobs divides what nj does elsewhere.
     # A GPU of this machine is to have an archive at least.
@@ -137,7 +138,7 @@ def make_plan(job: Job) -> DumpPlan:
 
 def listing_of(job: Job) -> str:
     """Return the name of the file that lists the utterances: segments if it exists."""
-    return SEGMENTS if job.layout.in_data(SEGMENTS).exists() else SCRIPT
+    return SEGMENTS if (job.layout.data / SEGMENTS).exists() else SCRIPT
 
 
 def check_places(layout: Layout) -> None:
@@ -153,10 +154,10 @@ def check_places(layout: Layout) -> None:
 def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
     check_places(job.layout)
-    needed = [job.layout.in_data(SCRIPT), *filter(None, job.conf_paths().values())]
+    needed = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
     needed += extractor_paths(job).values()
-    if job.layout.in_data("spk2warp").exists():
-        needed.append(job.layout.in_data(UTT2SPK))
+    if (job.layout.data / "spk2warp").exists():
+        needed.append(job.layout.data / UTT2SPK)
     for path in needed:
         if not path.is_file():
             fault = "is not a file" if path.exists() else "is missing"

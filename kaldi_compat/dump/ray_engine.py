@@ -73,7 +73,7 @@ def check_cluster(address: str) -> None:
 def with_absolute_paths(job: Job) -> Job:
     """Return the job with absolute paths, since a worker has another working directory."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
-    found = job.conf_paths()
+    found = job.conf_paths
     conf, pitch, process = (os.path.abspath(path) if (path := found.get(name)) else "" for name in names)
     options = replace(job.options, conf=conf, pitch_conf=pitch, pitch_postprocess_conf=process)
     there = Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives)

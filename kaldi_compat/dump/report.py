@@ -113,7 +113,7 @@ def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> It
         drawn = curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
         yield "Mean and standard deviation of each dimension", drawn
     yield "Some utterances", "\n".join(pictures(job, plan))
-    used = {name: str(path) for name, path in job.conf_paths().items() if path}
+    used = {name: str(path) for name, path in job.conf_paths.items() if path}
     yield "Options", table([(name, str(value)) for name, value in (vars(job.options) | used).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
@@ -175,7 +175,7 @@ def pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 def _pictures_of(job: Job, output: str, shift: float) -> Iterable[str]:
     try:
-        features: Any = io_ark.load_scp(str(job.layout.in_data(f"{output}.scp")))
+        features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
         for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(PICTURES, len(keys))).astype(int)]:
             whole = np.asarray(features[key])

@@ -73,7 +73,7 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
 
 
 def _waves(job: Job) -> Mapping[str, Any]:
-    wav, segments = job.layout.in_data("wav.scp"), job.layout.in_data("segments")
+    wav, segments = job.layout.data / "wav.scp", job.layout.data / "segments"
     if segments.exists():
         return io_ark.load_segments(segments, wav, pipes=False, network=job.options.network)
     return io_ark.load_scp(str(wav), kind="wave", pipes=False, network=job.options.network)

@@ -58,7 +58,7 @@ class ShardRunner:
         self.read = TaskReader(job.options, self.compute.memory)
         self.trial = plan.trial
         self.encode = Encoder(job.options, self.trial)
-        self.recordings = Script.open(str(job.layout.in_data(SCRIPT))) if plan.listing == SEGMENTS else None
+        self.recordings = Script.open(str(job.layout.data / SCRIPT)) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
         """Make an archive.
@@ -104,7 +104,7 @@ class ShardRunner:
         if writer.done != shard.count:
             raise DumpError(
                 f"archive {shard.number} has {writer.done} of its {shard.count} utterances: has "
-                f"{self.job.layout.in_data(self.plan.listing)} changed meanwhile?"
+                f"{self.job.layout.data / self.plan.listing} changed meanwhile?"
             )
         self.inputs.check()
         work = {"wall": time.perf_counter() - start, "read": reading.busy / self.job.options.readers}

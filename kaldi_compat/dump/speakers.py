@@ -18,7 +18,7 @@ SEARCHED_AT_ONCE = 1 << 12
 
 def speakers_of(job: Job, lines: Iterable[bytes]) -> dict[str, str]:
     """Return the speakers of the utterances that these lines of wav.scp or segments start with, as far as known."""
-    path = job.layout.in_data(UTT2SPK)
+    path = job.layout.data / UTT2SPK
     if not path.is_file():
         return {}
     found = values_of(path, map(_key_of, lines))
@@ -35,7 +35,7 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
         listing: the file that lists the utterances.
         lines: its lines, or those of a part of the job.
     """
-    path = job.layout.in_data(UTT2SPK)
+    path = job.layout.data / UTT2SPK
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
     if not (job.options.per_speaker or BY_SPEAKER in job.options.cmvn_levels):
         return

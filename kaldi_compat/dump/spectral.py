@@ -120,7 +120,7 @@ def _joined_audio(group: Sequence[Audio]) -> Audio:
 def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
     """Open the VTLN factors by utterance: those that Kaldi's scripts look for, or else those that the options name."""
     if path := warp_file(job):
-        utt2spk = f"ark:{job.layout.in_data('utt2spk')}" if path.name == BY_SPEAKER else ""
+        utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == BY_SPEAKER else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
     if options.vtln_map:
         return LookupReader[float](options.vtln_map, kind="float", utt2spk=options.utt2spk)
@@ -129,7 +129,7 @@ def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
 
 def warp_file(job: Job) -> Path | None:
     """Return the file of VTLN factors that Kaldi's scripts look for, if it exists."""
-    found = (job.layout.in_data(name) for name in (BY_SPEAKER, BY_UTTERANCE))
+    found = (job.layout.data / name for name in (BY_SPEAKER, BY_UTTERANCE))
     return next((path for path in found if path.is_file()), None)
 
 

@@ -132,7 +132,7 @@ def test_utterances_with_a_failure_between_them_are_not_joined(tmp_path: Path) -
 
 def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
     job = job_with(tmp_path, "--dither=0\n", compress=False)
-    job.layout.in_data("utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
+    (job.layout.data / "utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
     batch = [utterance(i, 8000) for i in range(4)]
     plan = make_plan(job)
     alone = by_index(SpectralComputer(job, plan, "cpu").submit(batch)())
@@ -148,7 +148,7 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
 ) -> None:
     conf = "--dither=0\n--subtract-mean=true\n--allow-upsample=true\n"
     job = job_with(tmp_path, conf, compress=False)
-    job.layout.in_data("utt2warp").write_text("".join(f"utt{i} {0.9 + 0.02 * i:.2f}\n" for i in range(8)))
+    (job.layout.data / "utt2warp").write_text("".join(f"utt{i} {0.9 + 0.02 * i:.2f}\n" for i in range(8)))
     computer = PackedComputer(job, make_plan(job), "cpu")
     rows: list[int] = []
     start_row = computer._start_row
