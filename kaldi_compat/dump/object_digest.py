@@ -271,7 +271,7 @@ class _Walk:
 
     def _leaf(self, value: Any) -> Node | None:
         """Return the node of a value that refers to no other value, apart from extra attributes; otherwise None."""
-        array = np.asarray(value) if isinstance(value, np.generic) else value
+        array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
             is_masked = isinstance(array, np.ma.MaskedArray)
             mask = [np.ma.getmaskarray(array), np.asarray(array.fill_value)] if is_masked else []

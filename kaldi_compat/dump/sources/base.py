@@ -25,7 +25,7 @@ class Extractor:
 
     Attributes:
         call: takes a list of float32 arrays ``(T,)`` in -1 to 1 and their rates, and returns what
-            :func:`kaldi_compat.dump.extractors.by_utterance` takes apart.
+            :func:`kaldi_compat.dump.extractors.split_by_utterance` takes apart.
         name: for messages.
         sample_rate: rate of the audio it takes, in Hz; None: any.
         frame_shift: seconds from row to row of its matrices; None if it does not say.

@@ -17,7 +17,7 @@ import torch
 import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.extractors import as_array, by_utterance
+from kaldi_compat.dump.extractors import as_array, split_by_utterance
 from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
 from kaldi_compat.dump.sources import ExtractorSource, source_class, source_of
 from kaldi_compat.errors import OptionError
@@ -499,16 +499,16 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
 def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
     for output in ([np.ones(2)] * count, np.ones((count, 2)), (np.ones((2, 2)), np.ones(count, int))):
         with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
-            by_utterance(output, 2)
+            split_by_utterance(output, 2)
     with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
-        by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
+        split_by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
 
 
 @pytest.mark.parametrize("lengths", [[-1, 2], [2, 4]])
 def test_lengths_are_those_of_the_rows(lengths: list[int]) -> None:
     with pytest.raises(ValueError, match=r"returned 3 rows where its lengths say"):
-        by_utterance((np.ones((2, 3, 1)), np.array(lengths)), 2)
-    first, second = by_utterance((np.ones((2, 3, 1)), np.array([0, 3])), 2)
+        split_by_utterance((np.ones((2, 3, 1)), np.array(lengths)), 2)
+    first, second = split_by_utterance((np.ones((2, 3, 1)), np.array([0, 3])), 2)
     assert len(first) == 0 and len(second) == 3
 
 
