@@ -144,8 +144,8 @@ def changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
     The paths lead to the smallest values that changed, and never to the container around them.
 
     Returns:
-        the reason why the value of a path cannot be compared: it had content before the calls. "" for a number, a
-        string, or a value that calls have created.
+        the reason why the value of a path cannot be compared, for a value with content before the calls; "" for a
+        number, a string, or a value that calls have created.
     """
     return _changes(before.root, after.root, True, {})
 
@@ -167,7 +167,7 @@ def _changes(
         if inner := _changes(one, other, is_user_object, known):
             changes |= {_path(name, path): reason for path, reason in inner.items()}
         else:
-            # A library's object may change a table of its own, but an array of such an object may be a weight.
+            # An object of a library may fill a table in a call, but a changed array may be a weight.
             had_content = one.has_content if is_user_object else one.has_arrays
             changes[name] = "changed by its calls" if had_content else ""
     return changes
@@ -357,7 +357,7 @@ class _Walk:
 
     def add_file(self, name: str) -> None:
         """Record the source file of a module of the user."""
-        # A script may change between two runs: its functions are compared by their code instead.
+        # A script may change between two runs, so its functions are compared by their code instead.
         if name != "__main__" and is_user_module(name) and (path := module_path(name)):
             self.result.files[name] = path
 
@@ -366,7 +366,7 @@ _CODE = ("class", "function", "module")
 
 
 def _own_attributes(value: Any) -> list[_Child]:
-    """Return the attributes that a value has beside its content, and its class if that is the user's."""
+    """Return the attributes that a value has beside its content, and its class if the user has defined it."""
     is_users = is_user_module(type(value).__module__)
     attributes = [_Child(*item) for item in getattr(value, "__dict__", {}).items()]
     return [*([_Child("class", type(value))] if is_users else []), *attributes]
@@ -379,7 +379,7 @@ def _owner(value: Any) -> str:
 
 
 def _hidden_content(value: Any) -> str:
-    """Return why an object whose own state decides no numbers holds others that may; "" if it holds none."""
+    """Describe the content of an :data:`IRRELEVANT` object that may decide numbers; "" without such content."""
     if isinstance(value, threading.Thread):
         return "a thread"
     if isinstance(value, queue.Queue | queue.SimpleQueue):
@@ -413,7 +413,7 @@ def _plain_bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return b"device" if _DEVICE.fullmatch(value) else value.encode("utf-8", "surrogatepass")
     if isinstance(value, int):
-        return b"%x" % value  # str() of a very large integer is an error
+        return b"%x" % value  # str() raises an error for a very large integer.
     return value if isinstance(value, bytes) else repr(value).encode()
 
 
@@ -422,37 +422,35 @@ def _name_of(value: Any) -> str:
 
 
 def _container_children(value: Any) -> tuple[str, list[_Child], bool]:
-    """Return the content of a container. Plain values become one string, so that large lists take no time."""
+    """Return the content of a container. Many plain values become one string, which takes less time."""
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
         if all(type(key) in PLAIN for key in value) and (
-            len(value) <= MAX_SINGLE_VALUES or not all(type(each) in PLAIN for each in value.values())
+            len(value) <= MAX_SINGLE_VALUES or not all(type(item) in PLAIN for item in value.values())
         ):
-            return (
-                kind,
-                sorted((_Child(_name_of_key(key), each) for key, each in value.items()), key=itemgetter(0)),
-                True,
-            )
-        if all(type(each) in PLAIN for pair in value.items() for each in pair):
-            return kind, [_Child("", sorted(repr((_one(key), _one(each))) for key, each in value.items()))], True
-        pairs = [_Child(str(key) if type(key) in PLAIN else "", (key, each)) for key, each in value.items()]
-        return kind, pairs, False
+            children = (_Child(_name_of_key(key), item) for key, item in value.items())
+            return kind, sorted(children, key=itemgetter(0)), True
+        if all(type(part) in PLAIN for pair in value.items() for part in pair):
+            pairs = sorted(repr((_normalize(key), _normalize(item))) for key, item in value.items())
+            return kind, [_Child("", pairs)], True
+        items = [_Child(str(key) if type(key) in PLAIN else "", (key, item)) for key, item in value.items()]
+        return kind, items, False
     is_ordered = not isinstance(value, set | frozenset)
     is_single = is_ordered and len(value) <= MAX_SINGLE_VALUES
-    if not is_single and all(type(each) in PLAIN for each in value):
-        content = [_one(each) for each in value]
+    if not is_single and all(type(item) in PLAIN for item in value):
+        content = [_normalize(item) for item in value]
         return kind, [_Child("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
-    return kind, [_Child(str(number), each) for number, each in enumerate(value)], is_ordered
+    return kind, [_Child(str(number), item) for number, item in enumerate(value)], is_ordered
 
 
 def _name_of_key(key: Any) -> str:
     if type(key) is not str:
-        return f"[{_one(key)!r}]"
+        return f"[{_normalize(key)!r}]"
     return "device" if _DEVICE.fullmatch(key) else key
 
 
-def _one(value: Any) -> Any:
-    """Return a plain value with devices replaced and large integers as strings."""
+def _normalize(value: Any) -> Any:
+    """Return a plain value. The name of a device becomes a constant, and a large integer becomes bytes."""
     kind = type(value)
     is_special = (kind is str and _DEVICE.fullmatch(value)) or (kind is int and abs(value) >= 1 << 64)
     return _plain_bytes(value) if is_special else value
@@ -475,7 +473,7 @@ def _slots_of(kind: type) -> list[str]:
 
 
 def _class_children(kind: type) -> Iterator[_Child]:
-    """Yield the attributes and methods of the user's classes among the bases of a class."""
+    """Yield the attributes and methods of a class and of its bases in the user's code."""
     for base in kind.__mro__:
         if not is_user_module(base.__module__):
             yield _Child("base", _name_of(base))
@@ -490,38 +488,39 @@ def _class_children(kind: type) -> Iterator[_Child]:
 
 
 def _function_children(function: types.FunctionType) -> Iterator[_Child]:
-    """Yield what the code of a function refers to: defaults, cells, attributes, and globals by name."""
+    """Yield the values that the code of a function refers to: defaults, cells, attributes, and globals by name."""
     code = function.__code__
     if module_path(function.__module__) is None or function.__module__ == "__main__":
-        yield _Child("code", _code_digest(code))  # otherwise the module's file is compared
+        yield _Child("code", _code_digest(code))  # The code of any other function is in the file of its module.
     yield _Child("defaults", (function.__defaults__, function.__kwdefaults__))
     for attribute, value in function.__dict__.items():
         yield _Child(attribute, value)
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # the cell is empty
+        with contextlib.suppress(ValueError):  # The cell is empty.
             yield _Child(cell_name, cell.cell_contents)
     global_names, imported = _names_in(code)
     if global_names & ALL_GLOBALS:
-        global_names |= {each for each in function.__globals__ if not _is_dunder(each)}
-    for each in sorted(global_names & function.__globals__.keys()):
-        yield _Child(each, function.__globals__[each])
-    for each in sorted(imported & sys.modules.keys()):
-        yield _Child(f"import {each}", sys.modules[each])
+        global_names |= {name for name in function.__globals__ if not _is_dunder(name)}
+    for name in sorted(global_names & function.__globals__.keys()):
+        yield _Child(name, function.__globals__[name])
+    for name in sorted(imported & sys.modules.keys()):
+        yield _Child(f"import {name}", sys.modules[name])
 
 
 @functools.lru_cache(100_000)
 def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of globals that code refers to, and of modules that it imports."""
-    found = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    names = [(each.opname, each.argval) for each in dis.get_instructions(code)]
-    loads = frozenset(name for kind, name in names if kind in ("LOAD_GLOBAL", "LOAD_NAME"))
-    imports = frozenset(name for kind, name in names if kind == "IMPORT_NAME")
-    return loads.union(*(each for each, _ in found)), imports.union(*(each for _, each in found))
+    inner = [_names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
+    loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))
+    imports = frozenset(name for operation, name in instructions if operation == "IMPORT_NAME")
+    return loads.union(*(names for names, _ in inner)), imports.union(*(names for _, names in inner))
 
 
 def _code_digest(code: types.CodeType) -> bytes:
     constants = [
-        _code_digest(each) if isinstance(each, types.CodeType) else _constant_bytes(each) for each in code.co_consts
+        _code_digest(constant) if isinstance(constant, types.CodeType) else _constant_bytes(constant)
+        for constant in code.co_consts
     ]
     return _hash(code.co_code, " ".join(code.co_names + code.co_varnames + code.co_freevars), *constants)
 
@@ -533,7 +532,7 @@ def _constant_bytes(value: Any) -> bytes:
 
 
 def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
-    """Return the state that a C object gives to pickle, such as the state of a random generator."""
+    """Return the state that pickle would store for a C object, such as the state of a random generator."""
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
     try:
@@ -543,19 +542,19 @@ def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
         return "opaque", None, True
     if isinstance(state, str):
         return "named", [_Child("", state)], True
-    parts = [list(each) if isinstance(each, Iterator) else each for each in state]
-    return "reduced", [_Child(str(number), each) for number, each in enumerate(parts)], True
+    parts = [list(part) if isinstance(part, Iterator) else part for part in state]
+    return "reduced", [_Child(str(number), part) for number, part in enumerate(parts)], True
 
 
 @functools.cache
 def _has_hidden_state(kind: type) -> bool:
-    """Return True if a class, or a base of it, is written in C and has more state than Python's attributes show."""
-    for each in kind.__mro__:
-        base = each.__base__
-        if base is None or each in CONTAINERS or each in (types.SimpleNamespace, OrderedDict):
+    """Return True if a class or a base class is written in C and has state that is not in Python's attributes."""
+    for derived in kind.__mro__:
+        base = derived.__base__
+        if base is None or derived in CONTAINERS or derived in (types.SimpleNamespace, OrderedDict):
             continue
-        # An attribute dictionary and a list of weak references have a pointer each, and so has each slot.
-        visible = (2 + len(_slots_of(each))) * _POINTER_BYTES
-        if not each.__flags__ & _PY_TPFLAGS_HEAPTYPE or each.__basicsize__ - base.__basicsize__ > visible:
+        # An object has a pointer for its attribute dictionary, its weak references, and each slot.
+        visible = (2 + len(_slots_of(derived))) * _POINTER_BYTES
+        if not derived.__flags__ & _PY_TPFLAGS_HEAPTYPE or derived.__basicsize__ - base.__basicsize__ > visible:
             return True
     return False

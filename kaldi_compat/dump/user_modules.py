@@ -1,4 +1,4 @@
-"""Tell modules and files of the user from those of Python, of installed packages and of this project."""
+"""Recognize modules and files of the user. Python, installed packages and this project are libraries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def module_path(name: str) -> Path | None:
-    """Return the file of an imported module; None if it has none."""
+    """Return the file of an imported module; None for a module without a file."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return Path(file).absolute() if isinstance(file, str) else None
 
 
 def is_user_module(name: str | None) -> bool:
-    """Return True for a module that is not a part of Python, of an installed package, or of this project."""
+    """Return True for a module of the user."""
     if not isinstance(name, str) or name == "__main__":
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:
@@ -39,6 +39,7 @@ def is_user_module(name: str | None) -> bool:
 
 @functools.lru_cache(100_000)
 def is_library_file(path: Path) -> bool:
+    """Return True for a file of Python or of an installed package."""
     if {"site-packages", "dist-packages"} & set(path.parts):
         return True
     return any(path.resolve().is_relative_to(folder) for folder in _library_folders())

@@ -1,4 +1,4 @@
-"""``--module``: an object of Python, by its name or given to :func:`kaldi_compat.dump`."""
+"""``--module``: a Python object, by its name or as an argument of :func:`kaldi_compat.dump`."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ LIST = "list"
 
 
 class ModuleSource(ExtractorSource):
-    """A callable of Python, or a class or factory of one."""
+    """A Python callable, or a class or factory of a callable."""
 
     option = "module"
     changes_in_calls = True
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._made: Any = None
+        self._object: Any = None
         self._modules: list[Any] = []  # Modules of torch that are in evaluation mode.
         self._imported_before = dict.fromkeys(sys.modules)
         self._fresh = self._called = ObjectDigest()
@@ -59,63 +59,64 @@ class ModuleSource(ExtractorSource):
         return {"--module": path} if path else {}
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Import and make the object, and move the modules of torch in its reach to the device."""
-        self._made = self._object(device)
-        if not callable(self._made):
-            kind = type(self._made).__name__
+        """Import and create the object, and move the modules of torch that it refers to to the device."""
+        self._object = self._create_object(device)
+        if not callable(self._object):
+            kind = type(self._object).__name__
             raise DumpError(f"{self.job.feature}: a {kind} cannot be called: expected a class or factory of a callable")
         self._fresh = self._prepare_modules(device)
-        return _extractor_of(self._made, self.job, device)
+        return _make_extractor(self._object, self.job, device)
 
     def after_first_call(self, device: str) -> None:
-        """Prepare the modules of torch that the first call has created."""
+        """Move the modules of torch that the first call has created."""
         self._called = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
-        """Move new modules of torch in the object's reach to the device, for inference; return the object's digest."""
+        """Move new modules of torch to the device, set them to evaluation mode, and return the object's digest."""
         torch = with_torch()
-        found = digest_object(self._made, torch)
+        digest = digest_object(self._object, torch)
         if torch:
-            torch.move(self._new_modules(found), device)
-            self._modules = found.modules
-        return found
+            torch.move(self._new_modules(digest), device)
+            self._modules = digest.modules
+        return digest
 
-    def _new_modules(self, found: ObjectDigest) -> list[Any]:
-        return [module for module in found.modules if all(module is not known for known in self._modules)]
+    def _new_modules(self, digest: ObjectDigest) -> list[Any]:
+        return [module for module in digest.modules if all(module is not known for known in self._modules)]
 
-    def _object(self, device: str) -> Any:
-        given = self.options.module
-        place, colon, name = given.rpartition(":")
+    def _create_object(self, device: str) -> Any:
+        name_in_module = self.options.module
+        place, colon, name = name_in_module.rpartition(":")
         if self.job.extractor is not None:
             return self.job.extractor
         if not colon or not name:
-            raise DumpError(f"--module={given}: expected package.module:name or path/to/file.py:name")
+            raise DumpError(f"--module={name_in_module}: expected package.module:name or path/to/file.py:name")
         try:
-            target = _imported(place)
+            target = _import_module(place)
             for part in name.split("."):
                 target = getattr(target, part)
-            return _make(target, device)
+            return _call_factory(target, device)
         except DumpError:
             raise
         except (Exception, SystemExit) as error:
-            raise DumpError(f"--module={given} cannot be made: {type(error).__name__}: {one_line(error)}") from error
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            raise DumpError(f"--module={name_in_module} cannot be made: {reason}") from error
 
     def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
-        """Return the digests of everything in the object's reach, and of environment variables."""
-        found = digest_object(self._made, with_torch(), frozenset(volatile))
+        """Return the digests of everything that the object refers to, and of environment variables."""
+        digest = digest_object(self._object, with_torch(), frozenset(volatile))
         values = {f"environment variable {name}": str(os.environ.get(name)) for name in variables}
         parts = {name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()
                  for name, value in values.items()}  # fmt: skip
-        return Digests(found.parts | parts, {}, tuple(volatile), tuple(variables), self._named(found.files))
+        return Digests(digest.parts | parts, {}, tuple(volatile), tuple(variables), self._named(digest.files))
 
     def digests_after_trial(self, record: CallRecord) -> Digests:
         """Return the digests for the plan.
 
         A value that the first call creates, such as a table, is compared after a first call. A value that changes in
-        later calls, such as a cache or a count, is derived from the others and from what calls read, so it is not
-        compared. It cannot be compared if it had content before the first call.
+        later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
+        It cannot be compared if it had content before the first call.
         """
-        after = digest_object(self._made, with_torch())
+        after = digest_object(self._object, with_torch())
         if late := [type(module).__name__ for module in self._new_modules(after) if module.training]:
             raise DumpError(
                 f"{self.job.feature} creates the module {late[-1]} after its first call, in training mode: create it "
@@ -129,7 +130,7 @@ class ModuleSource(ExtractorSource):
                   if path not in after.filled or path in self._fresh.filled}  # fmt: skip
         opaque |= {path: reason for path, reason in changed.items() if reason}
         opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
-        if isinstance(getattr(self._made, "version", None), str | int | float):
+        if isinstance(getattr(self._object, "version", None), str | int | float):
             opaque = {}
         files = imported_files(self._imported_before) | {str(path): path for path in record.files()}
         return replace(digests, opaque=opaque, files={**digests.files, **self._named(files)})
@@ -140,9 +141,9 @@ class ModuleSource(ExtractorSource):
         return {f"--module {name}": path for name, path in files.items() if path not in own}
 
 
-def _module_file(given: str) -> Path | None:
-    """Return the file of ``--module``; None if it is not one that can be found."""
-    place = given.rpartition(":")[0]
+def _module_file(name_in_module: str) -> Path | None:
+    """Return the file of ``--module``; None for a module without a file."""
+    place = name_in_module.rpartition(":")[0]
     if place.endswith(".py"):
         return Path(place)
     _search_here()
@@ -152,7 +153,7 @@ def _module_file(given: str) -> Path | None:
     return Path(spec.origin) if spec and spec.origin and spec.has_location else None
 
 
-def _imported(place: str) -> Any:
+def _import_module(place: str) -> Any:
     if not place.endswith(".py"):
         _search_here()
         return importlib.import_module(place)
@@ -165,41 +166,42 @@ def _imported(place: str) -> Any:
 
 
 def _search_here() -> None:
-    """Find modules in the working directory too, as ``python -m`` does; theirs may be imported late."""
+    """Add the working directory to the search path of modules, like ``python -m``."""
     if "" not in sys.path:
         sys.path.insert(0, "")
     importlib.invalidate_caches()
 
 
-def _make(target: Any, device: str) -> Any:
-    """Return the extractor that a class or factory makes; an object, or a function of audio, is one already."""
+def _call_factory(target: Any, device: str) -> Any:
+    """Call a class or a factory, and return the extractor. Return any other object and any function of audio itself."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters
     needed = {name for name, one in parameters.items() if one.default is one.empty and one.kind < one.VAR_POSITIONAL}
     if not inspect.isclass(target) and needed - {"device"}:
         return target
-    make: Callable[..., Any] = target
-    return make(device=device) if "device" in parameters else make()
+    factory: Callable[..., Any] = target
+    return factory(device=device) if "device" in parameters else factory()
 
 
-def _extractor_of(made: Any, job: Job, device: str) -> Extractor:
-    """Return the extractor that a Python object is."""
+def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
+    """Return the extractor of a Python object."""
     from kaldi_compat.frontends.base import PresetFrontend
 
     name = job.feature
-    if isinstance(made, PresetFrontend):
-        return extractor_of_frontend(made, device)
-    takes, rate, shift, most = (
-        getattr(made, attribute, None) for attribute in ("takes", "sample_rate", "frame_shift", "max_batch_seconds")
+    if isinstance(value, PresetFrontend):
+        return extractor_of_frontend(value, device)
+    takes, rate, shift, max_seconds = (
+        getattr(value, attribute, None) for attribute in ("takes", "sample_rate", "frame_shift", "max_batch_seconds")
     )
     if takes not in (None, LIST, PADDED):
         raise DumpError(f"{name}.takes is {takes!r}: expected {LIST!r} or {PADDED!r}")
-    for what, value in (("sample_rate", rate), ("frame_shift", shift), ("max_batch_seconds", most or None)):
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise DumpError(f"{name}.{what} is {value!r}: expected a positive number")
+    numbers = {"sample_rate": rate, "frame_shift": shift, "max_batch_seconds": max_seconds or None}
+    for attribute, number in numbers.items():
+        if number is not None and not (isinstance(number, int | float) and 0 < number < np.inf):
+            raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
     torch = with_torch()
-    called = torch.compile_module(made) if torch and job.options.compile else made
+    called = torch.compile_module(value) if torch and job.options.compile else value
     call = padded_call(called, device) if takes == PADDED else lambda audio, rates: called(audio)
     rate = int(rate or DEFAULT_RATE)
-    return Extractor(call, name, rate, shift, float(most or 0), checks_rows=shift is not None)
+    return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)

@@ -20,7 +20,7 @@ from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, 
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Part, Row, pack
+from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, Row, pack
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.shard import batches
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
@@ -66,7 +66,7 @@ def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_ed
         assert count == len(expected)
         assert torch.equal(frames[first : first + count], expected)
     wasted = len(frames) - sum(row.counts)
-    assert wasted <= 3 * len(lengths) + FRAMES_AT_ONCE
+    assert wasted <= 3 * len(lengths) + ROW_MULTIPLE_FRAMES
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -28,7 +28,7 @@ def test_values_are_those_of_all_lines(
     path = tmp_path / "utt2spk"
     path.write_bytes(b"".join(key + b" " + lines[key] + b"\n" for key in (sorted(lines) if is_sorted else lines)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(speakers, "SEARCHED_AT_ONCE", searched)
+        patched.setattr(speakers, "MIN_SEARCH_BYTES", searched)
         assert values_of(path, keys) == {key: lines[key] for key in keys if key in lines}
 
 
