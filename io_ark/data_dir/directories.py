@@ -9,19 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
-from io_ark.data_dir.fix import filtered, fix
+from io_ark.data_dir.fix import filtered, fix, fix_new
 from io_ark.data_dir.lines import EACH_KEY, Fields, Keys, chunks, columns, field, lines_of, rows, words
 from io_ark.data_dir.lists import DIED, bad_line, keys_of, shuffled, subset_lines, whole_number
 from io_ark.data_dir.split import BY_SPEAKER
 from io_ark.data_dir.stage import (
-    BACKUP,
     SCRATCH,
     DataDirError,
     Say,
     SourceDir,
     Stage,
     exits_with,
-    own_files,
     refuse_target,
     shown,
     warn,
@@ -207,8 +205,9 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
         make_spk2utt(stage)
         if shift:
             stage.copy(shift, "frame_shift")
-    with exits_with(1):
-        return 0 if skip_fix else min(1, fix(say.called("utils/fix_data_dir.sh"), target))
+        if not skip_fix:
+            fix_new(say.called("utils/fix_data_dir.sh"), stage)
+    return 0
 
 
 def _common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:
@@ -365,7 +364,7 @@ def modify_speakers(
             stage.write(SCRATCH, (b"%b speaker\n" % key[:-1] for key, _ in itertools.groupby(keys)))
         stage.write("utt2spk", _divided(stage.path(SCRATCH), utts_per_spk_max, seconds_per_spk_max, durations))
         make_spk2utt(stage)
-        if stage.path("cmvn.scp"):
+        if SourceDir(target).path("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")
             say(f"moving {target}/cmvn.scp to {target}/.backup/cmvn.scp")
         stage.each(src, "feats.scp segments wav.scp reco2file_and_channel text stm glm ctm")
@@ -493,24 +492,13 @@ def remove_repetitions(say: Say, most: str, source: str, target: str) -> int:
             if src.path(name) and not name.startswith("."):
                 stage.copy(src.path(name), name)
         stage.write("text", _with_fewer_repetitions(src.path("text"), src.count("text"), whole_number(most)))
-        left = stage.count("text")
-    say.write(f"Reduced number of utterances from {src.count('text')} to {left}")
-    say.write("Using fix_data_dir.sh to reconcile the other files.")
-    before = _files_kept(target)  # by other jobs, and of the files that were moved away now
-    try:
+        say.write(f"Reduced number of utterances from {src.count('text')} to {stage.count('text')}")
+        say.write("Using fix_data_dir.sh to reconcile the other files.")
+        stage.need(say)
+        has_images = say.as_script and stage.path("images.scp")
+        if not has_images:
+            fix_new(say.called("utils/fix_data_dir.sh"), stage)
+            stage.discard_backup()
+    if has_images:  # which a script of the recipe fixes
         fix(say.called("utils/fix_data_dir.sh"), target)
-    except DataDirError as error:
-        if not (error.partly and say.as_script):
-            raise
-        warn(f"{say.name}: {error}")
-    with Stage(target, say) as stage:
-        for name, version in _files_kept(target).items():
-            if before.get(name) != version:
-                stage.remove(name)
     return 0
-
-
-def _files_kept(folder: str) -> dict[str, tuple[int, int]]:
-    """Return the files in ``.backup``, with what tells their versions apart."""
-    found = {name: os.lstat(os.path.join(folder, name)) for name in own_files(folder, [BACKUP])}
-    return {name: (status.st_ino, status.st_mtime_ns) for name, status in found.items()}

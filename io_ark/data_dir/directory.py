@@ -12,12 +12,21 @@ from typing import Any, Literal, get_args
 from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, lines, perturb
-from io_ark.data_dir.fix import fix
+from io_ark.data_dir.fix import fix, fix_new
 from io_ark.data_dir.lines import Keys, chunks, lines_of, number_of
 from io_ark.data_dir.segment_times import durations_of_segments, is_to_the_end
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
 from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import SORTED_FILES, DataDirError, Say, SourceDir, Stage, refuse_target, shown
+from io_ark.data_dir.stage import (
+    SORTED_FILES,
+    DataDirError,
+    Say,
+    SourceDir,
+    Stage,
+    refuse_half_changed,
+    refuse_target,
+    shown,
+)
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
 from io_ark.specifier import FileName
@@ -107,10 +116,12 @@ class DataDir(os.PathLike[str]):
             raise MissingFileError(
                 f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
             )
+        refuse_half_changed(self.path)
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""
+        refuse_half_changed(self.path)
         return {name: SourceDir(self.path).count(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
@@ -389,7 +400,8 @@ class DataDir(os.PathLike[str]):
                 parts = ([texts.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
                 joined = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
                 stage.write("text", (line + b"\n" for line in joined))
-        return DataDir(target).fix()
+            fix_new(say.called("fix"), stage)
+        return DataDir(target)
 
 
 def _list_of(names: Path | Iterable[str] | None) -> str | Keys:

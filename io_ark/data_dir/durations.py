@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from io_ark.data_dir import lines
-from io_ark.data_dir.audio_commands import head_of
+from io_ark.data_dir.audio_commands import OFFSET, head_of
 from io_ark.data_dir.lines import awk_number, chunks, columns, lines_of, number_of, numbers_in, with_numbers, words
 from io_ark.data_dir.segment_times import durations_of_segments
 from io_ark.data_dir.split import split
@@ -55,9 +56,34 @@ def audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
     """Yield lines of durations as wav-to-duration writes them, from headers or from all samples."""
     import io_ark
 
+    refuse_endless_entries(wav_scp)
     with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_codec(read_entire_file)) as audio:
         for key, wave in audio:
             yield f"{key} {seconds_of(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
+
+
+def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
+    """Raise an error if an entry of a script file is a FIFO or a device, which may block, or deliver bytes, without end.
+
+    Args:
+        scp: the script file.
+        names: the keys of the entries to check; all by default.
+    """
+    last = b""
+    for number, line in enumerate(lines_of(scp), 1):
+        key, entry = [*line.split(None, 1), b"", b""][:2]
+        file = OFFSET.sub(b"", re.sub(rb"\[[^\[\]]*\]$", b"", entry.strip()))
+        if file == last or file == b"-" or file.endswith(b"|") or (names is not None and key not in names):
+            continue
+        last = file
+        try:
+            mode = os.stat(file).st_mode
+        except (OSError, ValueError):  # The reader says so.
+            continue
+        if not stat.S_ISREG(mode):
+            raise DataDirError(
+                "is not a regular file: write a command that ends, such as: cat FILE |", scp, number, key
+            )
 
 
 def _codec(read_entire_file: bool) -> WaveInfoCodec:
@@ -81,6 +107,7 @@ def lengths_of_features(feats_scp: str) -> list[bytes]:
     import io_ark
     from io_ark.codecs import InfoCodec
 
+    refuse_endless_entries(feats_scp)
     with io_ark.SequentialReader(Rspecifier("scp", FileName(feats_scp)), kind=InfoCodec("matrix")) as found:
         return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in found]
 
@@ -189,6 +216,7 @@ def recording_durations(src: SourceDir, names: set[bytes], entire: bool = False)
     if (missing := names.difference(found)) and (path := src.path("wav.scp")):
         from io_ark.api import load_scp
 
+        refuse_endless_entries(path, missing)
         codec: Any = _codec(entire)  # Not one of the names that the signature lists.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):

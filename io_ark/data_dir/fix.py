@@ -7,10 +7,20 @@ from collections.abc import Iterable
 from itertools import groupby, islice
 
 from io_ark.data_dir import lines
-from io_ark.data_dir.lines import BOM, Fields, Keys, chunks, field, lines_of, select, words
+from io_ark.data_dir.lines import Fields, Keys, chunks, field, lines_of, select, words
 from io_ark.data_dir.lists import bad_line, keys_of
 from io_ark.data_dir.segment_times import keys_to_the_end
-from io_ark.data_dir.stage import SCRATCH, SORTED_FILES, DataDirError, Say, SourceDir, Stage, same_bytes, warn
+from io_ark.data_dir.stage import (
+    BACKUP,
+    SCRATCH,
+    SORTED_FILES,
+    DataDirError,
+    Say,
+    Stage,
+    refuse_byte_order_mark,
+    same_bytes,
+    warn,
+)
 from io_ark.data_dir.validate import bad_lines, for_images, has_positive
 
 BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
@@ -18,7 +28,6 @@ MEASURED = ("utt2dur", "utt2num_frames")  # Files in which a value of 0 or less 
 NOT_CONTROLS = bytes([10, *range(32, 256)])
 # Statistics of a speaker are computed again, and spk2utt is made of utt2spk: a second value there loses nothing else.
 DERIVED = ("spk2utt", "cmvn.scp")
-_BOM = "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
 _RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
 _CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a recording of its own"
 _EMPTY = "is empty: remove it, or make it again"
@@ -53,11 +62,21 @@ def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: st
     return 0
 
 
+def fix_new(say: Say, stage: Stage) -> None:
+    """Fix the files that a job has written, before they take their places; an error of Kaldi's script keeps none of them."""
+    try:
+        _Fix(say, stage.folder, stage, "", "", False).run()
+    except DataDirError as error:
+        error.partly = False
+        raise
+    say.write(f"fix_data_dir.sh: old files are kept in {stage.folder}/.backup")
+
+
 class _Fix:
     def __init__(self, say: Say, folder: str, stage: Stage, utts: str, speakers: str, strip_cr: bool) -> None:
         self.say, self.folder, self.stage = say, folder, stage
         self.utt_files, self.speaker_files, self.strip_cr = utts.split(), speakers.split(), strip_cr
-        self.emptied = "utt2spk"  # the file that left no utterances
+        self.emptied, self.was_empty = "utt2spk", False  # the file that left no utterances
 
     def run(self) -> None:
         """Sort all files, and filter them by recordings, speakers and utterances."""
@@ -78,9 +97,8 @@ class _Fix:
     def check(self, name: str) -> None:
         """Refuse what would be lost, and mend ends of lines if that is requested."""
         path, returns = self.stage.path(name), 0
+        refuse_byte_order_mark(path)
         for before, chunk in lines.numbered(chunks(path)):
-            if not before and chunk.startswith(BOM):
-                raise DataDirError(_BOM, path, 1, field(chunk[3:]))
             has_return = b"\r" in chunk and not self.strip_cr
             is_long = name == "segments" and Fields(chunk, 5, awk=True).joined.strip(b"\n")
             for number, line in enumerate(lines.split_lines(chunk) if has_return or is_long else (), before + 1):
@@ -104,7 +122,7 @@ class _Fix:
                 write(first)
                 if others and name != "spk2utt" and any(line.split() != first.split() for line in others):
                     self.two_values(name, path, key)
-        if not same_bytes(path, self.stage.path(name)):
+        if not same_bytes(self.stage.path(os.path.join(BACKUP, name)), self.stage.path(name)):
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def two_values(self, name: str, path: str, key: bytes) -> None:
@@ -166,7 +184,8 @@ class _Fix:
                 if speakers.count != before:
                     text = f"filtered speakers from {before} to {speakers.count} lines"
                     self.say(f"{text} based on filter {self.folder}/{name}.")
-                    self.emptied = self.emptied if speakers.count else name
+                    if not speakers.count:
+                        self.emptied, self.was_empty = name, not self.stage.has(name)
         self.filter(speakers, "spk2utt", "speakers")
         bad = bad_line("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
         self.stage.write("utt2spk", lines.utt2spk(chunks(self.stage.path("spk2utt")), bad))
@@ -188,7 +207,7 @@ class _Fix:
         for name in ("feats.scp", "text", "segments", "utt2lang", *audio, "utt2dur", "utt2num_frames"):
             path = stage.path(name)
             if path and keys.count:
-                self.emptied = name
+                self.emptied, self.was_empty = name, not stage.has(name)
                 self.check_ends(name)
                 known = positive_keys(path) if name in MEASURED else keys_of(path)
                 if sum(part.count(b"\n") for part in keys.also_in(known)) < keys.count:
@@ -196,7 +215,7 @@ class _Fix:
                     keys = Keys.of(stage.path(SCRATCH))
         if not keys.count:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
-            why = _NONE_LEFT if SourceDir(folder).has(self.emptied) else _EMPTY
+            why = _EMPTY if self.was_empty else _NONE_LEFT
             raise self.say.fails("", why, f"{folder}/{self.emptied}")
         kept = f"all {count} utterances." if keys.count == count else f"{keys.count} utterances out of {count}"
         self.say.write(f"fix_data_dir.sh: kept {kept}")

@@ -24,7 +24,6 @@ MOST_INDEXED = 1 << 32  # bytes of keys below which the C library's index finds 
 MOST_TO_SORT = 1 << 28  # bytes that are sorted in memory, with those of the objects
 OBJECT = 41  # bytes of a line beyond its text
 EACH_KEY = array("q", (0,))  # see Keys.runs
-BOM = b"\xef\xbb\xbf"
 _ENDS_AS_SPACES = bytes(range(256)).replace(b"\n", b" ")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 

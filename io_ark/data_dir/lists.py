@@ -16,7 +16,7 @@ from itertools import accumulate, compress
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Keys, chunks, lines_of, select
-from io_ark.data_dir.stage import DataDirError, Say, shown, warn
+from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Say, shown, warn
 
 # Perl's status of "die" is that of the last system call that failed: opening a file asks whether it is a terminal.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
@@ -79,6 +79,8 @@ def keys_of(file: str, text: str = "Invalid id-list file line") -> Keys:
 
         def parts() -> Iterator[bytes]:
             for before, chunk in lines.numbered(source()):
+                if not before and chunk.startswith(BYTE_ORDER_MARK):
+                    raise DataDirError(STARTS_WITH_MARK, name_of(opened(file)), 1)
                 found = lines.Fields(chunk)
                 if found.lacking:
                     bad_line(f"{text} without a key", opened(file))(before + found.lacking)

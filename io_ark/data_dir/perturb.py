@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from io_ark.data_dir import lines
 from io_ark.data_dir.audio_commands import OFFSET, are_plain, audio_input, quote
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
-from io_ark.data_dir.fix import fix
+from io_ark.data_dir.fix import fix, fix_new
 from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
 from io_ark.data_dir.lists import bad_line
 from io_ark.data_dir.segment_times import is_to_the_end
@@ -123,24 +123,43 @@ def write_at_speed(
     stage.each(src, "utt2lang", utterances.lines)
 
 
-def combine_speeds(write: Callable[[str], object], source: str, folder: str, factors: Iterable[str]) -> Path:
-    """Make a directory of the utterances at several speeds within a folder, without sox and reading no audio.
+@contextlib.contextmanager
+def combined_speeds(
+    write: Callable[[str], object], source: str, target: str, factors: Sequence[str]
+) -> Iterator[SourceDir]:
+    """Make a directory of the utterances at several speeds, which ends with this context. Needs no sox, and reads no audio.
 
     Args:
         write: takes the messages of Kaldi's scripts.
         source: the directory, which may lack durations and spk2utt.
-        folder: an empty directory.
+        target: the directory beside which temporary directories are made, ``.<target>_speed0.9`` and so on.
         factors: as :func:`perturb_speed` takes them; a factor of 1 leaves names as they are.
 
     Returns:
         The directory, with whatever combine_data.sh takes over.
     """
+    parent, name = os.path.split(os.path.realpath(target))
+    folders = [os.path.join(parent, f".{name}_speed{factor}") for factor in (*factors, "s")]
+    for folder in folders:
+        refuse_target(folder, source)
+    with passing(*folders, beside=[source, target]):
+        try:
+            combined = _combine_speeds(write, source, folders, factors)
+        except DataDirError as error:
+            error.file = error.file.replace(folders[-1], target)
+            raise
+        yield combined
+
+
+def _combine_speeds(
+    write: Callable[[str], object], source: str, folders: list[str], factors: Sequence[str]
+) -> SourceDir:
     src, say, made = SourceDir(source), Say("speeds", write, as_script=False), []
-    for factor in factors:
+    for factor, folder in zip(factors, folders, strict=False):
         if number_of(factor.encode()) == 1:
             made.append(source)
             continue
-        made.append(os.path.join(folder, factor))
+        made.append(folder)
         with Stage(made[-1], say) as stage:
             utt2spk = src.need(say)
             bad = bad_line("expected an utterance and its speaker, not", utt2spk)
@@ -153,8 +172,8 @@ def combine_speeds(write: Callable[[str], object], source: str, folder: str, fac
             for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
                 if path := src.path(name):
                     stage.write(name, durations_at(renaming.lines(path), number_of(factor.encode())))
-    combine(say, os.path.join(folder, "all"), *made)
-    return Path(folder, "all")
+    combine(say, folders[-1], *made)
+    return SourceDir(folders[-1])
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
@@ -177,8 +196,8 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
             stage.write(name, durations_at(names.lines(src.path(name)), speed))
-    say(f"generated speed-perturbed version of data in {source}, in {target}")
-    fix(say.called("utils/fix_data_dir.sh"), target)
+        say(f"generated speed-perturbed version of data in {source}, in {target}")
+        fix_new(say.called("utils/fix_data_dir.sh"), stage)
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
 
 
@@ -196,7 +215,7 @@ def perturb_speed_3way(
     made = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
     for folder in made:
         refuse_target(folder, source)
-    with passing(*made):
+    with passing(*made, beside=[source, target]):
         _make_speeds(say, src, target, made, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
@@ -363,12 +382,6 @@ def resample(say: Say, frequency: str, folder: str) -> int:
         raise DataDirError(f"the sampling rate must be a number above 0 in Hz, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
         raise DataDirError("is missing", f"{folder}/wav.scp")
-    with Stage(folder, say) as stage:
-        if stage.path("feats.scp"):
-            for name in ("feats.scp", "cmvn.scp"):
-                if stage.path(name):
-                    stage.move_to_backup(name)
-            say(f"feats.scp already exists. Moving it to {folder}/.backup")
     if not SourceDir(folder).has("utt2dur"):
         get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
     program = quote(os.fsencode(sox))
@@ -385,6 +398,11 @@ def resample(say: Say, frequency: str, folder: str) -> int:
         return b"%b cat %b%b" % (key, audio.file, end)
 
     with Stage(folder, say) as stage:
+        if stage.path("feats.scp"):
+            for name in ("feats.scp", "cmvn.scp"):
+                if stage.path(name):
+                    stage.move_to_backup(name)
+            say(f"feats.scp already exists. Moving it to {folder}/.backup")
         all_resampled = functools.partial(replaced, piped=end, before=b" cat ", after=end)
         made = each_recording(f"{folder}/wav.scp", resampled, all_resampled, may_end_blank=True)
         stage.write("wav.scp", made)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import binascii
 import contextlib
+import functools
 import itertools
 import os
 import re
-import signal
 import stat
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from io_ark.data_dir.lines import chunks
 from io_ark.errors import ArkError
+from io_ark.signals import delay_signals
 
 try:
     import fcntl
@@ -24,6 +23,11 @@ except ModuleNotFoundError:  # on Windows, which has no locks of directories
     fcntl = None  # type: ignore[assignment]
 
 BUFFER = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+HEAD_BYTES = 1 << 10  # of a file, for its first key
+STARTS_WITH_MARK = (
+    "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
+)
 BACKUP = ".backup"
 SCRATCH = ".utterances"  # a file that no commit keeps
 # The files that fix_data_dir.sh sorts, and all files of a data directory: what Kaldi's scripts make, copy or move away.
@@ -43,7 +47,6 @@ _PASSING = ".kaldi-compat-passing"  # marks a directory that ends with the job t
 _MOST_LINKS = 40  # of links to links, as Linux
 _ABANDONED = 24 * 3600.0  # seconds after which a temporary file of another machine is left over
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
-_SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
 _numbers = itertools.count(1)  # of temporary files
 _told: set[str] = set()  # lists of changes that this process named
 _held: dict[tuple[int, int], int] = {}  # how often this process locked a directory
@@ -167,36 +170,66 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
         change: False to read them, as other processes may do at the same time.
         read: more directories that are read.
     """
-    taken: list[tuple[int, tuple[int, int]]] = []
-    wanted = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
+    modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # descriptor, path and mode of each device and inode
+    counted: list[tuple[int, int]] = []
     try:
-        for folder, changes in sorted(wanted.items()):
+        for folder, is_changed in modes.items():
             if not fcntl:
-                clear_up(folder, is_locked=False, change=changes)
+                clear_up(folder, is_locked=False, change=is_changed)
                 continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             except OSError:
                 continue
             status = os.fstat(descriptor)
-            which = (status.st_dev, status.st_ino)
-            taken.append((descriptor, which))
-            if not _held.get(which):
+            identity = (status.st_dev, status.st_ino)
+            if identity in directories:  # under two names
+                os.close(descriptor)
+                descriptor, folder, was_changed = directories[identity]
+                is_changed = is_changed or was_changed
+            directories[identity] = descriptor, folder, is_changed
+        # All jobs take their locks in one order, whatever the names of the directories. So no two jobs wait for each other.
+        for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
+            if not _held.get(identity):
                 is_locked = True
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX if changes else fcntl.LOCK_SH)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
                 except OSError:  # a file system without locks
                     is_locked = False
-                clear_up(folder, is_locked=is_locked, change=changes)
-            _held[which] = _held.get(which, 0) + 1
+                clear_up(folder, is_locked=is_locked, change=is_changed)
+            _held[identity] = _held.get(identity, 0) + 1
+            counted.append(identity)
         yield
     finally:
-        for descriptor, which in taken:
+        for identity in counted:
+            _held[identity] -= 1
+            if not _held[identity]:
+                del _held[identity]
+        for descriptor, _, _ in directories.values():
             os.close(descriptor)
-            if which in _held and _held[which] > 1:
-                _held[which] -= 1
-            else:
-                _held.pop(which, None)
+
+
+def refuse_half_changed(folder: str) -> None:
+    """Raise an error if a job was ended while it changed a directory. Writes nothing.
+
+    A job that is changing the directory now is waited for.
+    """
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+    if any((match := _TEMPORARY.fullmatch(name)) and match[1] == _CHANGES for name in names):
+        with locked(folder, change=False):
+            pass
+
+
+def refuse_byte_order_mark(path: str) -> None:
+    """Raise an error if a file starts with a byte-order mark, because no other file would have the key with it."""
+    with open(path, "rb", 0) as file:
+        start = file.read(HEAD_BYTES)
+    if start.startswith(BYTE_ORDER_MARK):
+        key = b"".join(start.removeprefix(BYTE_ORDER_MARK).split(None, 1)[:1])
+        raise DataDirError(STARTS_WITH_MARK, path, 1, key)
 
 
 def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
@@ -331,23 +364,6 @@ def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
             os.rmdir(os.path.join(folder, base))
 
 
-@contextlib.contextmanager
-def signals_wait() -> Iterator[None]:
-    """Let ^C, SIGTERM and SIGHUP wait for the end of this context."""
-    waiting: list[int] = []
-    handlers: dict[int, Any] = {}
-    try:
-        for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler that is not Python's
-                handlers[number] = signal.signal(number, lambda number, _: waiting.append(number))
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in waiting:
-            signal.raise_signal(number)
-
-
 def own_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
     """Return the files of a data directory, or of folders within it, by their names; links count as files."""
     found = []
@@ -437,14 +453,48 @@ def refuse_target(target: str, *sources: str) -> None:
         check_place(target, name)
 
 
+def make_directory(folder: str) -> list[str]:
+    """Make a directory if it is missing, and return the directories that were made, inner ones first."""
+    missing: list[str] = []
+    path = os.path.realpath(folder)
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except FileExistsError:
+        raise DataDirError("is no directory: choose another name, or move it away", folder) from None
+    except OSError as error:
+        raise _unchanged(error, folder) from None
+    return missing
+
+
+def remove_empty(folders: Iterable[str]) -> None:
+    """Remove directories that are empty."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def is_locked_here(*folders: str) -> bool:
+    """True if directories exist, and this process locked them; True on systems without locks."""
+    return not fcntl or all(next(_identities(folder), None) in _held for folder in folders)
+
+
 @contextlib.contextmanager
-def passing(*folders: str) -> Iterator[None]:
+def passing(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
     """Make directories beside each other that end with this context. They are marked: a later job knows those of one that was killed.
+
+    Args:
+        *folders: the directories.
+        beside: all other directories that the job changes. They are made and locked together with these: two jobs that take
+            locks one after the other can wait for each other without end.
 
     Raises:
         DataDirError: there is such a directory, with other files.
     """
-    parent = os.path.dirname(os.path.realpath(folders[0]))
+    parent, others = os.path.dirname(os.path.realpath(folders[0])), list(beside)
+    missing: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
         with locked(parent):  # not longer: a job may need this directory that holds another one that is needed here
@@ -456,12 +506,14 @@ def passing(*folders: str) -> Iterator[None]:
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _PASSING), "wb").close()
-        with locked(*folders):  # one job at a time
-            if fcntl and not all(next(_identities(folder), None) in _held for folder in folders):
+        missing += itertools.chain.from_iterable(map(make_directory, others))
+        with locked(*folders, *others):  # one job at a time
+            if not is_locked_here(*folders, *others):
                 continue  # the job before removed them
             try:
                 yield
             finally:
+                remove_empty(missing)
                 for folder in filter(os.path.isdir, folders):
                     names = [*own_files(folder, ("", BACKUP, *parts_of(folder))), _PASSING]
                     carry_out(folder, [(name, "") for name in names])
@@ -493,24 +545,34 @@ class Stage(SourceDir):
         self._kept: dict[str, str] = {}  # the version of each file that is in .backup
         self._temporaries: list[str] = []
         changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
-        self._lock = locked(*changed, read=read)
+        self._lock_all = functools.partial(locked, *changed, read=read)
 
     def __enter__(self) -> Stage:
         if self._sources:
             refuse_target(self.folder, *self._sources)
-        self._made: list[str] = []  # directories, those within others first
-        path = os.path.realpath(self.folder)
-        while not os.path.lexists(path):
-            self._made.append(path)
-            path = os.path.dirname(path)
+        while True:
+            self._made = make_directory(self.folder)
+            self._lock = self._lock_all()
+            self._lock.__enter__()
+            if is_locked_here(self.folder):
+                break
+            self._lock.__exit__(None, None, None)  # Another job failed and removed the directory that it had made.
         try:
-            os.makedirs(self.folder, exist_ok=True)
-        except FileExistsError:
-            raise DataDirError("is no directory: choose another name, or move it away", self.folder) from None
-        except OSError as error:
-            raise _unchanged(error, self.folder) from None
-        self._lock.__enter__()
+            for source in self._sources or (self.folder,):
+                for name in DATA_FILES:
+                    if path := SourceDir(source).path(name):
+                        refuse_byte_order_mark(path)
+        except BaseException:
+            self._end()
+            raise
         return self
+
+    def _end(self) -> None:
+        for path in self._temporaries:
+            with contextlib.suppress(OSError):  # it is in place
+                os.unlink(path)
+        remove_empty(self._made)  # before the lock is released: another job may make files there then
+        self._lock.__exit__(None, None, None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         self._new.pop(SCRATCH, None)
@@ -518,17 +580,16 @@ class Stage(SourceDir):
             if kind is None or (isinstance(error, DataDirError) and error.partly and self._say.as_script):
                 self.commit()
         finally:
-            for path in self._temporaries:
-                with contextlib.suppress(OSError):  # it is in place
-                    os.unlink(path)
-            self._lock.__exit__(None, None, None)
-            for path in self._made:
-                with contextlib.suppress(OSError):  # it has files
-                    os.rmdir(path)
+            self._end()
 
     def path(self, name: str) -> str:
-        """Return where the present version of a file is; empty if there is none."""
-        return self._new[name] or "" if name in self._new else super().path(name)
+        """Return where the present version of a file is; empty if there is none.
+
+        A directory that is made from others has none of the files that it had before.
+        """
+        if name in self._new:
+            return self._new[name] or ""
+        return "" if self._sources else super().path(name)
 
     def has_written(self, name: str) -> bool:
         """True if a file is written or removed here."""
@@ -601,8 +662,8 @@ class Stage(SourceDir):
                     self.copy(path, name)
 
     def keep(self, name: str) -> None:
-        """Write a file's present version into ``.backup``."""
-        path = self.path(name)
+        """Write a file's present version, or else that of before, into ``.backup``."""
+        path = self.path(name) or super().path(name)
         if self._kept.get(name) != path:
             self._kept[name] = path
             self.copy(path, os.path.join(BACKUP, name))
@@ -611,6 +672,11 @@ class Stage(SourceDir):
         """Remove a file."""
         check_place(self.folder, name)
         self._replace(name, None)
+
+    def discard_backup(self) -> None:
+        """Keep nothing in ``.backup`` of what was to be kept there up to now."""
+        for name in [name for name in self._new if name.startswith(f"{BACKUP}/")]:
+            del self._new[name]
 
     def move_to_backup(self, name: str) -> None:
         """Move a file into ``.backup``."""
@@ -628,7 +694,7 @@ class Stage(SourceDir):
             place = os.path.join(self.folder, base)
             if os.path.isdir(place) and not os.access(place, os.W_OK | os.X_OK):
                 raise DataDirError("cannot be written: nothing was changed", place)
-        with signals_wait():
+        with delay_signals():
             changes = self._list_changes(renames) if len(renames) > 1 else ""
             try:
                 carry_out(self.folder, renames, then=UNFINISHED if changes else "")

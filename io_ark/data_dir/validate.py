@@ -12,7 +12,14 @@ from io_ark.data_dir import lines
 from io_ark.data_dir.lines import Fields, chunks, field, is_above, lines_of, words
 from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.segment_times import is_interval
-from io_ark.data_dir.stage import Say, SourceDir, shown
+from io_ark.data_dir.stage import (
+    DATA_FILES,
+    Say,
+    SourceDir,
+    refuse_byte_order_mark,
+    refuse_half_changed,
+    shown,
+)
 
 _ILLEGAL = {
     symbol: re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol))
@@ -266,6 +273,7 @@ def validate(
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
         raise say.fails(f"no such directory {folder}")
+    refuse_half_changed(folder or os.curdir)
     if check.path("images.scp") and say.as_script:
         options = {"--no-feats": no_feats, "--no-text": no_text, "--no-spk-sort": no_spk_sort, "--non-print": non_print}
         return for_images("validate_data_dir.sh", *filter(options.get, options), folder)
@@ -281,6 +289,8 @@ def validate(
     check.must("feats.scp", "no-feats", no_feats)
     for line in _RULES.strip().splitlines():
         check.rule(*line.split(None, 3))
+    for path in filter(None, map(check.path, DATA_FILES)):
+        refuse_byte_order_mark(path)
     say(f"Successfully validated data-directory {folder}")
     return 0
 
