@@ -582,7 +582,7 @@ with Stage({str(target)!r}, Say("x")) as stage:
     assert (target / "text").read_text() == "second\n" and os.listdir(target) == ["text"]
 
 
-@pytest.mark.parametrize("job", ["perturb-speed 0.9 data out_speed0.9", "combine out data", "copy out data"])
+@pytest.mark.parametrize("job", ["perturb-speed 0.9 data out_speed0.9", "combine out data"])
 def test_jobs_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str) -> None:
     """A job has some of the directories of speeds and their source, and waits for the others, for which a second one waits."""
     (tmp_path / "sox").write_text("")
@@ -590,12 +590,19 @@ def test_jobs_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     directory(tmp_path / "data", 3)
     DataDir(tmp_path / "data").fix()
-    if job.startswith("copy"):
-        shutil.copytree(tmp_path / "data", tmp_path / "out")
-    first = "import subprocess, sys, time; from io_ark.data_dir import perturb; make = perturb._make_speeds\n"
+    first = (
+        "import fcntl, os, subprocess, sys, time; from io_ark.data_dir import perturb; make = perturb._make_speeds\n"
+    )
     first += "def late(*given, **more):\n"
     first += f"    other = subprocess.Popen([sys.executable, '-c', {CODE!r}, *{job.split()!r}], stdout=-3)\n"
-    first += "    time.sleep(2)\n"  # until it has its locks, or waits for one
+    first += "    source = os.open('data', os.O_RDONLY)\n"
+    first += "    try:\n"
+    first += "        while True:\n"  # until one of the two jobs has locked the source
+    first += "            fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    first += "            fcntl.flock(source, fcntl.LOCK_UN)\n"
+    first += "            time.sleep(0.01)\n"
+    first += "    except OSError:\n"
+    first += "        time.sleep(0.5)\n"
     first += "    make(*given, **more)\n"
     first += "    late.other = other\n"
     first += "perturb._make_speeds = late\n" + CODE.replace("sys.exit(", "status = (") + "\n"
