@@ -76,7 +76,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     ):
         for name in own_files(str(target)):
             stage.move_to_backup(name)
-        stage.each(combined, TAKEN)
+        stage.write_from(combined, TAKEN)
 
 
 def _check_lines(source: Path) -> None:
