@@ -251,10 +251,10 @@ class _Fix:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
             reason = _EMPTY if self.was_empty else _NONE_LEFT
             raise self.say.fails("", reason, f"{self.folder}/{self.emptying_file}")
-        kept = (
+        summary = (
             f"all {count} utterances." if len(utterances) == count else f"{len(utterances)} utterances out of {count}"
         )
-        self.say.write(f"fix_data_dir.sh: kept {kept}")
+        self.say.write(f"fix_data_dir.sh: kept {summary}")
         known = set(utterances)
         for name in (*FILES_BY_UTTERANCE.split(), *audio_files, *duration_files, *self.utterance_files):
             if stage.path(name):

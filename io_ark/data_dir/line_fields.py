@@ -20,7 +20,7 @@ def split_fields(line: bytes, *, awk: bool = False) -> list[bytes]:
     >>> split_fields(b"a b\\r\\n"), split_fields(b"a b\\r\\n", awk=True)
     ([b'a', b'b'], [b'a', b'b\\r'])
     """
-    if awk and any(space in line for space in _NOT_SPLIT_BY_AWK):
+    if awk and (b"\r" in line or b"\v" in line or b"\f" in line):
         return [field for field in re.split(rb"[ \t\n]+", line) if field]
     return line.split()
 

@@ -389,7 +389,7 @@ def install(folder: str, *, force: bool = False) -> list[str]:
 
     Raises:
         DataDirError: the folder has other files of these names, or is a link. The ``utils`` of a recipe is often a link to
-            that of another recipe, which would be changed, too. Nothing is written then.
+            the folder of another recipe, which would be changed as well. Nothing is written then.
 
     Returns:
         The paths written.

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
-from io_ark.data_dir.awk_numbers import is_above, is_number, parse_number
+from io_ark.data_dir.awk_numbers import is_above, is_number, parse_decimals, parse_number
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, get_field, sort_unique_values, split_fields
 from io_ark.data_dir.line_order import find_unsorted
@@ -164,9 +164,33 @@ class Check(SourceDir):
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the text of each line whose fields are not good."""
-    for number, line in enumerate(read_lines(file), 1):
-        if not is_good(split_fields(line, awk=True)):
-            yield number, line
+    good_values = set[bytes]()
+    for lines_before, chunk in number_chunks(read_chunks(file)):
+        if not _has_only_good_lines(chunk, is_good, good_values):
+            for number, line in enumerate(split_lines(chunk), lines_before + 1):
+                if not is_good(split_fields(line, awk=True)):
+                    yield number, line
+
+
+def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
+    """Return True if whole columns show that all lines of a chunk are good. False says nothing, and is slower.
+
+    Args:
+        chunk: the lines.
+        is_good: decides for the fields of a line.
+        good_values: values of second fields that are known to be good, which this function extends.
+    """
+    if is_good is is_segment:
+        starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
+        is_ordered = bool(starts and ends) and all(map(float.__lt__, starts or (), ends or ()))
+        return is_ordered and not any(get_column(chunk, 5, awk=True))
+    if any(get_column(chunk, 3, awk=True)):
+        return False
+    values = set(get_column(chunk, 2, awk=True)) - good_values
+    if not all(value and is_good([b"x", value]) for value in values):
+        return False
+    good_values |= values
+    return True
 
 
 def run_image_script(script: str, *arguments: str) -> int:

@@ -396,17 +396,17 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
     directory(tmp_path / "data")
     Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\nof_another=script\n")
     script, say = SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh")
-    assert scripts.read_shell_options(say, script.options(False), ["--config", "copy.conf", "a", "b"]) == (
+    assert scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf", "a", "b"]) == (
         {"utt_prefix": "c d-", "spk_prefix": "c"},
         ["a", "b"],
     )
     Path("copy.conf").write_text("nonsense\n")
     with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
-        scripts.read_shell_options(say, script.options(False), ["--config", "copy.conf"])
+        scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
     for line in ('utt_prefix="c', "utt_prefix='c", "utt_prefix=c\\"):
         Path("copy.conf").write_text(f"spk_prefix=c\n{line}")
         with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with quotation marks in pairs"):
-            scripts.read_shell_options(say, script.options(False), ["--config", "copy.conf"])
+            scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf"])
     with pytest.raises(DataDirError, match="invalid option --strip-cr"):
         scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
 
