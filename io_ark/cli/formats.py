@@ -11,11 +11,9 @@ import io
 import json
 import math
 import shutil
-import signal
 import sys
 import tarfile
 import tempfile
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -30,6 +28,7 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError, WriteError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
+from io_ark.signals import delay_signals
 from io_ark.streams.unfinished import (
     OtherFileError,
     is_replaceable,
@@ -289,7 +288,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
-        with _delay_interrupts():
+        with delay_signals():  # After an exception in a Python function that HDF5 calls, it cannot close its file.
             # A slash would create a group.
             file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
@@ -299,25 +298,9 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
         try:
             yield put
         finally:
-            with _delay_interrupts():
+            with delay_signals():
                 file.close()
         raw.check()
-
-
-@contextlib.contextmanager
-def _delay_interrupts() -> Iterator[None]:
-    """Delay ^C until the end. After an exception in a Python function that HDF5 calls, it cannot close its file."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    interrupts: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if interrupts:
-        raise KeyboardInterrupt
 
 
 class _FileForHdf5(io.FileIO):
