@@ -40,7 +40,7 @@ def steps_of(folder: Path) -> list[Step]:
     return [
         Step("good", 1, 5, "", count + """good; echo '{"dump_ratio": 1.5}'; echo '{no JSON'"""),
         Step("bad", 1, 5, "", count + f"bad; echo reason; test -e {folder}/mended"),
-        Step("slow", 1, 0.2, "", count + "slow; sleep 60"),
+        Step("slow", 1, 0.1, "", count + "slow; sleep 60"),
         Step("foreign", 1, 5, "", "true", ("pytest", "no_such_module")),
         Step("none", 1, 5, "true"),
         Step("after", 1, 5, "", count + "after"),
