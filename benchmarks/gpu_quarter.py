@@ -348,7 +348,8 @@ def main() -> None:
     results = read_results(out / "results.jsonl", options.device)
     for result in results:
         print(json.dumps(result))
-    print(json.dumps(decide(results)))
+    if options.device == "cuda":
+        print(json.dumps(decide(results)))
     print("still running: run the command again" if is_running(pid) else "ended", f"({out})")
 
 

@@ -1,6 +1,6 @@
 """Filter banks of audio that is already on a GPU: int16 in, float32 out, as times real time and share of bandwidth.
 
-    python benchmarks/resident.py [--device cuda] [--seconds 12 600] [--batch 64] [--rounds 10] [--compile]
+    python benchmarks/resident.py [--device cuda] [--seconds 12 600] [--batch 64] [--rounds 5] [--compile]
 
 For each length, the contestants take turns in one process, and the best round of each contestant counts, timed by the
 device's own events. Prints a line of JSON for each batch. The audio, a batch of equally long utterances, is the same
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seconds", type=float, nargs="+", default=[12.0, 600.0], help="lengths of an utterance")
     parser.add_argument("--batch", type=int, default=64, help="utterances")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--compile", action="store_true", help="also time torch.compile, which takes a minute to start")
     parser.add_argument("--copied", type=int, default=1 << 30, help="bytes copied to measure the bandwidth")
     options = parser.parse_args()
