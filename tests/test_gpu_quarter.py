@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -123,20 +124,48 @@ def test_card_that_only_the_driver_sees_ends_with_the_error_of_torch(
         gpu_quarter.check_card()
 
 
-def test_a_package_that_cannot_be_imported_ends_the_command(tmp_path: Path) -> None:
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a project with packages without content, carried libraries, and a probe that waits for a second."""
     (tmp_path / "benchmarks").mkdir()
-    script = shutil.copy(ROOT / "benchmarks" / "gpu_quarter.py", tmp_path / "benchmarks")
+    shutil.copy(ROOT / "benchmarks" / "gpu_quarter.py", tmp_path / "benchmarks")
+    (tmp_path / "benchmarks" / "gpu_probe.py").write_text("import time; time.sleep(1); print('{\"odd\": 1}')")
     for package in gpu_quarter.PACKAGES:
         library = gpu_quarter.library_of(tmp_path / gpu_quarter.CARRIED, package)
         library.parent.mkdir(parents=True)
         library.write_text(package)
         (tmp_path / package / "native").mkdir(parents=True)
-    (tmp_path / "kaldi_compat" / "__init__.py").write_text("raise ImportError('broken')")
-    line = [sys.executable, script, str(tmp_path / "out"), "--device=cpu"]
-    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+        (tmp_path / package / "__init__.py").touch()
+    return tmp_path
+
+
+def command_of(project: Path, *arguments: str) -> list[str]:
+    script = str(project / "benchmarks" / "gpu_quarter.py")
+    return [sys.executable, script, str(project / "out"), *arguments, "--device=cpu", "--part=2"]
+
+
+def test_a_package_that_cannot_be_imported_ends_the_command(project: Path) -> None:
+    (project / "kaldi_compat" / "__init__.py").write_text("raise ImportError('broken')")
+    done = subprocess.run(command_of(project), capture_output=True, text=True)
     assert done.returncode == 1 and "kaldi_compat cannot be imported" in done.stderr and "broken" in done.stderr
     for package in gpu_quarter.PACKAGES:
-        assert gpu_quarter.library_of(tmp_path, package).read_text() == package, "brought along"
+        assert gpu_quarter.library_of(project, package).read_text() == package, "brought along"
+
+
+def test_steps_survive_the_command_and_carried_results_count(project: Path) -> None:
+    carried = {"step": "stages", "state": PASSED, "device": "cpu", "seconds": 1.0, "figures": []}
+    (project / gpu_quarter.CARRIED / "results.jsonl").write_text(json.dumps(carried) + "\n")
+    command = subprocess.Popen(command_of(project, "odd", "stages"), stdout=subprocess.DEVNULL)
+    while not (project / "out" / "pid").exists():
+        assert command.poll() is None
+        time.sleep(0.02)
+    command.kill()
+    command.wait()
+    done = subprocess.run(command_of(project, "odd", "stages"), capture_output=True, text=True)
+    assert "ended" in done.stdout, done.stderr
+    states = [(result["step"], result["state"], result["figures"]) for result in results_of(project / "out")]
+    assert states == [("stages", PASSED, []), ("odd", PASSED, [{"odd": 1}])]
+    assert {path.name for path in (project / "out").iterdir()} == {"log.txt", "pid", "results.jsonl"}
 
 
 def test_compiled_kernels_get_the_names_that_triton_looks_for(tmp_path: Path) -> None:
