@@ -4,7 +4,7 @@
     python benchmarks/gpu_cache.py place FOLDER CACHE
 
 `compile` fills FOLDER with the compiled variants of gpu_probe.py and of the dump. The names in Triton's cache contain a
-digest of Triton's own files, which differ between versions of Python. Therefore names.json holds the other parts of
+digest of Triton's own files, which differ between versions of Python. Therefore names-*.json hold the other parts of
 each name, and `place` computes the names of the Triton that is installed. Code of another version of Triton is left
 out, and code for another assembler or another source has a name that Triton does not look for.
 """
@@ -25,7 +25,7 @@ from typing import Any
 
 import triton
 
-NAMES = "names.json"
+NAMES = "names-{part}.json"
 
 
 def cache_name(key: str) -> str:
@@ -58,21 +58,25 @@ def compile_part(folder: Path, capability: int, part: int, jobs: int) -> None:
         setattr(module, name, Compiled(getattr(module, name)))
     gpu_probe.DEVICE = kernels.DEVICE_TYPE = "cpu"
     setattr(kernels, "_fault_of", lambda *_: "")  # noqa: B010
+    names = folder / NAMES.format(part=part)
     for case in gpu_probe.CASES[part::jobs]:
         start = time.process_time()
         case.compute("triton", 4000)
+        names.write_text(json.dumps({"triton": triton.__version__, "keys": keys}))
         print(f"{case.name}: {time.process_time() - start:.0f} s of processor time", flush=True)
     if part == 0:
         for columns in (9, 80):  # the columns of the test at the first use, and those of the dump
             for method in compression.CompressionMethod:
                 compression.compress_rows(torch.zeros(145, columns), np.array([[0, 7], [7, 138]]), method)
         Fbank(num_mel_bins=80, dither=0.0)(torch.zeros(16000, dtype=torch.int16))
-    (folder / f"names-{part}.json").write_text(json.dumps(keys))
+    names.write_text(json.dumps({"triton": triton.__version__, "keys": keys}))
 
 
 def compile_all(folder: Path, capability: int, jobs: int) -> None:
     """Compile all variants in several processes. Kernels that are in the folder already are not compiled again."""
     folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob(NAMES.format(part="*")):
+        path.unlink()
     line = [sys.executable, __file__, "compile", str(folder), f"--capability={capability}", f"--jobs={jobs}"]
     settings = {"TRITON_CACHE_DIR": str(folder), "TRITON_STORE_BINARY_ONLY": "1", "TRITON_INTERPRET": "0"}
     processes = [
@@ -81,29 +85,25 @@ def compile_all(folder: Path, capability: int, jobs: int) -> None:
     ]
     if sum(process.wait() != 0 for process in processes):
         sys.exit("the kernels were not compiled")
-    parts = [folder / f"names-{part}.json" for part in range(jobs)]
-    keys = {name: key for path in parts for name, key in json.loads(path.read_text()).items()}
-    for path in parts:
-        path.unlink()
+    keys = {name for path in folder.glob(NAMES.format(part="*")) for name in json.loads(path.read_text())["keys"]}
     for path in folder.glob("*/*.source"):  # Triton's first stage, which is larger than all the others
         path.unlink()
-    for path in set(folder.iterdir()) - {folder / name for name in (*keys, NAMES)}:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    (folder / NAMES).write_text(json.dumps({"triton": triton.__version__, "keys": keys}))
+    for path in folder.iterdir():
+        if path.is_dir() and path.name not in keys:
+            shutil.rmtree(path)
     print(f"{len(keys)} kernels for {capability} by Triton {triton.__version__}")
 
 
 def place(folder: Path, cache: Path) -> str:
     """Copy compiled kernels to the names of the installed Triton; return a sentence about them."""
-    if not (folder / NAMES).is_file():
-        return f"no compiled kernels: there is no {folder / NAMES}"
-    names = json.loads((folder / NAMES).read_text())
-    if names["triton"] != triton.__version__:
-        return f"no compiled kernels: they are of Triton {names['triton']}, and {triton.__version__} is installed"
-    own = triton.runtime.cache.triton_key()
-    for name, key in names["keys"].items():
-        shutil.copytree(folder / name, cache / cache_name(own + key), dirs_exist_ok=True)
-    return f"{len(names['keys'])} compiled kernels"
+    count, own = 0, triton.runtime.cache.triton_key()
+    for names in (json.loads(path.read_text()) for path in folder.glob(NAMES.format(part="*"))):
+        if names["triton"] != triton.__version__:
+            return f"no compiled kernels: they are of Triton {names['triton']}, and {triton.__version__} is installed"
+        count += len(names["keys"])
+        for name, key in names["keys"].items():
+            shutil.copytree(folder / name, cache / cache_name(own + key), dirs_exist_ok=True)
+    return f"{count} compiled kernels"
 
 
 def main() -> None:

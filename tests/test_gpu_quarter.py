@@ -176,11 +176,11 @@ def test_compiled_kernels_get_the_names_that_triton_looks_for(tmp_path: Path) ->
     (folder / "NAME").mkdir(parents=True)
     (folder / "NAME" / "kernel.cubin").write_text("code")
     names = {"triton": gpu_cache.triton.__version__, "keys": {"NAME": "-source-backend"}}
-    (folder / gpu_cache.NAMES).write_text(json.dumps(names))
+    (folder / "names-0.json").write_text(json.dumps(names))
     assert gpu_cache.place(folder, target) == "1 compiled kernels"
     key = cache.triton_key() + "-source-backend"
     assert (target / cache._base32(hashlib.sha256(key.encode()).hexdigest()) / "kernel.cubin").read_text() == "code"
-    (folder / gpu_cache.NAMES).write_text(json.dumps(names | {"triton": "0.0"}))
+    (folder / "names-0.json").write_text(json.dumps(names | {"triton": "0.0"}))
     assert "are of Triton 0.0" in gpu_cache.place(folder, target)
 
 
