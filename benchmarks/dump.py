@@ -2,7 +2,6 @@
 
 python benchmarks/dump.py [--hours 4] [--jobs N] [--runs 3] [--work DIR]          on the CPU, whole processes
 python benchmarks/dump.py --short 100000 [--jobs N] [--runs 3] [--work DIR]       utterances of 0.1 s, in an archive
-python benchmarks/dump.py --gpu [--hours 100] [--jobs 16] [--work DIR]            with a GPU
 
 All contestants compute 80 mel bins without dithering from WAV files in the page cache, on as many processes as --jobs
 says, and write compressed archives; they run in turn, --runs times. Printed are medians: wall clock, hours of audio a
@@ -10,8 +9,7 @@ minute, the same for a minute of processor time, which a busy machine changes le
 
 With --short: the dump alone, in utterances a second, and the processor time of an utterance.
 
-With --gpu: the dump alone, from disk to compressed archive, as times real time, with and without its start; see
-resident.py for audio that lies on the device.
+gpu_dump.py dumps on a GPU, and resident.py computes features of audio that is already there.
 """
 
 from __future__ import annotations
@@ -138,50 +136,17 @@ def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
     report("dump-short", Table(command, columns, [row]))
 
 
-def drop_from_cache(data: Path) -> None:
-    """Let the next reader of the audio read it from the disk."""
-    os.sync()
-    for path in {line.split(maxsplit=1)[1].strip() for line in (data / "wav.scp").read_text().splitlines()}:
-        descriptor = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
-
-
-def dumped_on_a_gpu(work: Path, hours: int, jobs: int, device: str, more: str) -> None:
-    """Print the speed of a dump, from the page cache or (--cold) from the disk.
-
-    The speed of the steady state comes from the difference between the whole dump and a dump of a tenth of it, both
-    without their start.
-    """
-    cold = more == "--cold"
-    times, bound = {}, ""
-    for part in (max(1, hours // 10), max(2, hours)):
-        data = prepare(work, part, 1)
-        if cold:
-            drop_from_cache(data)
-        times[part], bound = ours(data, work, jobs, f"--device={device}", *([more] if more and not cold else []))
-    (few, short), (_, seconds) = times.items()
-    steady = SECONDS * (hours - few) / max(seconds - short, 1e-9)
-    print(f"dump of {hours} h with {jobs} processes {more}: {seconds:.1f} s, {SECONDS * hours / seconds:.0f} times real"
-          f" time, steady state {steady:.0f}, bound by: {bound}", flush=True)  # fmt: skip
-
-
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--hours", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep the audio here between runs")
-    parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--device", default="cuda", help="with --gpu: where to compute; on the CPU it is a rehearsal")
-    parser.add_argument("--more", default="", help="with --gpu: an option of the dump, or --cold for a cold disk")
     parser.add_argument("--short", type=int, default=0, help="number of short utterances")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()
-        if chosen.gpu:
-            dumped_on_a_gpu(work, chosen.hours, chosen.jobs, chosen.device, chosen.more)
-        elif chosen.short:
+        if chosen.short:
             short_utterances(work, chosen.short, chosen.jobs, chosen.runs)
         else:
             on_the_cpu(work, chosen.hours, chosen.jobs, chosen.runs)

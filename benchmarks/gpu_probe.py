@@ -1,21 +1,21 @@
-"""Probe of the kernels on a GPU: which are trusted, whether submitting waits, and the times of each stage.
+"""Compare the kernels with other engines on a GPU, and time their stages.
 
-    python benchmarks/gpu_probe.py [--jobs N | --first | --small | --overlap | --stages | --odd]
+    python benchmarks/gpu_probe.py first       a filter bank against the exact engine, and its speed in a CUDA graph
+    python benchmarks/gpu_probe.py variants    all variants of 512 points, and compression (--jobs: processes)
+    python benchmarks/gpu_probe.py small       the variants of one feature, short enough for compute-sanitizer
+    python benchmarks/gpu_probe.py overlap     200 batches without waiting, with synchronization forbidden
+    python benchmarks/gpu_probe.py odd         NaN, lengths beyond the row, deterministic algorithms
+    python benchmarks/gpu_probe.py stages      the times of copies, features and compression
 
-Prints a line of JSON for each measurement. Without an option: each feature, FFT size and type of samples, with the
-largest difference from torch's operations, in --jobs processes, which compile side by side. --first compares a filter
-bank with the exact engine, and times it in a CUDA graph. --small compares one ragged batch, for compute-sanitizer.
---overlap submits 200 batches without waiting, with synchronisation forbidden, of tensors and of a dump, and compares
-them with the same batches one by one. --stages times copies, features and compression. --odd computes NaN, lengths
-beyond the row, and features with deterministic algorithms.
-With TRITON_INTERPRET=1 all of it runs on the CPU, the kernels in Triton's interpreter, and with less data, to see that
-the probe itself works; its times then mean nothing.
+Prints a line of JSON for each measurement, and ends with status 1 if a comparison fails. With TRITON_INTERPRET=1, the
+kernels run in Triton's interpreter on the CPU with little data. This tests the probe itself; the times are useless.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import itertools
 import json
 import os
@@ -25,15 +25,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from resident import captured, seconds_taken
 
 from io_ark import Wave
+from io_ark.codecs import codec
 from io_ark.codecs.compressed import CompressionMethod
-from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
+from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram, native
 from kaldi_compat.dump import packed_batch
 from kaldi_compat.dump.entries import Audio
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
@@ -43,112 +44,189 @@ from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.engines import engine_for
 
 IN_INTERPRETER = os.environ.get("TRITON_INTERPRET") == "1"
-KINDS = (Fbank, Mfcc, Plp, Spectrogram)
 DEVICE = "cpu" if IN_INTERPRETER else "cuda"
-SECONDS = 1 if IN_INTERPRETER else 600  # Length of the audio whose stages are timed.
-BATCHES = 3 if IN_INTERPRETER else 200
+RATE = 16000
+# The interpreter takes 0.1 s for a frame.
+BATCHES, ROWS = (1, 2) if IN_INTERPRETER else (200, 4)
 ROUNDS = 1 if IN_INTERPRETER else 12
+# Largest difference in log energy between the kernels and the exact engine, for noise of a constant level.
+MAX_DIFFERENCE = 0.01
 if IN_INTERPRETER:
     kernels.DEVICE_TYPE = "cpu"
     packed_batch.ROW_MULTIPLE_FRAMES = 8
 
 
-def say(**values: Any) -> None:
+def report(**values: Any) -> None:
     """Print a measurement."""
     print(json.dumps(values), flush=True)
 
 
-def audio(rows: int, samples: int, dtype: torch.dtype = torch.int16) -> torch.Tensor:
+def make_audio(rows: int, samples: int, dtype: torch.dtype = torch.int16) -> torch.Tensor:
     """Return noise on the device."""
-    noise = torch.randint(-9999, 9999, (rows, samples), generator=torch.Generator().manual_seed(rows))
-    return noise.to(dtype).to(DEVICE)
+    generator = torch.Generator(DEVICE).manual_seed(rows)
+    return torch.randint(-9999, 9999, (rows, samples), generator=generator, dtype=torch.int16, device=DEVICE).to(dtype)
 
 
-def first() -> None:
-    """Compare 80 mel bins of 60 s of audio with the exact engine, and time them without Python's part of a launch."""
+def probe_first() -> bool:
+    """Compare 80 mel bins with the exact engine, and time them without Python's part of a launch."""
     module, exact = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE), Fbank(num_mel_bins=80, dither=0.0, engine="exact")
-    x = audio(1, 16000 * (1 if IN_INTERPRETER else 60))
-    begun = time.perf_counter()
-    difference = (module(x).cpu() - exact(x.cpu())).abs()
-    say(first_call_s=round(time.perf_counter() - begun, 2), engine=engine_for(module, x, None),
-        largest=float(difference.max()), mean=float(difference.mean()))  # fmt: skip
-    x = audio(1 if IN_INTERPRETER else 64, 16000 * SECONDS)
-    seconds = seconds_of((lambda: module(x)) if IN_INTERPRETER else captured(module, x))
-    say(seconds_of_audio=x.numel() / 16000, seconds=seconds, times_real_time=round(x.numel() / 16000 / seconds))
+    x = make_audio(1, 560 if IN_INTERPRETER else 60 * RATE)
+    start = time.perf_counter()
+    features = module(x).cpu()
+    seconds = time.perf_counter() - start
+    largest = float((features - exact(x.cpu())).abs().max())
+    engine = engine_for(module, x, None)
+    report(libraries=[bool(native.library()), native.library().reason], engine=engine, first_call_s=round(seconds, 2),
+           largest_difference=largest)  # fmt: skip
+    if not IN_INTERPRETER:
+        x = make_audio(64, 60 * RATE)
+        taken = best_seconds(captured(module, x))
+        report(batch="64 x 60 s in a graph", seconds=taken, times_real_time=round(x.numel() / RATE / taken))
+    return engine == "triton" and largest < MAX_DIFFERENCE
 
 
-CASES = list(itertools.product((16000.0, 8000.0, 32000.0, 4000.0), KINDS, (torch.int16, torch.float32), (0.0, 1.0)))
+class Case(NamedTuple):
+    """A variant of the kernel for a feature of 16 kHz audio."""
+
+    kind: Any
+    dtype: torch.dtype
+    noise: str  # generator of the dithering: "kaldi", "torch", or "" for no dithering
+    snip_edges: bool  # False: frames are reflected at the end of each row
+    warped: bool = False  # True: each row has its own VTLN factor
+
+    @property
+    def name(self) -> str:
+        """Name for the log."""
+        edges = "snipped" if self.snip_edges else "ragged"
+        words = [self.kind.__name__, str(self.dtype)[6:], self.noise and f"{self.noise} noise", edges]
+        return ", ".join(word for word in [*words, self.warped and "VTLN"] if word)
+
+    def compute(self, engine: str, samples: int) -> torch.Tensor:
+        """Return features of three rows."""
+        dither = 1.0 if self.noise else 0.0
+        module = self.kind(sample_frequency=RATE, dither=dither, snip_edges=self.snip_edges, engine=engine).to(DEVICE)
+        x = make_audio(3, samples, self.dtype)
+        lengths = None if self.snip_edges else torch.tensor([samples, samples // 2, 300]).to(DEVICE)
+        generator = torch.Generator().manual_seed(0) if self.noise == "torch" else KaldiRandom()
+        warps = [0.9, 1.0, 1.1] if self.warped else 1.0
+        features = module(x, lengths, vtln_warp=warps, generator=generator)
+        computed: torch.Tensor = features if lengths is None else features[0]
+        return computed
 
 
-def trusted(cases: Sequence[Any], samples: int = 40000) -> None:
-    """Compare the kernels with torch's operations."""
-    for rate, kind, dtype, dither in cases:
-        module = kind(sample_frequency=rate, dither=dither, snip_edges=False).to(DEVICE)
-        x = audio(3, samples, dtype)
-        lengths = torch.tensor([x.shape[1], x.shape[1] // 2, 300]).to(DEVICE)
+CASES = [
+    *itertools.starmap(
+        Case,
+        itertools.product(
+            (Fbank, Mfcc, Plp, Spectrogram), (torch.int16, torch.float32), ("", "kaldi", "torch"), (True, False)
+        ),
+    ),
+    *(Case(kind, torch.int16, noise, True, True) for kind in (Fbank, Mfcc, Plp) for noise in ("", "kaldi")),
+]
+SMALL_CASES = [case for case in CASES if case.kind is Fbank and case.dtype is torch.int16 and not case.snip_edges]
+
+
+def compare_cases(cases: Sequence[Case], samples: int) -> bool:
+    """Compare the kernels with PyTorch operations. The noise of torch's generator only has to be finite."""
+    agreements = []
+    for case in cases:
         start = time.perf_counter()
-        engine = engine_for(module, x, lengths, generator=KaldiRandom())
-        features, _ = module(x, lengths, generator=KaldiRandom())
-        seconds = time.perf_counter() - start
-        plain = type(module)(module.options, engine="torch").to(DEVICE)
-        expected, _ = plain(x, lengths, generator=KaldiRandom())
-        say(
-            feature=kind.__name__, rate=rate, dtype=str(dtype), dither=dither, engine=engine,
-            seconds=round(seconds, 2), largest=float((features - expected).abs().max()),
-        )  # fmt: skip
-    say(faults=kernels.faults())
+        try:
+            features = case.compute("triton", samples)
+            seconds = time.perf_counter() - start
+            expected = features if case.noise == "torch" else case.compute("torch", samples)
+        except (RuntimeError, ValueError) as error:
+            agreements.append(False)
+            report(variant=case.name, error=str(error)[:500])
+            continue
+        difference = (features - expected).abs() / (1 + expected.abs())
+        largest, mean = float(difference.max()), float(difference.mean())
+        agreements.append(largest < kernels.MAX_ERROR and mean < kernels.MEAN_ERROR)
+        report(variant=case.name, agrees=agreements[-1], seconds=round(seconds, 2), largest=largest)
+    return all(agreements)
 
 
-def trusted_compression() -> None:
-    """Compare the kernels that compress with the codec."""
-    from kaldi_compat.torch.kernels.compression import fault_of_compression
+def compare_compression() -> bool:
+    """Compare compressed matrices of 80 columns with the bytes of the codec."""
+    from kaldi_compat.torch.kernels.compression import compress_rows, fault_of_compression
 
-    say(compression=fault_of_compression(torch.device(DEVICE)) or "trusted")
+    if fault := fault_of_compression(torch.device(DEVICE)):
+        report(compression=fault)
+        return False
+    rng, counts = np.random.default_rng(0), [5, 20] if IN_INTERPRETER else [5, 1200, 3000]
+    values = rng.normal(10, 5, (sum(counts), 80)).astype(np.float32)
+    firsts = np.cumsum([0, *counts[:-1]])
+    features = torch.from_numpy(values).to(DEVICE)
+    agrees = True
+    for method in [CompressionMethod.AUTO] if IN_INTERPRETER else CompressionMethod:
+        for parts in compress_rows(features, np.stack((firsts, counts), 1), method):
+            objects = parts.objects([tensor.cpu().numpy() for tensor in parts.tensors])
+            for number, pieces in zip(parts.members.tolist(), objects, strict=True):
+                sink, first = io.BytesIO(), firsts[number]
+                matrix = values[first : first + counts[number]]
+                codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
+                agrees &= pieces is not None and b"".join(pieces) == sink.getvalue()
+    report(compression="the bytes of the codec" if agrees else "differs from the codec")
+    return agrees
 
 
-def in_processes(jobs: int) -> int:
-    """Compare the kernels in several processes, and return how many of these failed."""
-    line = [sys.executable, __file__, f"--jobs={jobs}", "--part"]
-    return sum(child.wait() != 0 for child in [subprocess.Popen([*line, str(part)]) for part in range(jobs)])
+def probe_variants() -> bool:
+    """Compare all variants."""
+    return compare_cases(CASES, 40000) & compare_compression()
 
 
-def overlap() -> None:
-    """Submit without waiting: batches of tensors, and of a dump."""
+def probe_small() -> bool:
+    """Compare the variants of one feature."""
+    samples = 480 if IN_INTERPRETER else 4000
+    return compare_cases(SMALL_CASES[1:2] if IN_INTERPRETER else SMALL_CASES, samples) & compare_compression()
+
+
+def compare_in_processes(jobs: int) -> bool:
+    """Compare the variants in several processes, so that they are compiled in parallel."""
+    line = [sys.executable, __file__, "variants", f"--jobs={jobs}", "--part"]
+    processes = [subprocess.Popen([*line, str(part)]) for part in range(jobs)]
+    return sum(process.wait() != 0 for process in processes) == 0
+
+
+def probe_overlap() -> bool:
+    """Submit batches of tensors and of a dump without waiting, and compare them with batches computed alone."""
     plain, dithered = (Fbank(num_mel_bins=80, dither=dither).to(DEVICE) for dither in (0.0, 1.0))
-    batches = [audio(4, (1000 if IN_INTERPRETER else 16000) + 160 * i) for i in range(BATCHES)]
+    batches = [make_audio(ROWS, (560 if IN_INTERPRETER else RATE) + 160 * i) for i in range(BATCHES)]
     ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "undithered": plain,
-        "Kaldi's noise": lambda x: dithered(x, [len(x[0]) - 99 * i for i in range(4)], generator=KaldiRandom())[0],
-        "VTLN": lambda x: plain(x, vtln_warp=[0.9 + (len(x[0]) // 160 % 50 + i) / 500 for i in range(4)]),
+        "Kaldi's noise": lambda x: dithered(x, [len(x[0]) - 99 * i for i in range(ROWS)], generator=KaldiRandom())[0],
+        "VTLN": lambda x: plain(x, vtln_warp=[0.9 + (len(x[0]) // 160 % 50 + i) / 500 for i in range(ROWS)]),
     }
-    for name, features in ways.items():
+    agrees = True
+    for name, features in list(ways.items())[: 0 if IN_INTERPRETER else None]:
         features(batches[0])
         with synchronization_forbidden():
             together = [features(x) for x in batches]
         serial = [features(x).cpu() for x in batches]
         equal = all(torch.equal(a, b.cpu()) for a, b in zip(serial, together, strict=True))
-        say(overlapped=name, equals_serial=equal)
+        report(overlapped=name, equals_serial=equal)
+        agrees &= equal
     with tempfile.TemporaryDirectory() as folder:
-        say(overlapped="dump, compressed", equals_serial=overlapped_dump(Path(folder)))
+        equal = overlapped_dump_agrees(Path(folder))
+    report(overlapped="dump, compressed", equals_serial=equal)
+    return agrees & equal
 
 
-def overlapped_dump(folder: Path) -> bool:
-    """Submit batches of a dump without waiting: dithered, warped, less their means, compressed and summed up."""
+def overlapped_dump_agrees(folder: Path) -> bool:
+    """Submit batches of a dump with noise, VTLN, mean subtraction, compression and statistics without waiting."""
     data, conf = folder / "data", folder / "fbank.conf"
     data.mkdir()
-    keys = [f"utt{i:04d}" for i in range(4 * BATCHES)]
+    keys = [f"utt{i:04d}" for i in range(ROWS * BATCHES)]
     (data / "wav.scp").write_text("".join(f"{key} {key}.wav\n" for key in keys))
     (data / "utt2warp").write_text("".join(f"{key} {0.9 + i % 100 / 500}\n" for i, key in enumerate(keys)))
     conf.write_text("--num-mel-bins=80\n--subtract-mean=true\n")
     job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(conf), cmvn="global"))
     computer = PackedComputer(job, make_plan(job), DEVICE)
     rng = np.random.default_rng(0)
-    max_utterances = 1500 if IN_INTERPRETER else 99999
-    waves = [
-        Wave(16000.0, rng.integers(-9999, 9999, (1, rng.integers(400, max_utterances))).astype(np.int16)) for _ in keys
-    ]
+    end = 600 if IN_INTERPRETER else 99999
+    waves = [Wave(16000.0, rng.integers(-9999, 9999, (1, rng.integers(400, end))).astype(np.int16)) for _ in keys]
     utterances = [Audio.of(i, key, wave) for i, (key, wave) in enumerate(zip(keys, waves, strict=True))]
-    batches = [utterances[first : first + 4] for first in range(0, len(keys), 4)]
+    batches = [utterances[first : first + ROWS] for first in range(0, len(keys), ROWS)]
     computer.submit(batches[0])()
     with synchronization_forbidden():
         pending = [computer.submit(batch) for batch in batches]
@@ -157,19 +235,14 @@ def overlapped_dump(folder: Path) -> bool:
 
 
 def content(result: Any) -> tuple[object, ...]:
-    """Return the parts of an utterance's features and statistics that are compared."""
+    """Return the compared parts of a result: its place, its keys and its numbers."""
     block = result.block
-    return (
-        result.index,
-        block.keys,
-        (block.data if hasattr(block, "data") else block.values).tobytes(),
-        result.statistics.tobytes(),
-    )
+    return result.index, block.keys, (block.data if hasattr(block, "data") else block.values).tobytes()
 
 
 @contextlib.contextmanager
 def synchronization_forbidden() -> Iterator[None]:
-    """Let whatever waits for the GPU within this block raise an error."""
+    """Raise an error for every call within this block that waits for the GPU."""
     if IN_INTERPRETER:
         yield
         return
@@ -180,79 +253,79 @@ def synchronization_forbidden() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def odd() -> None:
-    """Compute what is unusual, each against torch's operations."""
+def probe_odd() -> bool:
+    """Compare unusual input with PyTorch operations."""
+    samples = 480 if IN_INTERPRETER else 3000
     module = Fbank(num_mel_bins=23, dither=0.0, snip_edges=False).to(DEVICE)
     plain = Fbank(num_mel_bins=23, dither=0.0, snip_edges=False, engine="torch").to(DEVICE)
-    x = audio(3, 3000, torch.float32)
-    lengths = torch.tensor([3000, 1 << 20, -5]).to(DEVICE)  # the second beyond the row, the third below it
+    x = make_audio(3, samples, torch.float32)
+    lengths = torch.tensor([samples, 1 << 20, -5]).to(DEVICE)  # The second length is beyond the row, the third below 0.
     features, counts = kernels.features(module, x, lengths, 1.0)
-    say(bad_lengths=counts.tolist(), finite=bool(features.isfinite().all()))
-    x[1, 1500] = float("nan")
-    say(nan_is_kept=bool(torch.equal(module(x).isnan(), plain(x).isnan())), nan=int(module(x).isnan().sum()))
-    usual = module(audio(2, 3000))
+    finite = bool(features.isfinite().all())
+    x[1, samples // 2] = float("nan")
+    same_nan = bool(torch.equal(module(x).isnan(), plain(x).isnan()))
+    usual = module(make_audio(2, samples))
     torch.use_deterministic_algorithms(True)
     try:
-        say(deterministic=all(torch.equal(module(audio(2, 3000)), usual) for _ in range(3)))
+        repeats = all(torch.equal(module(make_audio(2, samples)), usual) for _ in range(1 if IN_INTERPRETER else 3))
     finally:
         torch.use_deterministic_algorithms(False)
+    report(lengths_beyond_the_row=counts.tolist(), finite=finite, nan_as_by_torch=same_nan, deterministic=repeats)
+    return finite & same_nan & repeats
 
 
-def difference(x: torch.Tensor) -> float:
-    """Return the largest difference of the features from those of torch's operations."""
-    actual = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
-    return float((actual - Fbank(num_mel_bins=80, dither=0.0, engine="torch").to(DEVICE)(x)).abs().max())
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    """Return the least seconds of some rounds, by the device's clock if it is a GPU."""
+def best_seconds(work: Callable[[], object]) -> float:
+    """Return the least seconds of several rounds, by the device's clock if it is a GPU."""
     return min(seconds_taken(work, not IN_INTERPRETER) for _ in range(ROUNDS))
 
 
-def stages() -> None:
-    """Time each stage on 600 s of audio, its features compressed in matrices of 12 s."""
+def probe_stages() -> bool:
+    """Time the stages of 600 s of audio, with the features compressed in matrices of 12 s."""
     from kaldi_compat.torch.kernels.compression import compress_rows
 
-    x = audio(1, SECONDS * 16000)[0]
+    x = make_audio(1, 880 if IN_INTERPRETER else 600 * RATE)[0]
     host = x.cpu() if IN_INTERPRETER else x.cpu().pin_memory()
-    say(stage="copy to the device", seconds=seconds_of(lambda: host.to(DEVICE, non_blocking=True)))
+    report(stage="copy to the device", seconds=best_seconds(lambda: host.to(DEVICE, non_blocking=True)))
     for name, dither in (("undithered", 0.0), ("dithered", 1.0)):
         module = Fbank(num_mel_bins=80, dither=dither).to(DEVICE)
-        say(
-            stage=f"features, {name}", trusted=not kernels.why_unsupported(module, x, None),
-            seconds=seconds_of(lambda module=module: module(x)),
-        )  # fmt: skip
+        report(stage=f"features, {name}", seconds=best_seconds(lambda module=module: module(x)))
     features = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
-    say(difference=difference(x))
     frames = min(1200, len(features))
     places = np.array([(frames * i, frames - 2) for i in range(len(features) // frames)])
-    for method in CompressionMethod:
-        say(stage=f"compression {method}", seconds=seconds_of(lambda m=method: compress_rows(features, places, m)))
-    say(stage="copy to the host", seconds=seconds_of(lambda: features.to("cpu", non_blocking=True)))
+    for method in [CompressionMethod.AUTO] if IN_INTERPRETER else CompressionMethod:
+        seconds = best_seconds(lambda method=method: compress_rows(features, places, method))
+        report(stage=f"compression {method}", seconds=seconds)
+    report(stage="copy to the host", seconds=best_seconds(lambda: features.to("cpu", non_blocking=True)))
+    return True
+
+
+PROBES = {
+    "first": probe_first,
+    "variants": probe_variants,
+    "small": probe_small,
+    "overlap": probe_overlap,
+    "odd": probe_odd,
+    "stages": probe_stages,
+}
 
 
 def main() -> None:
-    """Probe and print."""
+    """Run a probe."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("first", "small", "overlap", "stages", "odd"):
-        parser.add_argument(f"--{name}", action="store_true")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that compare the kernels")
+    parser.add_argument("probe", choices=PROBES)
+    parser.add_argument("--jobs", type=int, default=1, help="processes that compare the variants")
     parser.add_argument("--part", type=int, default=-1, help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     if not IN_INTERPRETER and not torch.cuda.is_available():
         sys.exit("PyTorch sees no GPU here")
-    for name in ("first", "overlap", "stages", "odd"):
-        if getattr(chosen, name):
-            globals()[name]()
-            return
-    if chosen.jobs > 1 and chosen.part < 0:
-        sys.exit(in_processes(chosen.jobs))
-    if chosen.small:
-        trusted([case for case in CASES if case[:2] == (16000.0, Fbank)], 4000)
+    if options.part >= 0:
+        agrees = compare_cases(CASES[options.part :: options.jobs], 40000)
+        agrees &= options.part > 0 or compare_compression()
+    elif options.probe == "variants" and options.jobs > 1:
+        agrees = compare_in_processes(options.jobs)
     else:
-        trusted(CASES[max(chosen.part, 0) :: chosen.jobs])
-    if chosen.part <= 0:
-        trusted_compression()
+        agrees = PROBES[options.probe]()
+    sys.exit(not agrees)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """Filter banks of audio that is already on a GPU: int16 in, float32 out, as times real time and share of bandwidth.
 
-    python benchmarks/resident.py [--device cuda] [--seconds 600] [--batch 8] [--rounds 20]
+    python benchmarks/resident.py [--device cuda] [--seconds 12 600] [--batch 64] [--rounds 5] [--compile]
 
-The contestants take turns, and the best round of each counts, timed by the device's events. The audio is a batch of
-equally long utterances, the same for all. The conversion to floats for torchaudio and lhotse is not timed. The
-bandwidth is measured with a copy of 1 GiB, counted as read and written. A contestant's share of it counts its samples
-as read and its features as written. On a CPU, all contestants except the fused kernels run.
+For each length, the contestants take turns in one process, and the best round of each contestant counts, timed by the
+device's own events. Prints a line of JSON for each batch. The audio, a batch of equally long utterances, is the same
+for all; torchaudio and lhotse get it as floats, and the conversion is not timed. The bandwidth is the speed of a copy
+of 1 GiB, with bytes read and written counted; a contestant's share is the time that this bandwidth needs for its
+samples and features. On a CPU everything except the fused kernels runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 import warnings
@@ -23,10 +25,13 @@ from torch_batches import BINS, RATE, lhotse_fbank, torchaudio_fbank
 from kaldi_compat import Fbank
 from kaldi_compat.torch import kernels
 
-CALLS = 20
+# Number of calls between two events of the device, and the time that they may take: launching must not be timed, and
+# slow contestants need only one call.
+MAX_CALLS, MAX_ROUND_SECONDS = 20, 0.5
+KERNELS, TORCH = "kaldi_compat, kernels", "kaldi_compat, torch operations"
 
 
-def computed(feature: Fbank, audio: Tensor, switch: str) -> object:
+def compute(feature: Fbank, audio: Tensor, switch: str) -> object:
     """Compute with the kernels switched on, "1", or off, "0"."""
     before = os.environ.get(kernels.SWITCH)
     os.environ[kernels.SWITCH] = switch
@@ -38,20 +43,21 @@ def computed(feature: Fbank, audio: Tensor, switch: str) -> object:
             os.environ[kernels.SWITCH] = before
 
 
-def ours(audio: Tensor) -> dict[str, Work]:
-    """Our filter bank with kernels, without, compiled, and with kernels in a captured graph."""
+def our_contestants(audio: Tensor, *, compiled: bool) -> dict[str, Work]:
+    """Return our filter bank with and without kernels, in a captured graph, and by torch.compile."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0).to(audio.device)
-    contestants: dict[str, Work] = {"kaldi_compat, plain": lambda: computed(feature, audio, "0")}
-    compiled = torch.compile(feature, fullgraph=True)
-    contestants["kaldi_compat, torch.compile"] = lambda: compiled(audio)
+    contestants: dict[str, Work] = {TORCH: lambda: compute(feature, audio, "0")}
+    if compiled:
+        by_compiler = torch.compile(feature, fullgraph=True)
+        contestants["kaldi_compat, torch.compile"] = lambda: by_compiler(audio)
     if audio.is_cuda and not kernels.why_unsupported(feature, audio, None):
-        contestants["kaldi_compat, kernels"] = lambda: computed(feature, audio, "1")
+        contestants[KERNELS] = lambda: compute(feature, audio, "1")
         contestants["kaldi_compat, kernels in a graph"] = captured(feature, audio)
     return contestants
 
 
 def captured(feature: Fbank, audio: Tensor) -> Work:
-    """A CUDA graph of the features."""
+    """Capture a CUDA graph of the features, and return its replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -63,27 +69,32 @@ def captured(feature: Fbank, audio: Tensor) -> Work:
     return graph.replay
 
 
-def seconds_taken(work: Work, on_gpu: bool) -> float:
-    """Return the time of one call. On a GPU, several calls are timed by the device, so that launches do not count."""
+def seconds_taken(work: Work, on_gpu: bool, calls: int = MAX_CALLS) -> float:
+    """Return the time of one call: processor time, or on a GPU the mean of several calls by the device's clock."""
     if not on_gpu:
         start = time.process_time()
         work()
         return time.process_time() - start
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    for _ in range(CALLS):
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(calls):
         work()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / 1000 / CALLS
+    return begin.elapsed_time(end) / 1000 / calls
 
 
 def best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) -> dict[str, float]:
-    """Return the best time of each contestant, after a round that does not count."""
-    for work in contestants.values():
+    """Return the best round of each contestant. A first call compiles, and a second call sets the number of calls."""
+    calls = {}
+    for name, work in contestants.items():
         work()
-    rounds_of_times = [{name: seconds_taken(work, on_gpu) for name, work in contestants.items()} for _ in range(rounds)]
-    return {name: min(times[name] for times in rounds_of_times) for name in contestants}
+        seconds = seconds_taken(work, on_gpu, 1)
+        calls[name] = max(1, min(MAX_CALLS, int(MAX_ROUND_SECONDS / max(seconds, 1e-9))))
+    taken = [
+        {name: seconds_taken(work, on_gpu, calls[name]) for name, work in contestants.items()} for _ in range(rounds)
+    ]
+    return {name: min(times[name] for times in taken) for name in contestants}
 
 
 def copy_of(size: int, device: str) -> Work:
@@ -97,33 +108,44 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--seconds", type=float, default=600.0, help="length of an utterance")
-    parser.add_argument("--batch", type=int, default=8, help="utterances")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, nargs="+", default=[12.0, 600.0], help="lengths of an utterance")
+    parser.add_argument("--batch", type=int, default=64, help="utterances")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compile", action="store_true", help="also time torch.compile, which takes a minute to start")
     parser.add_argument("--copied", type=int, default=1 << 30, help="bytes copied to measure the bandwidth")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     on_gpu = options.device.startswith("cuda")
-    generator = torch.Generator().manual_seed(0)
-    shape = (options.batch, int(options.seconds * RATE))
-    audio = torch.randint(-9999, 9999, shape, dtype=torch.int16, generator=generator).to(options.device)
-
+    card = torch.cuda.get_device_name(options.device) if on_gpu else options.device
     with torch.inference_mode():
-        samples = audio.float()
-        peers = {"lhotse, batch": lhotse_fbank(samples), "torchaudio, one by one": torchaudio_fbank(samples)}
-        contestants = ours(audio) | {name: work for name, work in peers.items() if work}
-        times = best_times(contestants, options.rounds, on_gpu)
         copied = best_times({"copy": copy_of(options.copied, options.device)}, options.rounds, on_gpu)["copy"]
-        features = contestants["kaldi_compat, plain"]()
-    assert isinstance(features, Tensor)
-    bandwidth = 2 * options.copied / copied
-    moved = audio.nbytes + features.nbytes
-    there = torch.cuda.get_device_name(options.device) if on_gpu else options.device
-    print(f"fbank, {BINS} bins: {options.batch} utterances of {options.seconds:g} s")
-    print(f"{there}, {bandwidth / 1e9:,.0f} GB/s")
-    for name, seconds in times.items():
-        speed = options.batch * options.seconds / seconds
-        print(f"  {name:34} {speed:12,.0f} times real time {100 * moved / seconds / bandwidth:6.2f}% of the bandwidth")
+        bandwidth = 2 * options.copied / copied
+        for seconds in options.seconds:
+            generator = torch.Generator(options.device).manual_seed(0)
+            size = options.batch, int(seconds * RATE)
+            audio = torch.randint(
+                -9999, 9999, size, dtype=torch.int16, generator=generator, device=options.device
+            )  # fmt: skip
+            samples = audio.float()
+            peers = {"lhotse, batch": lhotse_fbank(samples), "torchaudio, one by one": torchaudio_fbank(samples)}
+            contestants = our_contestants(audio, compiled=options.compile)
+            contestants |= {name: work for name, work in peers.items() if work}
+            times = best_times(contestants, options.rounds, on_gpu)
+            features = contestants[TORCH]()
+            assert isinstance(features, Tensor)
+            moved = audio.nbytes + features.nbytes
+            figures = {
+                "resident": f"{options.batch} x {seconds:g} s, {BINS} bins",
+                "card": card,
+                "bandwidth": f"{bandwidth / 1e9:,.0f} GB/s",
+                "times_real_time": {name: round(options.batch * seconds / taken) for name, taken in times.items()},
+                "bandwidth_percent": {
+                    name: round(100 * moved / taken / bandwidth, 2) for name, taken in times.items()
+                },
+            }  # fmt: skip
+            if KERNELS in times:
+                figures["resident_ratio"] = round(times[TORCH] / times[KERNELS], 2)
+            print(json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":
