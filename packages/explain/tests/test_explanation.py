@@ -594,7 +594,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert explain_main([f"{tmp_path}/a.scp", str(WAV)]) == 255
     assert f"{tmp_path}/a.scp is a table: append a key, {tmp_path}/a.scp:KEY" in capsys.readouterr().err
     assert explain_main([f"{tmp_path}/a.npy", f"{tmp_path}/a.scp"]) == 255
-    assert "a.scp is a table: pass one wave file of those that it lists" in capsys.readouterr().err
+    assert "a.scp is a table: pass one of the wave files that it lists" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
     assert "missing.npy: no such file" in capsys.readouterr().err
     assert explain_main(["--nonsense"]) == 2
