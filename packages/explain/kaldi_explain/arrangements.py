@@ -24,8 +24,6 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
 Mask = npt.NDArray[np.bool_]
-MAX_STACK = 16  # Frames that are stacked.
-MAX_NAMED = 4  # Single values, or copies of frames, that are named.
 
 
 @dataclass(frozen=True)
@@ -132,10 +130,12 @@ def spans(places: npt.NDArray[Any], name: str) -> str:
 
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
     """Describe the values in a mask (frames, columns): their number, and the places of the first ones."""
-    places = [(int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[:MAX_NAMED]]
+    places = [
+        (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
+    ]
     named = "; ".join(f"frame {row}, column {column}" for row, column in places)
     count = int(wrong.sum())
-    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > MAX_NAMED)})"
+    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > THRESHOLDS.named)})"
 
 
 def arrangements_of(target: Doubles) -> list[Arrangement]:
@@ -147,7 +147,7 @@ def arrangements_of(target: Doubles) -> list[Arrangement]:
 def _stacked(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of stacked neighboring frames that overlap (low frame rate, splicing)."""
     rows, columns = target.shape
-    for stack in range(2, MAX_STACK + 1):
+    for stack in range(2, THRESHOLDS.stack + 1):
         dim, remainder = divmod(columns, stack)
         if remainder or not 4 <= dim <= 160 or rows < 4:
             continue
@@ -175,7 +175,7 @@ def _joined(target: Doubles) -> Iterator[Arrangement]:
     def correlate(distance: int) -> float:
         return float(np.median(np.einsum("ij,ij->j", centered[:, distance:], centered[:, :-distance])))
 
-    for size in range(2, min(MAX_STACK, columns // 8) + 1):
+    for size in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
         dim, remainder = divmod(columns, size)
         if not remainder and correlate(dim) > max(THRESHOLDS.alike, correlate(dim - 1), correlate(dim + 1)):
             yield joined_frames(size, dim)

@@ -20,14 +20,10 @@ from kaldi_explain.arrangements import name_values
 from kaldi_explain.explanation import Explanation, explain, explain_without_presets
 from kaldi_explain.models import COUNTS, KINDS, FeatureModel
 from kaldi_explain.options import TABLE, values_of
+from kaldi_explain.thresholds import THRESHOLDS
 
 Array = npt.NDArray[Any]
 FRAMES = re.compile(r"^\d+ frames? (left out|too many) at the")
-MAX_SEARCHES = 12  # Vectors that are explained. Other vectors are compared with the causes of these.
-MAX_FRUITLESS = 3  # Searches without a result after which no other result of a program is searched.
-MIN_FRAMES = 5  # With fewer frames, any step explains a result.
-MIN_FRAMES_WITH_STEPS = 20  # With fewer frames, numbers for each column explain a result.
-MAX_SHIFT = 4  # Frames that a result may have before Kaldi's first frame, or lack.
 LEVELS = {"floor", "added", "span", "energy_floor"}
 # Mistakes in reading samples of 16 bits, as functions of the right samples.
 SAMPLES: dict[str, Callable[[Array], Array]] = {
@@ -77,8 +73,8 @@ class WrongResult:
         if not more or result.ndim != 2 or features.shape[1:] != result.shape[1:] or not features.size:
             return features, result, ""
         shift = 0
-        if min(len(features), len(result)) >= MIN_FRAMES:
-            shift = fits.best_shift(features.astype(np.float64), result, distance=min(MAX_SHIFT, abs(more)))
+        if min(len(features), len(result)) >= THRESHOLDS.few_frames:
+            shift = fits.best_shift(features.astype(np.float64), result, distance=min(THRESHOLDS.shift, abs(more)))
         words = " and ".join(fits.frames_in_words({"start": -shift, "end": more + shift}))
         return *fits.overlap(features, result, shift), words and f"{words}: {len(result)}, not {len(features)}"
 
@@ -114,7 +110,7 @@ class WrongResult:
     def steps_after(self, model: FeatureModel) -> str | None:
         """Describe the step from a model to the result, such as an offset. Return None if there is no simple step."""
         first, second, _ = self.align(self.compute(model).astype(np.float64))
-        if first.shape != second.shape or len(first) < MIN_FRAMES:
+        if first.shape != second.shape or len(first) < THRESHOLDS.few_frames:
             return None
         fit = fits.simplest(first, second, self.tolerance)
         limit = self.tolerance * max(1.0, float(np.abs(second).max()) / 100)
@@ -180,7 +176,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
         program, cause = difference.options["program"], None
         with contextlib.suppress(Exception):  # An error here must not cost the scorecard.
             cause = _right_values(difference) or _known_cause(difference, known.values()) or _without_search(difference)
-            if cause is None and searches < MAX_SEARCHES and fruitless[program] < MAX_FRUITLESS:
+            if cause is None and searches < THRESHOLDS.searches and fruitless[program] < THRESHOLDS.fruitless_searches:
                 searches += 1
                 cause = _search(difference)
                 fruitless[program] += cause is None
@@ -247,7 +243,7 @@ def _rearranged(difference: WrongResult) -> Cause | None:
     for name, reversed_ in (("columns", expected[:, ::-1]), ("frames", expected[::-1])):
         if difference.is_close(reversed_, result):
             return Cause(f"the {name} in reverse order")
-    for shift in range(1, min(MAX_SHIFT, len(expected) - MIN_FRAMES) + 1):
+    for shift in range(1, min(THRESHOLDS.shift, len(expected) - THRESHOLDS.few_frames) + 1):
         for words, first, second in (
             ("earlier", expected[shift:], result[:-shift]), ("later", expected[:-shift], result[shift:])
         ):  # fmt: skip
@@ -302,7 +298,7 @@ def _search(difference: WrongResult) -> Cause | None:
         return None
     only_frames = "too many at the" in explanation.left
     is_explained = explanation.is_exact or only_frames
-    if not is_explained or (explanation.steps and len(result) < MIN_FRAMES_WITH_STEPS):
+    if not is_explained or (explanation.steps and len(result) < THRESHOLDS.free_frames):
         return None
     if requested is None:
         return Cause(f"{difference.options['program']}: {'; '.join(explanation.steps) or 'equal'}")

@@ -10,16 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_explain.arrangements import MAX_NAMED, Mask, name_values, spans
+from kaldi_explain.arrangements import Mask, name_values, spans
 from kaldi_explain.thresholds import THRESHOLDS
 
 Places = npt.NDArray[np.intp]
-
-WRONG_SHARE = 0.25  # Share of wrong values from which a whole frame or column is wrong.
-RIGHT_SHARE = 0.25  # Smallest share of right frames. With fewer, the other frames are not described.
-NEAR_FRAMES = 8  # Distance in frames within which the frames after a missing or inserted one are searched.
-MAX_SEARCHED = 32  # Number of frames that are compared with every frame of the features.
-MIN_RUN = 3  # Number of frames in a row, up to an end of the array, that show that frames were left out.
 
 
 @dataclass(frozen=True)
@@ -88,11 +82,13 @@ def find_deviations(comparison: Comparison) -> Deviations:
     values, features, compared = comparison.values, comparison.aligned, ~comparison.ignored
     compared[comparison.padding] = False
     wrong = compared & (np.abs(values - features) > comparison.limit)
-    columns = wrong.mean(0) > 1 - RIGHT_SHARE
-    rows = wrong[:, ~columns].sum(1) > WRONG_SHARE * np.maximum(compared[:, ~columns].sum(1), 1)
-    if rows.sum() > (1 - RIGHT_SHARE) * len(rows) or columns.sum() > (1 - RIGHT_SHARE) * len(columns):
+    columns = wrong.mean(0) > 1 - THRESHOLDS.few_places
+    rows = wrong[:, ~columns].sum(1) > THRESHOLDS.few_places * np.maximum(compared[:, ~columns].sum(1), 1)
+    if rows.sum() > (1 - THRESHOLDS.few_places) * len(rows) or columns.sum() > (1 - THRESHOLDS.few_places) * len(
+        columns
+    ):
         return Deviations([], ["most frames"], compared)
-    columns = wrong[~rows].sum(0) > WRONG_SHARE * np.maximum(compared[~rows].sum(0), 1)
+    columns = wrong[~rows].sum(0) > THRESHOLDS.few_places * np.maximum(compared[~rows].sum(0), 1)
     wrong[rows], wrong[:, columns] = False, False
     row_reasons, odd_rows, missing = _explain_rows(comparison, np.flatnonzero(rows), ~columns & compared.any(0))
     column_reasons, odd_columns = _explain_columns(comparison, np.flatnonzero(columns), ~rows & compared.any(1))
@@ -154,12 +150,12 @@ def _sources_of(comparison: Comparison, rows: Places, columns: Mask) -> list[int
     """Return for each wrong frame the frame of the features that it equals, or -1."""
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
-    for distance in sorted(range(-NEAR_FRAMES, NEAR_FRAMES + 1), key=abs):
+    for distance in sorted(range(-THRESHOLDS.near_frames, THRESHOLDS.near_frames + 1), key=abs):
         at = rows + comparison.shift + distance
         unknown = np.flatnonzero((sources < 0) & (at >= 0) & (at < len(features)))
         equal = _is_equal(comparison, values[rows[unknown]], features[at[unknown]])
         sources[unknown[equal]] = at[unknown[equal]]
-    for number in np.flatnonzero(sources < 0)[:MAX_SEARCHED].tolist():
+    for number in np.flatnonzero(sources < 0)[: THRESHOLDS.searched_frames].tolist():
         value = values[rows[number]]
         same = np.flatnonzero(_is_equal(comparison, value, features) & (np.ptp(value) > 0))
         if len(same):
@@ -172,8 +168,8 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
     names, missing, first = [], [0, 0], comparison.first_frame
     last, copies = len(comparison.values) - 1, list[tuple[int, int]]()
     for distance, run in _runs(rows, sources - comparison.shift):
-        is_start = run[0] == 0 and len(run) >= MIN_RUN
-        is_end = run[-1] == last and len(run) >= MIN_RUN
+        is_start = run[0] == 0 and len(run) >= THRESHOLDS.run
+        is_end = run[-1] == last and len(run) >= THRESHOLDS.run
         if not (is_start or is_end):
             copies += [(row, row + distance) for row in run]
             continue
@@ -183,8 +179,8 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
         change = "left out" if later < 0 else "inserted"
         names.append(f"{abs(later)} frame{plural} {change} before frame {place + first}")
     described = [*_describe_copies([(row + first, source + first) for row, source in copies])]
-    more = len(described) - MAX_NAMED
-    names += described[:MAX_NAMED] + ([f"{more} more copies of frames"] if more > 0 else [])
+    more = len(described) - THRESHOLDS.named
+    names += described[: THRESHOLDS.named] + ([f"{more} more copies of frames"] if more > 0 else [])
     return names, (missing[0], missing[1])
 
 

@@ -21,7 +21,7 @@ from kaldi_compat.frontends.preset import list_presets
 from kaldi_compat.options.base import require
 from kaldi_explain import arrangements, files, fits, settling, work
 from kaldi_explain.answers import Answer, complete
-from kaldi_explain.arrangements import MAX_NAMED, Mask, Storage, name_values
+from kaldi_explain.arrangements import Mask, Storage, name_values
 from kaldi_explain.between_arrays import relate
 from kaldi_explain.calls import library_call
 from kaldi_explain.finder import Attempt, Finder
@@ -331,7 +331,7 @@ def _describe(
 
 def _where(wrong: Mask, first_frame: int, first_column: int) -> str:
     """Describe the values, frames or columns that contain all differences, if they are few."""
-    if 0 < wrong.sum() <= MAX_NAMED:
+    if 0 < wrong.sum() <= THRESHOLDS.named:
         return f"only in {name_values(wrong, first_frame, first_column)}"
     for axis, name, first in ((1, "frame", first_frame), (0, "column", first_column)):
         places = np.flatnonzero(wrong.any(axis))

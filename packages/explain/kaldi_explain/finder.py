@@ -23,7 +23,6 @@ from kaldi_explain.work import Budget
 
 PASTED = (3, 1, 2, 4)  # Numbers of columns of another feature beside the first one, such as pitch.
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
-MAX_STACK_SHIFT = 8  # Frames of a stack before the frame in its middle.
 
 
 @dataclass
@@ -259,7 +258,7 @@ class Finder:
         about = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
-                shifts = range(-MAX_STACK_SHIFT, MAX_STACK_SHIFT)
+                shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
                 yield Attempt(search, search.best(attempt.candidate.change({"start": about + n}) for n in shifts))
 
     def _refined(self) -> Iterator[Attempt]:
@@ -312,7 +311,7 @@ class Finder:
 
     def _as_deltas(self) -> Iterator[Attempt]:
         """Take the array for deltas without the features that they come from."""
-        if self._lowest() < THRESHOLDS.unlike:
+        if self._lowest() < THRESHOLDS.other_audio:  # Second deltas resemble the features themselves.
             return
         plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         sheets = [

@@ -27,6 +27,7 @@ from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_explain.options import EPSILON, TABLE
 from kaldi_explain.other_libraries import F32, mel_filters, milliseconds, pad, padding_around, window
+from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
@@ -34,7 +35,6 @@ COUNTS = ("num_ceps", "num_mel_bins")  # Options that are named first.
 # Attributes that the product's engine has, or that are applied before it.
 ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
 SMALLEST_ENERGY = 1e-300  # Takes the place of zero under a logarithm without a floor.
-BLOCK_FRAMES = 4096  # Frames that are computed at once, so that spectra of an hour fit into memory.
 Model = TypeVar("Model", bound="FeatureModel")
 
 
@@ -190,8 +190,8 @@ class FeatureModel:
         if self.is_kaldis:
             return self._by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
         frames = self._cut(audio)
-        starts = range(0, max(len(frames), 1), BLOCK_FRAMES)
-        blocks = [self.spectra(frames[first : first + BLOCK_FRAMES]) for first in starts]
+        starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
+        blocks = [self.spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
         power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return self.finish(power, energies)
 

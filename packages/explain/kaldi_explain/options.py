@@ -10,10 +10,8 @@ import numpy as np
 
 Changes = dict[str, Any]
 
-EPSILON = float(np.finfo(np.float32).eps)
-TINY, EPSILON_64 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float64).eps)
-FILTER_BANK, CEPSTRA, ALL = ("fbank", "mfcc"), ("mfcc", "plp"), ("fbank", "mfcc", "plp", "spectrogram")
-BESIDE_PLP = ("fbank", "mfcc", "spectrogram")
+EPSILON, TINY, EPSILON_64 = (float(x) for x in (np.finfo("f4").eps, np.finfo("f4").tiny, np.finfo("f8").eps))
+FILTER_BANK, CEPSTRA, BESIDE_PLP = ("fbank", "mfcc"), ("mfcc", "plp"), ("fbank", "mfcc", "spectrogram")
 DC_REMOVAL, PREEMPHASIS = "DC removal of the whole recording", "preemphasis of the whole recording"
 
 
@@ -33,7 +31,7 @@ class Option:
 
     name: str
     values: tuple[Any, ...] = ()
-    kinds: tuple[str, ...] = ALL
+    kinds: tuple[str, ...] = ("fbank", "mfcc", "plp", "spectrogram")
     gain: float = 0.97
     step: float = 0.0
     words: str | Mapping[Any, str] = ""

@@ -38,9 +38,6 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Pattern, Timing
 from kaldi_explain.work import Budget, charge
 
-BLOCK = 8  # Neighboring rows that are compared, so that changes from row to row can be compared as well.
-AROUND = 4096  # Samples around the audio, for frames that reach beyond it.
-MAX_SPECTRA = 300  # Spectra of candidates in memory.
 # Options that a spectrum depends on, beside its frames.
 SPECTRUM_OPTIONS = ("window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy", "window", "whole",
                     "in_place", "energy")  # fmt: skip
@@ -74,13 +71,13 @@ class Search:
     def _choose_rows(self) -> Any:
         """Return the rows that are compared: blocks over the whole array, and the loudest rows."""
         rows = np.flatnonzero(self.sheet.rows)
-        edge = min(4, len(rows) // BLOCK)  # Frames at the edges depend on the padding.
+        edge = min(4, len(rows) // THRESHOLDS.block)  # Frames at the edges depend on the padding.
         rows = rows[edge : len(rows) - edge]
         if len(rows) <= THRESHOLDS.rows:
             return rows
-        first = np.linspace(0, len(rows) - BLOCK, THRESHOLDS.rows // BLOCK).astype(int)
+        first = np.linspace(0, len(rows) - THRESHOLDS.block, THRESHOLDS.rows // THRESHOLDS.block).astype(int)
         loudest = [np.argsort(level[rows])[-4:] for level in (self.sheet.own.max(1), self.sheet.own[:, 0])]
-        return rows[np.unique(np.concatenate([(first[:, None] + np.arange(BLOCK)).ravel(), *loudest]))]
+        return rows[np.unique(np.concatenate([(first[:, None] + np.arange(THRESHOLDS.block)).ravel(), *loudest]))]
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
@@ -165,10 +162,12 @@ class Search:
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish(*self._spectra[key]))
         audio = self._audio_around(candidate)
-        frames = audio[np.clip(at + AROUND, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)]
+        frames = audio[
+            np.clip(at + THRESHOLDS.around, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)
+        ]
         if candidate.kind == "plp":
             return candidate.reorder(candidate.plp_of_frames(frames).astype(np.float64))
-        if len(self._spectra) > MAX_SPECTRA:
+        if len(self._spectra) > THRESHOLDS.spectra:
             self._spectra.clear()
         self._spectra[key] = candidate.spectra(frames)
         return candidate.reorder(candidate.finish(*self._spectra[key]))
@@ -178,7 +177,9 @@ class Search:
         key = (candidate.source, candidate.whole, candidate.value("preemphasis_coefficient"))
         if key not in self._wide:
             audio = candidate.prepare(candidate.source.samples)
-            self._wide[key] = np.pad(audio, AROUND, mode="reflect" if len(audio) > AROUND else "symmetric")
+            self._wide[key] = np.pad(
+                audio, THRESHOLDS.around, mode="reflect" if len(audio) > THRESHOLDS.around else "symmetric"
+            )
         return self._wide[key]
 
     def best(self, candidates: Iterable[Candidate]) -> Candidate:

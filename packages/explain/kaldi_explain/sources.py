@@ -14,11 +14,11 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_explain.other_libraries import Resampler, resample_as_kaldi, resample_by_fft, resamplers
+from kaldi_explain.thresholds import THRESHOLDS
 
 RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)  # Usual sampling rates in Hz.
 SPEEDS = (0.9, 1.1, 0.95, 1.05, 0.8, 1.2)
 GAINS = (1, 2, 4, 8, 10)  # Factors of samples that were clipped to 16 bits after the multiplication.
-MAX_CHANNELS = 32
 ZEROS = "zeros after it"
 
 
@@ -108,7 +108,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     if recording.ndim not in (1, 2) or recording.size == 0 or recording.dtype.kind not in "iuf":
         raise AudioError(f"audio must be numbers (T,) or (channels, T), not {recording.dtype} {recording.shape}")
     recording = np.atleast_2d(recording)
-    if len(recording) > MAX_CHANNELS:
+    if len(recording) > THRESHOLDS.channels:
         raise AudioError(
             f"audio of shape {recording.shape} has too many channels: pass (channels, T), not (T, channels)"
         )

@@ -46,7 +46,26 @@ class Thresholds:
     starts: int = 5  # Candidates with which the search begins.
     descents: int = 3  # Candidates whose options are changed one by one.
     mistakes: int = 6  # Kinds of mistaken audio that are searched.
+    spectra: int = 300  # Spectra of candidates in memory.
+    frames: int = 4096  # Frames that are computed at once, so that spectra of an hour fit into memory.
+    channels: int = 32  # Largest number of channels. More are samples with the axes swapped.
+    searched_frames: int = 32  # Wrong frames that are compared with all frames of the features.
+    searches: int = 12  # Vectors of conform that are explained. Other vectors are compared with the causes of these.
+    fruitless_searches: int = 3  # Searches without a result after which conform searches no more for a program.
     narrow_filters: int = 60  # Filters in Hz by which the centers of columns are measured.
+
+    # Frames.
+    block: int = 8  # Neighboring rows that are compared, so that changes from row to row can be compared as well.
+    around: int = 4096  # Samples around the audio, for frames that reach beyond it.
+    components: int = 4  # Principal components of an array that are compared with bands of the audio.
+    margin: int = 8  # Frames that an array may begin before the audio, or end after it.
+    timing_rows: int = 12  # With fewer rows, anything correlates with the audio.
+    stack: int = 16  # Largest number of stacked frames.
+    near_frames: int = 8  # Distance within which the frames after a missing or inserted frame are searched.
+    run: int = 3  # Frames in a row, up to an end of the array, that show that frames were left out.
+    shift: int = 4  # Frames that a result of conform may have before Kaldi's first frame, or lack.
+    few_frames: int = 5  # With fewer frames, any step explains a result of conform.
+    free_frames: int = 20  # With fewer frames, numbers for all columns explain a result of conform.
 
     # Numbers of an array.
     same: float = 2e-3  # Cost of columns that are equal but for single precision.
@@ -61,7 +80,8 @@ class Thresholds:
     tolerance: float = 1e-3  # Default of the argument, in units of features.
     outlier: float = 30.0  # Factor of the tolerance that a few values may reach.
     few_cells: float = 0.1  # Largest share of cells that may differ where the others are mapped exactly.
-    few_places: float = 0.25  # Largest share of frames or columns that are named as the places of all differences.
+    few_places: float = 0.25  # Share of wrong values that makes a frame wrong, and largest share of wrong frames named.
+    named: int = 4  # Single values, or copies of frames, that are named.
     resampled: float = 5.0  # Factor of the tolerance for resampled audio, as some filters are known by their output.
     own_rounding: float = 8.0  # Factor of our own rounding that another implementation's may reach.
     recognized: float = 0.01  # Relative error within which a slope or a pitch is recognized.

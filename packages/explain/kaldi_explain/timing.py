@@ -22,9 +22,6 @@ SHIFTS_MS, SHIFTS, RARE_SHIFTS_MS = (
     (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024),
     (8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0),
 )
-COMPONENTS = 4  # Principal components of an array that are compared with the bands.
-MARGIN = 8  # Frames that an array may begin before the audio, or end after it.
-MIN_ROWS = 12  # With fewer rows, anything correlates.
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class Pattern:
         whole = sorted(
             (shift for shift in shifts if excess(shift) <= 3 + 2048 / shift / stride), key=lambda x: excess(x) > 2
         )
-        if count < MIN_ROWS or self.rows.sum() < MIN_ROWS // 2:
+        if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
             return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole]
         timings = [self._best(source, shift * stride, is_whole=True)[0] for shift in whole]
         timings.sort(key=lambda timing: -timing.score)
@@ -89,7 +86,7 @@ class Pattern:
             estimated = round(source.length / count / stride)
             if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
                 timings.append(self._best(source, estimated * stride, is_whole=True)[0])
-            possible = [x * stride for x in shifts if x * stride * (count - 2 * MARGIN) <= source.length]
+            possible = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
             timings += [best for shift in possible for best in self._best(source, shift, is_whole=False)]
             timings.sort(key=lambda timing: -timing.score)
             limit = THRESHOLDS.certain * timings[0].score if timings else 0.0
@@ -104,17 +101,17 @@ class Pattern:
         bands_of_steps = _uncorrelated(energies, max(1, round(shift / step)))
         independent = min(1.0, shift / (0.0125 * source.rate))  # Frames nearer than 12.5 ms are alike.
         count, timings, apart = len(self.rows), list[Timing](), 3
-        total = max(int(source.length / shift), count) + 2 * MARGIN
+        total = max(int(source.length / shift), count) + 2 * THRESHOLDS.margin
         lags = np.arange(total - count + 1)
         charge(2500 + 3 * (total + count) + 0.2 * energies.size)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
-            centers = offset + (np.arange(total) - MARGIN) * shift
+            centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
             at = (centers - 2.5 * step) / step
             bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
             scores = correlations_at(self.components, self.rows, bands)
-            inside = (lags > MARGIN - 3) & (lags < len(lags) - MARGIN + 3)
+            inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
             # A frame later makes the whole audio 2% less likely.
-            scores *= np.clip(1 - 0.02 * np.abs(lags - MARGIN), 0, 1) if is_whole else inside
+            scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else inside
             for _ in range(6):
                 lag = int(scores.argmax())
                 scores[max(lag - apart, 0) : lag + apart + 1] = 0
@@ -147,7 +144,7 @@ def explained_share(components: Doubles, bands: Doubles, independent: float = 1.
 
 
 def components_of(target: Doubles, rows: Mask) -> Doubles:
-    """Return the components (COMPONENTS, frames) that vary most. They are zero outside of ``rows``."""
+    """Return the components (THRESHOLDS.components, frames) that vary most. They are zero outside of ``rows``."""
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
@@ -158,10 +155,10 @@ def components_of(target: Doubles, rows: Mask) -> Doubles:
     scaled[~rows] = 0
     sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
     if sample.shape[1] > 600:  # Means of neighboring columns take less time, and are similar.
-        parts = np.array_split(scaled, COMPONENTS, axis=1)
+        parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])
     _, directions = np.linalg.eigh(sample.T @ sample)
-    return np.ascontiguousarray((scaled @ directions[:, -COMPONENTS:]).T)
+    return np.ascontiguousarray((scaled @ directions[:, -THRESHOLDS.components :]).T)
 
 
 @functools.lru_cache(maxsize=16)

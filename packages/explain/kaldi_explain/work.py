@@ -26,14 +26,14 @@ class Budget:
         settling = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
         answering = float(np.clip(0.05 * seconds_of_audio, 0.1, 0.5))
         self.is_exhausted = False
-        self._units, self._calls, self._begin = 0.0, 0, time.thread_time()
+        self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
         self._now = 0.0
         self._end_of_settling = THRESHOLDS.seconds - answering
         self._end_of_search = self._end_of_stage = self._end_of_settling - settling
 
     def charge(self, units: float) -> None:
         """Add units of work."""
-        self._units += units
+        self.units += units
 
     def begin_stage(self, seconds: float) -> None:
         """Begin a stage of the search that may take some seconds of the budget."""
@@ -69,7 +69,7 @@ class Budget:
         self._calls += 1
         if self._calls % 8 == 0:
             self._now = time.thread_time() - self._begin
-        return max(self._now, self._units / THRESHOLDS.units_per_second)
+        return max(self._now, self.units / THRESHOLDS.units_per_second)
 
 
 _current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("budget", default=None)
