@@ -1,4 +1,4 @@
-"""Complete what a search has found: noise, pitch, parts of the array, and which options are certain."""
+"""Complete the result of a search with noise, pitch, parts of the array, and the certainty of options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kaldi_explain.work import Budget
 
 @dataclass(frozen=True)
 class Answer:
-    """A settled candidate with what else explains the array.
+    """A settled candidate, and the further steps and remarks of an answer.
 
     Attributes:
         settled: the candidate.
@@ -50,7 +50,7 @@ class Answer:
 
 
 def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer by what a search has found."""
+    """Return the answer by the result of a search."""
     sheet = attempt.search.sheet
     places = settling.places_of(settled, sheet, tolerance)
     others = np.flatnonzero(~_covered_columns(sheet))

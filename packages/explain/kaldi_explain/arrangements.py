@@ -129,7 +129,7 @@ def spans(places: npt.NDArray[Any], name: str) -> str:
 
 
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Describe the values in a mask (frames, columns): their number, and the places of the first ones."""
+    """Describe the values in a mask (frames, columns) by their count and the first places."""
     places = [
         (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
     ]
@@ -213,7 +213,7 @@ def _with_deltas(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
-    """Return features and deltas as torchaudio computes them, where deltas of padded deltas give the second order."""
+    """Return features and torchaudio's deltas, whose second order consists of deltas of padded deltas."""
     parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
         parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
@@ -243,7 +243,7 @@ def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list
     """Return the normalizations in a sliding window that an array may have, with windows that its values show.
 
     Args:
-        features: all frames of the features.
+        features: the features (frames, columns) of the whole recording.
         target: the array.
         start: frame of the features that is the array's first row.
     """

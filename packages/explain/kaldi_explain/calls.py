@@ -19,7 +19,7 @@ def library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
     """Return the call of librosa, torchaudio, transformers or python_speech_features that computes features.
 
     The libraries return an array (dim, frames), except for python_speech_features. ``y`` and ``waveform`` are samples
-    in -1 to 1, and ``samples`` are those of the recording.
+    in -1 to 1, and ``samples`` are the recording.
 
     Args:
         model: the features.
@@ -74,7 +74,7 @@ def _arguments(values: Mapping[str, Any]) -> str:
 
 
 def _frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the arguments of frames, of which those with usual defaults are left out."""
+    """Return the arguments of frames, without arguments that have their default."""
     mode, arguments = _pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _is_full(model):
         arguments["win_length"] = model.size

@@ -21,11 +21,11 @@ class Sheet:
     """Array with frames in rows, its arrangement and its masks.
 
     Attributes:
-        words: what was done to the array.
+        words: descriptions of the changes to the array.
         values: the array (frames, columns).
         arrangement: transformation of the features that gives the array.
         rows, columns: masks (frames,) and (columns,) of the rows and columns that depend on the audio.
-        step: largest error by which the stored numbers are rounded.
+        step: largest rounding error of the stored numbers.
     """
 
     words: list[str]
@@ -65,8 +65,8 @@ class Candidate(FeatureModel):
     Attributes:
         source: the audio.
         start: frame of the features that is the array's first row.
-        offset: number of samples by which all frames are later.
-        order: columns of the features that are those of the array. None for all.
+        offset: delay of all frames in samples.
+        order: columns of the features in the order of the array. None for all.
     """
 
     source: AudioSource = field(kw_only=True)

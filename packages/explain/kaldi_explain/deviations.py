@@ -22,7 +22,7 @@ class Comparison:
 
     Attributes:
         values: frames of the array for which there are features.
-        features: all frames of the features, mapped to the array.
+        features: the features of the whole recording, mapped to the array.
         shift: frame of the features that is the first frame of ``values``.
         slope, offset: the map (columns,) from the features to the array.
         tolerance: largest difference of 99.9% of the values, beyond ``step``.

@@ -21,7 +21,7 @@ from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Timing
 from kaldi_explain.work import Budget
 
-PASTED = (3, 1, 2, 4)  # Numbers of columns of another feature beside the first one, such as pitch.
+PASTED = (3, 1, 2, 4)  # Numbers of columns that another feature, such as pitch, may add.
 USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
 
 
@@ -44,7 +44,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of the search: its name, the function that yields attempts, and its share of the budget in seconds."""
+    """A stage of the search with its name, a function that yields attempts, and a limit in seconds of the budget."""
 
     name: str
     run: Callable[[], Iterator[Attempt]]
@@ -73,7 +73,7 @@ class Finder:
 
     Args:
         target: the array.
-        words: what was done to the array.
+        words: descriptions of the changes to the array.
         sources: channels of the recording.
         recording: the recording (channels, T).
         tolerance: function that returns the largest difference that an attempt may leave, beyond ``step``.
@@ -129,7 +129,7 @@ class Finder:
         return min(nearest, key=lambda pair: (pair[1].unexplained(), pair[0].cost), default=None)
 
     def _reorder(self, last: Stage, stages: list[Stage]) -> list[Stage]:
-        """Return the stages after the last one, the likeliest first."""
+        """Return the stages after the stage ``last``, the likeliest first."""
         first: tuple[str, ...] = ()
         if last.name == "starts" and self.begun:
             if _has_more(self.begun[0].search.sheet.values.shape[1]):
@@ -146,7 +146,7 @@ class Finder:
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
     def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the steps by which an attempt explains the array, if it does.
+        """Return the steps from an attempt to the array. None if the attempt does not explain it.
 
         A start is settled only if it is equal to the array, since the next stages may improve it.
         """
@@ -165,7 +165,7 @@ class Finder:
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
     def _dithered(self, attempt: Attempt) -> Settled | None:
-        """Return the steps by which an attempt with Kaldi's own noise explains the array, if it does."""
+        """Return the steps from an attempt with Kaldi's own noise to the array. None if they do not explain it."""
         dithered, sheet = attempt.candidate.without_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = map_to(dithered, sheet, tolerance) if dithered.is_kaldis else None
@@ -193,7 +193,7 @@ class Finder:
         Args:
             searches: the searches.
             sources: the audio.
-            max_sources: number of the likeliest sources that are searched, each as a whole. 0 for all, and parts.
+            max_sources: number of the likeliest sources, which are searched as a whole. 0 for all sources and parts.
             certain: score of the whole audio above which parts are not considered.
         """
         assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []

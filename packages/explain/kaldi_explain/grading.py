@@ -265,7 +265,7 @@ def kit_folder(kit: str | Path | None = None) -> Path:
                 "kit=... (--kit DIR), or pip install it"
             )
     if not Path(kit, "level-1.json").is_file():
-        raise FeatureError(f"{kit} is not a conformance kit: it has no level-1.json")
+        raise FeatureError(f"{kit} is not a conformance kit: level-1.json is missing")
     return Path(kit)
 
 

@@ -1,4 +1,4 @@
-"""Models of features: Kaldi's options, and what other libraries and ports of Kaldi compute in another way.
+"""Models of features with Kaldi's options, and with the variations of other libraries and ports of Kaldi.
 
 The product's engine computes what Kaldi has. NumPy computes the remaining models in double precision.
 """
@@ -111,7 +111,7 @@ class FeatureModel:
         return _default(self.kind, name)
 
     def settings_by_name(self) -> dict[str, str]:
-        """Return what distinguishes the model from Kaldi's defaults, by option: Kaldi's options, then attributes."""
+        """Describe the options, and then the attributes, that differ from Kaldi's defaults, by name."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.value(name)!r}" for name in options if self.value(name) != self.default(name)}
         for option in TABLE:
@@ -125,7 +125,7 @@ class FeatureModel:
         return [*self.settings_by_name().values()]
 
     def __str__(self) -> str:
-        """Describe the model: Kaldi's options that have other values, and what Kaldi does not have."""
+        """Describe the model by the options that differ from Kaldi's defaults, and by its attributes."""
         options = [setting for setting in self.settings() if "=" in setting]
         others = [setting for setting in self.settings() if "=" not in setting]
         return ", ".join([f"{self.kind}({', '.join(options)})", *others])
@@ -184,7 +184,7 @@ class FeatureModel:
         """Compute the features of audio (T,): float32 or float64 (frames, dim).
 
         Raises:
-            OptionError: Kaldi would refuse the options, or the FFT has an unusual number of points.
+            OptionError: Kaldi's programs would refuse the options, or the points of the FFT are unusual.
         """
         audio = pad(self.prepare(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_kaldis:

@@ -1,4 +1,4 @@
-"""Table of the options that a search changes: their values, the most usual first, and the words that name them."""
+"""Table of the options that a search changes, with their values, the most usual first, and their names."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Option:
 
     Attributes:
         name: name of the option or attribute.
-        values: values that a search tries, the most usual first. Empty for an option that has a search of its own.
-        kinds: kinds of features of which a search may change the option by itself.
+        values: values that a search tries, the most usual first. Empty for an option that a special search finds.
+        kinds: kinds of features. A search changes the option alone for these kinds.
         gain: largest share of the cost that a new value may leave. It is smaller for options that explain a little of
             any array.
-        step: difference in value by which the slope of features is measured. Zero for an option without refinement.
-        words: a format, or the words for each value. Options of Kaldi are named by themselves.
+        step: difference in value that measures the slope of features. Zero for an option without refinement.
+        words: a format, or the words for each value. Kaldi's options need no words.
     """
 
     name: str
@@ -144,7 +144,7 @@ TABLE = (
     Option("dithered", words={True: "dithered as the first utterance of a run of Kaldi's"}),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in TABLE}
-# Filters that differ in the height of the triangles only: columns may have any scale, so that one of them suffices.
+# Filters that differ only in the height of the triangles. Since columns may have any scale, one shape suffices.
 EQUAL_SHAPES = {"htk-area": "hertz", "slaney-height": "slaney"}
 SHAPES = tuple(mel for mel in BY_NAME["mel"].values if mel not in EQUAL_SHAPES)
 EDGES = ("low_freq", "high_freq")

@@ -62,7 +62,7 @@ def mel_filters(
         corner: corner frequency of the mel scale in Hz.
 
     Raises:
-        OptionError: Kaldi refuses the options, or the edges are out of order.
+        OptionError: the edges are out of order, or Kaldi refuses another option.
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(

@@ -189,7 +189,7 @@ class Search:
     # Where the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the candidates with which the search begins, the best first: all kinds with the number of columns."""
+        """Return the best candidates of every kind that has the number of columns, the best first."""
         candidates: list[Candidate] = []
         for timing in timings:
             shift = timing.shift // self.sheet.arrangement.stride
@@ -342,7 +342,7 @@ class Search:
             yield from (prepared | changes for changes in joint)
 
     def _edges(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield edges of filters: those that an array of filters shows, and usual ones of cepstra."""
+        """Yield edges of filters, which the columns of a filter bank show. Usual edges are tried for cepstra."""
         yield from self._centers(candidate)
         if candidate.kind in ("mfcc", "plp"):
             for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), values_of("high_freq")):
@@ -351,8 +351,8 @@ class Search:
     def _centers(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield the edges of filters that the centers of the array's columns show.
 
-        The center of a column is that of the narrow filter whose energies are most alike. Centers lie on a line on one
-        mel scale.
+        The narrow filter whose energies are most alike has the center of the column. On the right mel scale, the
+        centers lie on a line.
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return

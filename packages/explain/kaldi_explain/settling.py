@@ -42,7 +42,7 @@ class Settled:
         frame: row of the arranged features for the array's row ``row``.
         target: the rows of the array.
         cells: the cells that are compared.
-        features: all rows of the arranged features.
+        features: the arranged features of the whole recording.
         step: largest error of the array's stored numbers.
         rounding: description of the rounding that explains differences above the tolerance.
     """
@@ -94,7 +94,7 @@ class Settled:
     def shift_words(self, before: int = 0, after: int = 0) -> list[str]:
         """Describe the frames that are missing, or too many, at both ends.
 
-        ``before`` and ``after`` are the numbers of frames by which the first and the last frame are later.
+        ``before`` and ``after`` count the frames by which the first and the last frame are later.
         """
         missing = len(self.features) - self.frame - len(self.target) - after
         missing = 0 if self.candidate.source.words.endswith(ZEROS) else missing
@@ -241,7 +241,7 @@ class Settling:
         if not columns.any():  # The smallest number of all may still be at a floor.
             lowest = np.unravel_index(int(values.argmin()), values.shape)
             is_lowest[lowest] = columns[lowest[1]] = True
-        # A column with a known slope reaches the floor exactly. A filter without a bin has no slope of its own.
+        # A column with a known slope reaches the floor exactly. A filter without a bin has no slope.
         log_floors = []
         for column in np.flatnonzero(columns):
             own = ~is_lowest[:, column]
@@ -285,7 +285,7 @@ class Settling:
 
 
 def features_of(candidate: Candidate, frames: int | None = None) -> Doubles:
-    """Return all features of a candidate, or those of about ``frames`` frames from its start on."""
+    """Return the features of a candidate for the whole audio, or for about ``frames`` frames from its start."""
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
     if frames is not None:
         length = (candidate.start + frames + 8) * candidate.shift + candidate.size + candidate.fft_points

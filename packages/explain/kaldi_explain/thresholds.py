@@ -11,7 +11,7 @@ class Thresholds:
 
     A cost is the root of the share of an array's variance that a candidate leaves unexplained: 0 for equal features,
     about 1 for unrelated ones. The values were chosen by the table of :mod:`benchmarks.explain_arrays`, and checked by
-    the arrays of :mod:`benchmarks.explain_held_out`, by which none was chosen.
+    the arrays of :mod:`benchmarks.explain_held_out`, which no value was fitted to.
     """
 
     # Time of an answer.
@@ -40,7 +40,7 @@ class Thresholds:
 
     # Sizes, which bound the work.
     rows: int = 96  # Rows that are compared, in blocks of eight neighbors.
-    settled_rows: int = 3000  # Rows by which variations are compared. The best one is fitted to all rows.
+    settled_rows: int = 3000  # Rows on which variations are compared. The best variation is fitted to all rows.
     arrangement_rows: int = 300  # Rows that show how features are arranged.
     columns: int = 9000  # Largest number of columns. More are not features.
     starts: int = 5  # Candidates with which the search begins.
@@ -52,7 +52,7 @@ class Thresholds:
     searched_frames: int = 32  # Wrong frames that are compared with all frames of the features.
     searches: int = 12  # Vectors of conform that are explained. Other vectors are compared with the causes of these.
     fruitless_searches: int = 3  # Searches without a result after which conform searches no more for a program.
-    narrow_filters: int = 60  # Filters in Hz by which the centers of columns are measured.
+    narrow_filters: int = 60  # Filters in Hz that measure the centers of columns.
 
     # Frames.
     block: int = 8  # Neighboring rows that are compared, so that changes from row to row can be compared as well.

@@ -15,11 +15,11 @@ Item = TypeVar("Item")
 
 
 class Budget:
-    """Work that one answer may do, in units of about a microsecond of a processor core.
+    """Budget of an answer, in units of work that take about a microsecond of a processor core.
 
-    The search ends first. A reserve remains to settle the answer, and a smaller one to finish the computation that is
-    under way. Both grow with the length of the audio. The processor time of the thread is an upper bound, which only a
-    slow or busy machine reaches: results repeat as long as the counted work ends the search.
+    The search ends first. A reserve remains to settle the answer, and a smaller reserve to finish the computation that
+    is under way. Both grow with the length of the audio. The processor time of the thread is an upper bound, which only
+    a slow or busy machine reaches: results repeat as long as the counted work ends the search.
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
