@@ -222,8 +222,8 @@ def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
 
 def deltas_alone(order: int, window: int) -> Arrangement:
     """Return the arrangement of deltas without the features that they come from."""
-    options, slope = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
-    slope = slope / np.sum(slope**2)
+    options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
+    slope = distances / np.sum(distances**2)
     taps = functools.reduce(np.convolve, [slope] * order)
 
     def apply(features: Doubles) -> Doubles:

@@ -108,7 +108,7 @@ class Finder:
             Stage("another rate", lambda: self._resampled(THRESHOLDS.better), 2.5),
             Stage("parts", self._of_parts, 1.5),
             Stage("numbers", self._refined, 2.0),
-            Stage("deltas", self._as_deltas, 1.5),
+            Stage("deltas", self._as_deltas, 3.0),
             Stage("mistakes", self._mistaken, 2.0),
         ]
         while self._searches and stages and not self.budget.is_search_over():
@@ -314,18 +314,22 @@ class Finder:
         if self._lowest() < THRESHOLDS.other_audio:  # Second deltas resemble the features themselves.
             return
         plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
-        sheets = [
-            dataclasses.replace(sheet, arrangement=arrangements.deltas_alone(order, 2))
-            for sheet, order in itertools.product(plain, (1, 2))
-            if arrangements.may_be_deltas(sheet.values[sheet.rows])
-        ]
-        begun = self._begin([Search(sheet, self.budget, self._unit) for sheet in sheets], self._sources)
-        for start in begun[:1] if begun and begun[0].cost < THRESHOLDS.hopeless else []:
-            orders = [Search(dataclasses.replace(start.search.sheet, arrangement=arrangements.deltas_alone(*way)),
-                             self.budget, self._unit)
-                      for way in itertools.product((1, 2), (2, 1, 3, 4))]  # fmt: skip
-            search = min(orders, key=lambda search: search.cost(start.candidate))
+        plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]
+        begun = list[Attempt]()
+        for order in (1, 2):
+            searches = [self._search_deltas(sheet, order, 2) for sheet in plain]
+            begun = sorted([*begun, *self._begin(searches, self._sources)], key=lambda attempt: attempt.cost)
+            yield from begun[:1]
+        for start in (start for start in begun[: THRESHOLDS.descents] if start.cost < THRESHOLDS.hopeless):
+            ways = itertools.product((1, 2), (2, 1, 3, 4))
+            others = [self._search_deltas(start.search.sheet, order, window) for order, window in ways]
+            search = min(others, key=lambda search: search.cost(start.candidate))
             yield Attempt(search, start.candidate).improve()
+
+    def _search_deltas(self, sheet: Sheet, order: int, window: int) -> Search:
+        """Return the search for features whose deltas give an array."""
+        arrangement = arrangements.deltas_alone(order, window)
+        return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
     def _clipped(self) -> Iterator[Attempt]:
         """Take the audio for louder audio that was clipped, if that explains more."""

@@ -84,7 +84,8 @@ class Search:
         """Components that show the times of the frames. None if no column depends on the audio."""
         values = self.sheet.own[:, self.sheet.own_columns]
         for _ in range(self.sheet.arrangement.order):  # Sums of deltas are smoothed features.
-            values = np.cumsum(values - values.mean(0), axis=0)
+            changes = values - values.mean(0)
+            values = np.cumsum(changes, axis=0) - changes / 2  # A sum without this half is late by half a frame.
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
     # Costs.
@@ -153,7 +154,7 @@ class Search:
             return self._features_at(candidate, self._rows)
         neighbors = self._rows[:, None] + np.arange(len(taps)) - len(taps) // 2
         features = self._features_at(candidate, neighbors.ravel())
-        return np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps)
+        return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
     def _features_at(self, candidate: Candidate, rows: Any) -> Doubles:
         at = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
