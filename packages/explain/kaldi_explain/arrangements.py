@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,31 +19,32 @@ from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
-from kaldi_explain.fits import similarity
+from kaldi_explain.fits import overlap, similarity
+from kaldi_explain.thresholds import THRESHOLDS
+from kaldi_explain.work import charge
 
 Mask = npt.NDArray[np.bool_]
-SAME = 2e-3  # similarity of columns that single precision rounds
-ALIKE = 0.7  # correlation of the same column in neighbouring frames
-MAX_STACK, MOST_STACKED = 16, 160  # frames, and columns of each
-HUGE, TINY = 1e20, 1e-20  # numbers beyond are those of swapped bytes
-WINDOWS = (300, 600, 100, 200, 150, 50, 400, 500, 1000)
-FEWEST_LEVELS = 16  # distinct numbers that features have
-COARSEST = 0.1  # rounding of numbers, as a share of their spread
-OF_A_STEP = 0.05  # by how much rounding again may change a rounded number
-MAX_NAMED = 4  # Number of single values, or of copied frames, that are named.
-ROUNDING_SLACK = 1.25  # Factor of the rounding step that allows for the error of a fitted slope and offset.
-FEWEST_BESIDE_ZERO = 10  # Smallest count of each integer from -2 to 2 that shows how numbers were rounded.
-TRUNCATED_ZEROS = 1.6  # Ratio of zeros to the mean count of -2, -1, 1 and 2. Rounding toward zero gives 2.
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Transformation of features after they have been computed."""
+    """Transformation of features after they have been computed.
 
-    said: str  # what it is, in words; an empty string if nothing is done
-    columns: slice  # the columns of the array that are features themselves, not copies of neighbours or deltas
-    apply: Callable[[Doubles], Doubles] = lambda features: features  # does it to features (frames, columns)
-    stride: int = 1  # frames of the features from one row to the next
+    Attributes:
+        words: name of the transformation. "" if nothing is done.
+        columns: columns of the array that are features themselves, and not copies of neighbors or deltas.
+        apply: function that transforms features (frames, columns).
+        stride: number of frames of the features from one row to the next.
+        taps: factors of neighboring frames whose sum gives a row, if no column is a feature itself. () otherwise.
+        order: order of deltas without their features. 0 otherwise.
+    """
+
+    words: str
+    columns: slice
+    apply: Callable[[Doubles], Doubles] = lambda features: features
+    stride: int = 1
+    taps: tuple[float, ...] = ()
+    order: int = 0
 
     def is_whole(self, columns: int) -> bool:
         """Return True if all columns of an array are features themselves."""
@@ -53,62 +55,63 @@ PLAIN = Arrangement("", slice(None))
 
 
 def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
-    """Return an array of features in double precision, and in words what had to be done to its numbers.
+    """Return the repairs of an array of features, and the array in double precision.
 
     Raises:
-        FeatureError: it does not have two dimensions, is empty, or holds NaN.
+        FeatureError: the array does not have two dimensions, is empty, or contains NaN.
     """
-    array, said = np.asarray(features), []
+    array, repairs = np.asarray(features), []
     while array.ndim > 2 and 1 in array.shape:
         array = array.squeeze(array.shape.index(1))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
         batch = ": pass one array of the batch" * (array.ndim > 2)
         raise FeatureError(f"features must be an array (frames, dim), not {array.dtype} {array.shape}{batch}")
     if array.dtype.kind == "f" and not _is_plausible(array) and _is_plausible(array.byteswap()):
-        array, said = array.byteswap(), ["bytes of the numbers swapped"]
+        array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
-        odd = ~np.isfinite(array)
-        raise FeatureError(f"the features hold NaN or infinity in {name_values(odd)}: explain needs numbers")
-    return said, array.astype(np.float64)
+        places = name_values(~np.isfinite(array))
+        raise FeatureError(f"the features hold NaN or infinity in {places}: explain needs numbers")
+    return repairs, array.astype(np.float64)
 
 
 def _is_plausible(array: npt.NDArray[Any]) -> bool:
-    with np.errstate(invalid="ignore"):  # of signalling NaN
+    """Return True if the sizes of the numbers are not those of swapped bytes."""
+    with np.errstate(invalid="ignore"):  # A signaling NaN warns.
         sizes = np.abs(array[array != 0].astype(np.float64))
-    return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < HUGE and np.median(sizes) > TINY)
+    return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < 1e20 and np.median(sizes) > 1e-20)
 
 
 def why_no_features(target: Doubles) -> str:
-    """Return why an array cannot be features, in words; an empty string if it can."""
+    """Return the reason why an array cannot be features, or "" if it can."""
     levels = np.unique(target[:: max(1, len(target) // 1000)])
     if len(levels) == 1:
         return f"all values are {levels[0]:g}"
     if not (np.ptp(target, axis=0) > 0).any() or not (np.ptp(target, axis=1) > 0).any():
         return "the values do not change in time, or not between columns"
-    if len(levels) < FEWEST_LEVELS and target.size > 4 * FEWEST_LEVELS:
-        shown = ", ".join(f"{each:g}" for each in levels[:4]) + ", ..." * (len(levels) > 4)
+    if len(levels) < THRESHOLDS.distinct_values and target.size > 4 * THRESHOLDS.distinct_values:
+        shown = ", ".join(f"{level:g}" for level in levels[:4]) + ", ..." * (len(levels) > 4)
         return f"it has {len(levels)} distinct values ({shown}), as masks, labels and decisions do"
     return ""
 
 
 def orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
-    """Return an array as it is and transposed, and reshaped if its numbers are smoother then."""
-    found: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
-    torn = target.reshape(target.shape[::-1]).T
-    if min(target.shape) > 4 and _roughness(torn) < 0.5 * _roughness(target):
-        found.append((["reshaped where a transposition was meant"], torn))
-    return found
+    """Return an array unchanged and transposed, and reshaped if its numbers are smoother then, with names."""
+    turned: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
+    reshaped = target.reshape(target.shape[::-1]).T
+    if min(target.shape) > 4 and _roughness(reshaped) < 0.5 * _roughness(target):
+        turned.append((["reshaped where a transposition was meant"], reshaped))
+    return turned
 
 
 def _roughness(target: Doubles) -> float:
-    """Return how much neighbouring numbers differ in both directions."""
+    """Return the mean difference of neighboring numbers in both directions."""
     return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
 def informative(target: Doubles) -> tuple[Mask, Mask]:
-    """Return masks of the rows and columns that depend on audio: not of one value, nor copies of a neighbour.
+    """Return masks of the rows and columns that depend on audio.
 
-    The others are masked, padded, or digital silence.
+    Rows and columns of one value, and copies of a neighboring row, are masked, padded, or digital silence.
     """
     moving = np.ptp(target, axis=0) > 0
     same = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -119,47 +122,49 @@ def informative(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def spans(places: npt.NDArray[Any], name: str) -> str:
-    """Return numbers of rows or columns in words: "frame 7", "frames 3 to 9, 12"."""
+    """Describe numbers of rows or columns, such as "frame 7" or "frames 3 to 9, 12"."""
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
 
 
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Return the number of values in a mask (frames, columns), and where the first of them are."""
-    places = [(int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[:MAX_NAMED]]
+    """Describe the values in a mask (frames, columns) by their count and the first places."""
+    places = [
+        (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
+    ]
     named = "; ".join(f"frame {row}, column {column}" for row, column in places)
     count = int(wrong.sum())
-    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > MAX_NAMED)})"
+    return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > THRESHOLDS.named)})"
 
 
 def arrangements_of(target: Doubles) -> list[Arrangement]:
-    """Return the arrangements that an array may have, as its own numbers show."""
-    found = [*_stacked(target), *_with_deltas(target)]
-    return found or [*_joined(target), PLAIN]
+    """Return the arrangements that an array may have, judged by its own numbers."""
+    derived = [*_stacked(target), *_with_deltas(target)]
+    return derived or [*_joined(target), PLAIN]
 
 
 def _stacked(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of stacked neighbouring frames that overlap (low frame rate, splicing)."""
+    """Yield the arrangements of stacked neighboring frames that overlap (low frame rate, splicing)."""
     rows, columns = target.shape
-    for stack in range(2, MAX_STACK + 1):
-        dim, rest = divmod(columns, stack)
-        if rest or not 4 <= dim <= MOST_STACKED or rows < 4:
+    for stack in range(2, THRESHOLDS.stack + 1):
+        dim, remainder = divmod(columns, stack)
+        if remainder or not 4 <= dim <= 160 or rows < 4:
             continue
         for stride in range(1, stack):
             later, earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]
-            if similarity(later, earlier) < SAME:
-                said, middle = f"{stack} frames stacked, every {stride}", (stack - 1) // 2
+            if similarity(later, earlier) < THRESHOLDS.same:
+                words, middle = f"{stack} frames stacked, every {stride}", (stack - 1) // 2
                 block = slice(middle * dim, (middle + 1) * dim)
                 options = LowFrameRateOptions(stack=stack, stride=stride)
-                yield Arrangement(said, block, functools.partial(low_frame_rate, options=options), stride)
+                yield Arrangement(words, block, functools.partial(low_frame_rate, options=options), stride)
                 windows = functools.partial(_windows, stack=stack, stride=stride)
-                yield Arrangement(f"{said}, without padding", slice(0, dim), windows, stride)
+                yield Arrangement(f"{words}, without padding", slice(0, dim), windows, stride)
                 return
 
 
 def _joined(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of neighbouring frames joined without overlap: columns a frame apart resemble."""
+    """Yield the arrangements of frames joined without overlap, in which columns a frame apart are alike."""
     columns = target.shape[1]
     if columns < 16 or len(target) < 8:
         return
@@ -167,67 +172,114 @@ def _joined(target: Doubles) -> Iterator[Arrangement]:
     sizes = np.sqrt(np.einsum("ij,ij->j", centered, centered))
     centered = centered / np.where(sizes > 0, sizes, 1)
 
-    def alike(apart: int) -> float:
-        return float(np.median(np.einsum("ij,ij->j", centered[:, apart:], centered[:, :-apart])))
+    def correlate(distance: int) -> float:
+        return float(np.median(np.einsum("ij,ij->j", centered[:, distance:], centered[:, :-distance])))
 
-    for size in range(2, min(MAX_STACK, columns // 8) + 1):
-        dim, rest = divmod(columns, size)
-        if not rest and alike(dim) > max(ALIKE, alike(dim - 1), alike(dim + 1)):
+    for size in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
+        dim, remainder = divmod(columns, size)
+        if not remainder and correlate(dim) > max(THRESHOLDS.alike, correlate(dim - 1), correlate(dim + 1)):
             yield joined_frames(size, dim)
 
 
 def joined_frames(size: int, columns: int) -> Arrangement:
-    """Return the arrangement of so many frames of so many columns joined without overlap."""
+    """Return the arrangement of ``size`` frames of ``columns`` columns joined without overlap."""
     join = functools.partial(stack_frames, options=StackFramesOptions(size=size))
     return Arrangement(f"{size} frames stacked, every {size}", slice(0, columns), join, size)
 
 
 def _windows(features: Doubles, stack: int, stride: int) -> Doubles:
+    """Stack frames without padding at the ends."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
 def _with_deltas(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of features with deltas after them."""
+    """Yield the arrangements of features followed by deltas."""
     rows, columns = target.shape
-    for order in (2, 1):
-        dim, rest = divmod(columns, order + 1)
-        for window in (2, 1, 3, 4):
-            edge = order * window
-            if rest or dim < 4 or rows < 2 * edge + 4:
-                continue
-            options = DeltaOptions(delta_order=order, delta_window=window)
-            if similarity(add_deltas(target[:, :dim], options)[edge:-edge], target[edge:-edge]) < 10 * SAME:
-                said, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
-                yield Arrangement(said, block, functools.partial(add_deltas, options=options))
-                repeated = functools.partial(_repeat, order=order, window=window)
-                yield Arrangement(f"{said}, each of the padded one before", block, repeated)
-                return
+    for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
+        dim, remainder = divmod(columns, order + 1)
+        edge = order * window
+        if remainder or dim < 4 or rows < 2 * edge + 4:
+            continue
+        options = DeltaOptions(delta_order=order, delta_window=window)
+        deltas = add_deltas(target[:, :dim], options)
+        if similarity(deltas[edge:-edge], target[edge:-edge]) < 10 * THRESHOLDS.same:
+            words, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
+            yield Arrangement(words, block, functools.partial(add_deltas, options=options))
+            repeated = functools.partial(_repeat_deltas, order=order, window=window)
+            yield Arrangement(f"{words}, each of the padded one before", block, repeated)
+            return
 
 
-def _repeat(features: Doubles, order: int, window: int) -> Doubles:
-    """Return deltas as torchaudio computes them: those of the second order are deltas of the first, with its edges."""
-    parts = [features]
+def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
+    """Return features and torchaudio's deltas, whose second order consists of deltas of padded deltas."""
+    parts, options = [features], DeltaOptions(delta_order=1, delta_window=window)
     for _ in range(order):
-        parts.append(add_deltas(parts[-1], DeltaOptions(delta_order=1, delta_window=window))[:, features.shape[1] :])
+        parts.append(add_deltas(parts[-1], options)[:, features.shape[1] :])
     return np.hstack(parts)
 
 
-def sliding_arrangements() -> list[Arrangement]:
-    """Return the arrangements of normalization in a sliding window."""
+def deltas_alone(order: int, window: int) -> Arrangement:
+    """Return the arrangement of deltas without the features that they come from."""
+    options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
+    slope = distances / np.sum(distances**2)
+    taps = functools.reduce(np.convolve, [slope] * order)
 
-    def layout(window: int, center: bool, norm_vars: bool) -> Arrangement:
-        options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
-        said = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
-        where = "" if center else ", which ends at the frame"
-        return Arrangement(
-            f"{said} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options)
-        )
+    def apply(features: Doubles) -> Doubles:
+        return add_deltas(features, options)[:, -features.shape[1] :]
 
-    sliding = [layout(window, center, False) for window in WINDOWS for center in (True, False)]
+    words = f"deltas of {window} frames on each side, order {order}, without the features"
+    return Arrangement(words, slice(None), apply, taps=tuple(taps), order=order)
+
+
+def may_be_deltas(target: Doubles) -> bool:
+    """Return True if the columns of an array have means near zero, as deltas of any features have."""
+    small = np.abs(target.mean(0)) < 0.15 * target.std(0)
+    return bool(len(target) > 20 and small.mean() > 0.9)
+
+
+def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list[Arrangement]:
+    """Return the normalizations in a sliding window that an array may have, with windows that its values show.
+
+    Args:
+        features: the features (frames, columns) of the whole recording.
+        target: the array.
+        start: frame of the features that is the array's first row.
+    """
     running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _without_running_mean)
-    return [*sliding, *(layout(window, True, True) for window in WINDOWS[:2]), running]
+    columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
+    few, goal = features[:, columns], target[:, columns]
+
+    def cost(window: int, center: bool, norm_vars: bool) -> float:
+        charge(100 + 0.1 * few.size)
+        return similarity(*overlap(_sliding(window, center, norm_vars).apply(few), goal, start))
+
+    arrangements = []
+    for center, norm_vars in ((True, False), (False, False), (True, True)):
+        costs = {window: cost(window, center, norm_vars) for window in _window_lengths(len(features))}
+        step = 1 << 8
+        while step:
+            best = min(costs, key=costs.__getitem__)
+            for window in (best - step, best + step):
+                if 1 < window <= len(features) + step and window not in costs:
+                    costs[window] = cost(window, center, norm_vars)
+            step = step // 2 if min(costs, key=costs.__getitem__) == best else step
+        arrangements.append(_sliding(min(costs, key=costs.__getitem__), center, norm_vars))
+    return [*arrangements, running]
+
+
+def _window_lengths(frames: int) -> list[int]:
+    """Return windows in frames, each about a tenth longer than the one before, and the usual ones first."""
+    grid = np.unique(np.geomspace(5, max(frames, 6), 40).astype(int))
+    return [*dict.fromkeys([300, 600, 100, 200, *grid.tolist()])]
+
+
+def _sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
+    options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
+    words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
+    where = "" if center else ", which ends at the frame"
+    return Arrangement(f"{words} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options))
 
 
 def _without_running_mean(features: Doubles) -> Doubles:
@@ -238,16 +290,16 @@ def _compress(values: Doubles, method: int) -> Doubles:
     return np.asarray(compress(values, method), np.float64)
 
 
-def _of_bits(values: Doubles) -> Doubles:
+def _round_to_bfloat16(values: Doubles) -> Doubles:
     bits = values.astype(np.float32).view(np.uint32)
     rounded: npt.NDArray[np.float32] = ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
     return rounded.astype(np.float64)
 
 
-# How numbers are stored, so that rounding them again changes nothing.
+# Ways to round stored numbers. Rounding the numbers of an array again changes nothing.
 STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
-    "stored as bfloat16": _of_bits,  # before float16, which has more digits
+    "stored as bfloat16": _round_to_bfloat16,  # Precedes float16, which has more digits.
     "stored as float16": lambda values: values.astype(np.float16).astype(np.float64),
     "stored compressed, 8 bits a value in each column": functools.partial(_compress, method=2),
     "stored compressed, 8 bits a value": functools.partial(_compress, method=5),
@@ -257,36 +309,49 @@ STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
 
 @dataclass(frozen=True)
 class Storage:
-    """Rounding of an array's numbers, as they show it."""
+    """Rounding of an array's numbers.
 
-    words: list[str]  # what it is; empty without rounding
-    step: float  # largest error of the numbers
-    values: Doubles  # the array; numbers that were rounded toward zero are in the middle of what they stand for
+    Attributes:
+        words: name of the rounding. Empty without rounding.
+        step: largest error of the numbers.
+        values: the array. Numbers that were rounded toward zero are moved to the middle of the interval that they
+            stand for.
+    """
+
+    words: list[str]
+    step: float
+    values: Doubles
 
 
 def storage(target: Doubles) -> Storage:
-    """Return how an array's numbers have been rounded."""
+    """Return the rounding that an array's numbers show."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
-    levels = np.sort(target, axis=0)  # so that neighbours of all sizes are levels next to each other
+    levels = np.sort(target, axis=0)  # Sorted, so that the middles between neighbors lie between stored levels.
     between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
-    for said, rounded in STORAGES.items():
+    for words, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())
-        if step < COARSEST * spread and np.abs(rounded(target) - target).max() < OF_A_STEP * step:
+        # Rounding a rounded number again may change it by a twentieth of the step.
+        if step < THRESHOLDS.coarse * spread and np.abs(rounded(target) - target).max() < 0.05 * step:
             if rounded is np.rint and target.min() < 0 < target.max():
-                return _storage_of_integers(target, said, step)
-            return Storage([f"{said} (by up to {step:.2g})"], ROUNDING_SLACK * step, target)
+                return _storage_of_integers(target, words, step)
+            return _rounded(target, words, step)
     return Storage([], 0.0, target)
 
 
-def _storage_of_integers(target: Doubles, said: str, step: float) -> Storage:
-    """Return how integers of both signs have been rounded: two steps around zero become zero in most languages."""
-    counts = [int(np.sum(target == each)) for each in (-2, -1, 0, 1, 2)]
+def _rounded(values: Doubles, words: str, step: float) -> Storage:
+    """Return a rounding by up to a step. A quarter more allows for the error of a fitted slope and offset."""
+    return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
+
+
+def _storage_of_integers(target: Doubles, words: str, step: float) -> Storage:
+    """Return the rounding of integers of both signs: in most languages, two steps around zero become zero."""
+    counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
     beside = counts[:2] + counts[3:]
-    is_certain = min(beside) >= FEWEST_BESIDE_ZERO  # or else it is the most usual rounding
-    if is_certain and counts[2] <= TRUNCATED_ZEROS * sum(beside) / len(beside):
-        return Storage([f"{said} (by up to {step:.2g})"], ROUNDING_SLACK * step, target)
-    is_extreme = (target == target.max()) | (target == target.min())  # perhaps clipped
+    is_certain = min(beside) >= 10  # With fewer numbers beside zero, the most usual rounding is assumed.
+    # Rounding toward zero gives two times as many zeros as other numbers.
+    if is_certain and counts[2] <= 1.6 * sum(beside) / len(beside):
+        return _rounded(target, words, step)
+    is_extreme = (target == target.max()) | (target == target.min())  # Extreme values may be clipped.
     middle = np.where(is_extreme, target, target + step * np.sign(target))
-    said = "rounded toward zero to integers" if is_certain else said
-    return Storage([f"{said} (by up to {2 * step:.2g})"], 2 * ROUNDING_SLACK * step, middle)
+    return _rounded(middle, "rounded toward zero to integers" if is_certain else words, 2 * step)

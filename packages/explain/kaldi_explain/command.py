@@ -20,31 +20,31 @@ FEATURES_HELP = "feats.npy, feats.npz, feats.csv, feats.txt, feats.ark:KEY, feat
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line of ``kaldi-compat explain`` (without these words) and return the exit status."""
+    """Run a command line (without ``kaldi-compat explain``) and return the exit status."""
     parser = Parser("kaldi-compat explain", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("features", help=FEATURES_HELP)
     parser.add_argument("audio", help="a wave file, or other features, to find their relation to the first ones")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
     parser.add_argument("--plot", metavar="FILE.png", help="plot the features, the explanation, and their difference")
     try:
-        given = parser.parse_args(sys.argv[2:] if argv is None else argv)
-        if given.plot:
-            refuse_overwriting(given.plot, [given.features, given.audio])
+        arguments = parser.parse_args(sys.argv[2:] if argv is None else argv)
+        if arguments.plot:
+            refuse_overwriting(arguments.plot, [arguments.features, arguments.audio])
         with warnings_in_one_line():
-            found = explain(given.features, given.audio, tolerance=given.tolerance)
-        print(found)
-        if given.plot:
-            _save_plot(found, given.plot)
-    except SystemExit as end:  # of --help
+            explanation = explain(arguments.features, arguments.audio, tolerance=arguments.tolerance)
+        print(explanation)
+        if arguments.plot:
+            _save_plot(explanation, arguments.plot)
+    except SystemExit as end:  # argparse exits after --help and after a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
         return fail(error)
-    return 0 if found.is_exact else DIFFERENT_STATUS
+    return 0 if explanation.is_exact else DIFFERENT_STATUS
 
 
-def _save_plot(found: Explanation, path: str) -> None:
+def _save_plot(explanation: Explanation, path: str) -> None:
     try:
-        axes: Any = found.plot()
+        axes: Any = explanation.plot()
         axes[0].figure.savefig(path)
     except OSError as error:
         raise FeatureError(f"cannot write {path}: {error.strerror}") from None

@@ -28,11 +28,12 @@ from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vecto
 
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0
-MOST_HUNG = 3  # vectors in a row that run too long, before the others are not run
-MOST_STDERR, MOST_WORDS = 100_000, 300  # bytes that are read, and characters that are quoted
+MAX_HUNG = 3  # Vectors in a row that may run too long. After them, no other vector is run.
+MAX_ERROR_BYTES = 100_000  # Bytes of standard error that are read.
+MAX_QUOTED = 300  # Characters of standard error that are quoted.
 TOO_LONG = "it ran longer than"
 NAMES_ERROR = re.compile(r"(Error|Exception)\b|^panic:|panicked at|\b(error|fatal)\b *:", re.IGNORECASE)
-SAYS_NOTHING = re.compile(r"^(Node\.js v|\s+at |note:|\s*\^)")
+NO_REASON = re.compile(r"^(Node\.js v|\s+at |note:|\s*\^)")
 DESCRIPTION = (
     "Run a program over the conformance kit, once for each vector, and print a scorecard. In its command line, {audio} "
     "stands for the input (a wave file; .npy for post-processing, .ark for archives), {options.json} for a file with "
@@ -46,14 +47,15 @@ DESCRIPTION = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without ``kaldi-compat conform``) and return the exit status."""
     try:
-        given = _parser().parse_args(sys.argv[2:] if argv is None else argv)
-        if given.json:
-            refuse_overwriting(given.json, map(FileName, given.command))
-        card = conform_command(given.command, level=given.level, kit=given.kit, timeout=given.timeout)
+        arguments = _parser().parse_args(sys.argv[2:] if argv is None else argv)
+        if arguments.json:
+            refuse_overwriting(arguments.json, map(FileName, arguments.command))
+        level, kit, timeout = arguments.level, arguments.kit, arguments.timeout
+        card = conform_command(arguments.command, level=level, kit=kit, timeout=timeout)
         print(card)
-        if given.json:
-            _write(given.json, card.as_json() + "\n")
-    except SystemExit as end:  # of --help
+        if arguments.json:
+            _write(arguments.json, card.as_json() + "\n")
+    except SystemExit as end:  # argparse exits after --help and after a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, ArkError, OSError) as error:
         return fail(error)
@@ -64,7 +66,7 @@ def _parser() -> Parser:
     parser = Parser("kaldi-compat conform", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--level", type=_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
-    parser.add_argument("--json", metavar="FILE", help="write the scorecard to a file, too")
+    parser.add_argument("--json", metavar="FILE", help="also write the scorecard to a file")
     about = "time for a vector, or for all with {list.json} (default: %(default)g)"
     parser.add_argument("--timeout", type=float, default=TIME_LIMIT_S, metavar="SECONDS", help=about)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
@@ -80,7 +82,7 @@ def _write(path: str, text: str) -> None:
 
 def _levels(text: str) -> list[int]:
     try:
-        return [int(each) for each in text.split(",")]
+        return [int(level) for level in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,2,3") from None
 
@@ -95,7 +97,7 @@ def conform_command(
     """Run a program over the conformance kit (see ``kaldi-compat conform --help``).
 
     Raises:
-        OptionError: the command line has no place for what the program writes, or a level does not exist.
+        OptionError: the command line does not name an output file, or a level does not exist.
         FeatureError: the program cannot be started, or the kit is not found.
     """
     command = [*command[1:]] if command[:1] == ["--"] else [*command]
@@ -112,9 +114,9 @@ def conform_command(
             return score(_results(command, asked, Path(scratch), timeout), explain=True)
         results: list[Result] = []
         for vector in asked:
-            if len(results) >= MOST_HUNG and all(each.why.startswith(TOO_LONG) for each in results[-MOST_HUNG:]):
-                why = f"not run: the {MOST_HUNG} vectors before ran longer than {timeout:g} s"
-                results += [Result(each, "failed", why) for each in asked[len(results) :]]
+            if len(results) >= MAX_HUNG and all(result.why.startswith(TOO_LONG) for result in results[-MAX_HUNG:]):
+                why = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
+                results += [Result(missing, "failed", why) for missing in asked[len(results) :]]
                 break
             results += _results(command, [vector], Path(scratch), timeout)
         return score(results, explain=True)
@@ -150,7 +152,7 @@ def _results(command: Sequence[str], asked: Sequence[Vector], folder: Path, time
 
 
 def _input(vector: Vector, folder: Path) -> Path:
-    """Return the file with a vector's input, written if the kit has none."""
+    """Return the file with a vector's input. Write it if the kit has no such file."""
     if vector.file is not None:
         return vector.file.resolve()
     if vector.options["program"] == "read-archive":
@@ -163,7 +165,7 @@ def _input(vector: Vector, folder: Path) -> Path:
 
 
 def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a program; return its exit status, and in words how it failed."""
+    """Run a program. Return its exit status and a description of its failure."""
     words = [*command]
     for name, path in places.items():
         words = [word.replace(name, path) for word in words]
@@ -179,35 +181,35 @@ def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tupl
         except subprocess.TimeoutExpired:
             return 1, f"{TOO_LONG} {timeout:g} s"
         finally:
-            with contextlib.suppress(ProcessLookupError):  # and what it has started
+            with contextlib.suppress(ProcessLookupError):  # The group includes processes that the program started.
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        errors.seek(max(errors.tell() - MOST_STDERR, 0))
-        said = error_in(errors.read().decode(errors="replace"))
-        how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        hint = " (it printed to standard output)" * bool(printed.tell()) + f" (it said: {said})" * bool(said)
-        return status, (how + (f": {said}" if said else "")) if status else hint
+        errors.seek(max(errors.tell() - MAX_ERROR_BYTES, 0))
+        message = error_in(errors.read().decode(errors="replace"))
+        end = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        hint = " (it printed to standard output)" * bool(printed.tell()) + f" (it said: {message})" * bool(message)
+        return status, (end + (f": {message}" if message else "")) if status else hint
 
 
 def error_in(text: str) -> str:
-    """Return the line of a program's standard error that names its error: the last line of some programs does not.
+    """Return the line of a program's standard error that names its error, which may not be the last line.
 
     >>> error_in("x.js:1\\n\\nTypeError: no window\\n    at x.js:1:7\\n\\nNode.js v20.20.2\\n")
     'TypeError: no window'
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     named = [number for number, line in enumerate(lines) if NAMES_ERROR.search(line) and not line[0].isspace()]
-    plain = [number for number, line in enumerate(lines) if not SAYS_NOTHING.match(line)]
+    plain = [number for number, line in enumerate(lines) if not NO_REASON.match(line)]
     number = (named or plain or [len(lines) - 1])[-1]
     if not lines:
         return ""
     more = lines[number + 1 : number + 2] if lines[number].endswith(":") else []
-    return printable(" ".join([lines[number], *more]))[:MOST_WORDS]
+    return printable(" ".join([lines[number], *more]))[:MAX_QUOTED]
 
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
     try:
         return grade(vector, load_npy(out))
-    except Exception as error:  # of a file that may hold anything
+    except Exception as error:  # The file may contain anything.
         why = "there is none" if isinstance(error, MissingFileError) else printable(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

@@ -18,12 +18,12 @@ SUFFIXES = (".npy", ".npz", ".csv", ".txt")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features, which may be the name of a file."""
+    """Return features, read from a file if its name is passed."""
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
 
 
 def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tuple[npt.ArrayLike, float | None]:
-    """Return samples and their rate, or other features and None. ``audio`` may be the name of a file of either."""
+    """Return samples and their rate, or other features and None, read from a file if its name is passed."""
     if not isinstance(audio, str | PathLike):
         return cast("npt.ArrayLike", audio), rate
     if names_features(audio):
@@ -33,7 +33,7 @@ def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tupl
 
 
 def names_features(path: str | PathLike[str]) -> bool:
-    """Return True if a name is that of features, and False if it is that of a recording."""
+    """Return True if a name belongs to features, and False if it belongs to a recording."""
     name = os.fspath(path)
     return name.endswith(SUFFIXES) or ":" in name
 
@@ -43,7 +43,7 @@ def read_features(path: str | PathLike[str]) -> Any:
 
     Raises:
         FeatureError: a text file cannot be read, a ``.npz`` file holds several arrays, or a table has no such entry.
-        ArkError: another file cannot be read.
+        ArkError: any other file cannot be read.
     """
     name = os.fspath(path)
     if name.endswith(".npy"):
@@ -69,7 +69,7 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
         FeatureError: the file is a table.
         ArkError: the file cannot be read.
     """
-    wave = _read_object("wave", os.fspath(path), "pass one wave file of those that it lists")
+    wave = _read_object("wave", os.fspath(path), "pass one of the wave files that it lists")
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
 
@@ -91,7 +91,7 @@ def _read_text(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read one object; the error for a whole table says what to pass instead."""
+    """Read one object. The error for a whole table names an alternative."""
     try:
         return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:

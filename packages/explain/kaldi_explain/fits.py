@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
+from kaldi_explain.thresholds import THRESHOLDS
+from kaldi_explain.work import charge
 
-# Straight lines that have a name: slope, offset (None for any), words. The simplest first.
+# Straight lines with a name: slope, offset (None for any offset), name. The simplest lines come first.
 LINES: tuple[tuple[float, float | None, str], ...] = (
     (0.25 / math.log(10), 1.0, "(x + 4) / 4 of logarithms to base 10, as in Whisper"),
     (1 / 9.138, 4.268 / 9.138, "(x + 4.268) / 9.138, as in AST, EAT and ImageBind"),
@@ -26,51 +29,51 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
     (-1.0, None, "the sign changed"),
 )
 MEAN = "minus the mean of each column over the recording"
-LOG_OF_SCALE = 2 * math.log(32768)  # between log energies of samples in -1 to 1 and of 16-bit samples
-FFT_POINTS = [2**n for n in range(7, 13)]
-LEAST_OFFSET, LARGEST_OFFSET = 1e-3, 50.0  # of log energies, if it may come from another scale of the samples
-WORDS_PER_COLUMN = 5  # of a map with numbers for each column: more than any other
-LEAST_FRAMES_PER_COLUMN = 10  # with fewer frames, numbers for each column map anything to anything
-FEW_CELLS = 0.1  # share of cells that may differ where the others are mapped exactly
-CLIPPED_CELLS = 3  # cells at the least (or largest) value of an array from which that value may be a limit
+LOG_OF_SCALE = 2 * math.log(32768)  # Difference of log energies between 16-bit samples and samples in -1 to 1.
+# Numbers of words of a map. A map with numbers for each column counts more than any other map.
+NUMBER_WORDS, COLUMN_WORDS = 3, 5
 INTEGER_LIMITS = (0, 127, -128, 255, 32767, -32768, 65535)  # Extreme values of integers of 8 and 16 bits.
-WORDS_OF_LIMITS = 3  # in a Fit
-WORDS_OF_NUMBERS = 3  # in a Fit with a scale or an offset that has no name
-Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of those that count
-Map = tuple[str, Doubles, int]  # what it does, in words; features mapped; and how much it says, as in a Fit
+Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of the cells that are compared.
+Map = tuple[str, Doubles, int]  # Name, mapped features, and number of words, as in a Fit.
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A map from one array to another."""
+    """A map from one array to another.
 
-    name: str  # what it does, in words; an empty string if the arrays are equal
-    residual: float  # absolute difference after it, see :func:`residual_of`
-    mapped: Doubles  # the first array, mapped
-    # how much the map says: 0 for none, more for one with numbers, most for one with numbers of each column
+    Attributes:
+        name: name of the map. "" if the arrays are equal.
+        residual: absolute difference after the map, see :func:`residual_of`.
+        mapped: the first array, mapped.
+        words: number of words that the map counts for: 0 for none, more for numbers, most for numbers of each column.
+    """
+
+    name: str
+    residual: float
+    mapped: Doubles
     words: int = 1
 
 
 def all_cells(array: Doubles) -> Cells:
-    """Return the cells of a whole array."""
+    """Return all cells of an array."""
     return np.ix_(*map(np.arange, array.shape))
 
 
 def residual_of(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the difference that 99.9% of the values stay below, or a thirtieth of the largest, if that is more.
+    """Return the difference that 99.9% of the values stay below, or a thirtieth of the largest one if that is larger.
 
-    Where a frame is nearly silent, single precision decides digits that ports in double precision have otherwise.
-    ``step`` is the largest error of the stored numbers, which is subtracted from each difference.
+    Where a frame is nearly silent, single precision decides digits that ports in double precision compute differently.
+    ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
     """
     difference = np.maximum(np.abs(first - second).ravel() - step, 0)
-    most = round(0.999 * (len(difference) - 1))
-    return float(max(np.partition(difference, most)[most], difference.max() / 30))
+    place = round(0.999 * (len(difference) - 1))
+    return float(max(np.partition(difference, place)[place], difference.max() / THRESHOLDS.outlier))
 
 
 def similarity(features: Doubles, target: Doubles) -> float:
-    """Return how far arrays differ if each column may have an offset and a scale of its own: from 0 to 1.
+    """Return the difference of arrays, from 0 to 1, whatever offset and scale each column has.
 
-    It is the root of the share of the variance that is not explained, averaged over the columns.
+    The difference is the root of the share of the variance that is not explained, averaged over the columns.
     """
     if not len(features):
         return 1.0
@@ -84,137 +87,144 @@ def similarity(features: Doubles, target: Doubles) -> float:
 
 
 def limits_of(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
-    """Return the values to which an array may have been clipped; infinite ones where its extreme value is rare.
+    """Return the values to which an array may have been clipped. They are infinite where the extreme value is rare.
 
-    In an array that is rounded, an extreme value of a type of integers is a limit even if it is rare.
+    In a rounded array, an extreme value of a type of integers is a limit even if it is rare.
     """
     low, high = float(target.min()), float(target.max())
 
     def is_limit(value: float) -> bool:
-        return bool(np.sum(target == value) >= CLIPPED_CELLS) or (is_rounded and value in INTEGER_LIMITS)
+        return bool(np.sum(target == value) >= THRESHOLDS.limit_cells) or (is_rounded and value in INTEGER_LIMITS)
 
     return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
 
 
 def limits_name(limits: tuple[float, float], mapped: Doubles, tolerance: float) -> str:
-    """Describe the limits that features exceed by more than a tolerance; an empty string if they exceed none."""
-    (low, high), said = limits, []
+    """Describe the limits that features exceed by more than a tolerance. Return "" if they exceed none."""
+    (low, high), names = limits, []
     if (low - mapped > tolerance).any():
-        said.append(f"at least {low:.6g}")
+        names.append(f"at least {low:.6g}")
     if (mapped - high > tolerance).any():
-        said.append(f"at most {high:.6g}")
-    return f"clipped to {' and '.join(said)}" if said else ""
+        names.append(f"at most {high:.6g}")
+    return f"clipped to {' and '.join(names)}" if names else ""
 
 
 def simplest(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = (),
     before: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
-    """Return the simplest map whose residual is below the tolerance.
+    """Return the simplest map from features to an array whose residual is below the tolerance.
 
-    If there is none, it is the simplest one that leaves few values different, or else near the least residual of all.
-    A map with a number for each column is chosen only if no simpler one leaves few values different.
-    Means and deviations may be those of ``others``, features of more or fewer frames. ``before`` holds normalizations
-    of the features before they were arranged, ``step`` is the largest error of the stored numbers. Where many values of
-    the array are the least or the largest one, the map ends there.
+    If there is none, return the simplest map after which few values differ, or else one near the smallest residual. A
+    map with numbers for each column is returned only if no simpler map leaves few values different. Where many values
+    of the array are equal to its smallest or largest value, the map ends there.
+
+    Args:
+        features, target: arrays (frames, columns).
+        tolerance: largest residual of an explanation.
+        cells: the cells that are compared. None for all.
+        others: features of more or fewer frames, whose means and deviations may have been used.
+        before: normalizations of the features before they were arranged.
+        step: largest error of the stored numbers.
     """
-    cells, found = cells or all_cells(target), list[Fit]()
-    limits, few = limits_of(target[cells], is_rounded=step > 0), None
+    cells, fits = cells or all_cells(target), list[Fit]()
+    charge(1000 + 0.2 * features.size)
+    limits, nearly = limits_of(target[cells], is_rounded=step > 0), None
     for name, mapped, words in _maps(features, target, cells, others, before, limits):
         clipped = np.clip(mapped, *limits)
-        said = limits_name(limits, mapped[cells], tolerance + step)
+        clipping = limits_name(limits, mapped[cells], tolerance + step)
         fit = Fit(
-            "; ".join(filter(None, (name, said))), residual_of(clipped[cells], target[cells], step),
-            clipped if said else mapped, words + WORDS_OF_LIMITS * bool(said),
+            "; ".join(filter(None, (name, clipping))), residual_of(clipped[cells], target[cells], step),
+            clipped if clipping else mapped, words + NUMBER_WORDS * bool(clipping),
         )  # fmt: skip
-        if fit.residual <= tolerance and not (few and words >= WORDS_PER_COLUMN):
+        if fit.residual <= tolerance and not (nearly and words >= COLUMN_WORDS):
             return fit
-        found.append(fit)
-        if few is None and np.mean(np.abs((fit.mapped - target)[cells]) > tolerance + step) < FEW_CELLS:
-            few = fit
-    enough = 1.25 * min((fit.residual for fit in found if math.isfinite(fit.residual)), default=math.inf)
-    return few or next((fit for fit in found if fit.residual <= enough), found[0])
+        fits.append(fit)
+        if nearly is None:
+            is_wrong = np.abs((fit.mapped - target)[cells]) > tolerance + step
+            nearly = fit if np.mean(is_wrong) < THRESHOLDS.few_cells else None
+    charge(3000 + 0.8 * features.size)
+    limit = 1.25 * min((fit.residual for fit in fits if math.isfinite(fit.residual)), default=math.inf)
+    return nearly or next((fit for fit in fits if fit.residual <= limit), fits[0])
 
 
 def _maps(
     features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
-    """Yield maps between arrays, the simplest first. Values at the limits do not count for straight lines."""
+    """Yield maps between arrays, the simplest first. Straight lines are fitted to the values inside the limits."""
     yield "", features, 0
-    normalized = [*(each for of in (features, *others) for each in normalizations(features, of)), *before]
+    normalized = [*(way for sample in (features, *others) for way in normalizations(features, sample)), *before]
     yield from normalized
-    chosen, wanted = features[cells], target[cells]
-    inside = (wanted > limits[0]) & (wanted < limits[1])
+    chosen, goal = features[cells], target[cells]
+    inside = (goal > limits[0]) & (goal < limits[1])
     inside = inside if inside.any() else np.ones_like(inside)
-    offset = float(np.median((wanted - chosen)[inside]))
-    yield offset_name(offset), features + offset, WORDS_OF_NUMBERS
+    offset = float(np.median((goal - chosen)[inside]))
+    yield offset_name(offset), features + offset, NUMBER_WORDS
     for slope, known, name in LINES:
-        offset = float(np.median((wanted - slope * chosen)[inside])) if known is None else known
+        offset = float(np.median((goal - slope * chosen)[inside])) if known is None else known
         is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
-        yield (
-            name if is_named else f"{name}, {offset_name(offset, slope)}",
-            slope * features + offset,
-            1 if is_named else WORDS_OF_NUMBERS,
-        )
+        line_name = name if is_named else f"{name}, {offset_name(offset, slope)}"
+        yield line_name, slope * features + offset, 1 if is_named else NUMBER_WORDS
     logarithms = [(slope, name) for slope, known, name in LINES if known is None]
-    centered = [each for each in normalized if MEAN in each[0]]
-    yield from (
-        (f"{name}; {mean}", slope * each, WORDS_OF_NUMBERS) for mean, each, _ in centered for slope, name in logarithms
-    )
-    slope, offset = line(chosen[inside], wanted[inside])
-    if abs(offset) < 1e-6 * np.abs(wanted).max():
+    centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
+    for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
+        yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
+    slope, offset = line(chosen[inside], goal[inside])
+    if abs(offset) < 1e-6 * np.abs(goal).max():
         name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
-        yield name, slope * features, WORDS_OF_NUMBERS
-    yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, WORDS_OF_NUMBERS
-    if len(chosen) >= LEAST_FRAMES_PER_COLUMN:
+        yield name, slope * features, NUMBER_WORDS
+    yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, NUMBER_WORDS
+    if len(chosen) >= 10:  # Numbers for each column map any few frames to any other frames.
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
         inside = inside | ~inside.any(0)
         for slope, name in [(1.0, ""), *logarithms]:
-            offsets[columns] = (inside * (wanted - slope * chosen)).sum(0) / inside.sum(0)
-            said = f"{name}{name and '; '}plus a number for each column (global mean)"
-            yield said, slope * features + offsets, WORDS_PER_COLUMN
-        slopes[columns], offsets[columns] = line(chosen, wanted, inside)
-        name = "times and plus a number for each column (global CMVN)"
-        yield name, slopes * features + offsets, WORDS_PER_COLUMN
+            offsets[columns] = (inside * (goal - slope * chosen)).sum(0) / inside.sum(0)
+            text = f"{name}{name and '; '}plus a number for each column (global mean)"
+            yield text, slope * features + offsets, COLUMN_WORDS
+        slopes[columns], offsets[columns] = line(chosen, goal, inside)
+        yield "times and plus a number for each column (global CMVN)", slopes * features + offsets, COLUMN_WORDS
 
 
-def normalizations(features: Doubles, of: Doubles) -> Iterator[Map]:
-    """Yield what means and deviations of features, or of more or fewer frames of them, make of them."""
-    where = "" if of is features else f" of {len(of)} frames"
+def normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
+    """Yield features normalized by the means and deviations of a sample: the features, or more or fewer frames."""
+    where = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
-    without = features - of.mean(0)
-    yield f"{MEAN}{where}", without, 1
-    for ddof, sample in ((0, ""), (1, " (of a sample)")):
-        if len(of) > ddof:
-            deviation = np.maximum(of.std(0, ddof=ddof), 1e-10)
-            yield f"{divided}{sample} of each column{where}", without / deviation, 1
-    without = features - of.mean()
-    yield f"minus the mean over all columns and frames{where}", without, 1
-    yield f"{divided} over all{where}", without / max(float(of.std()), 1e-10), 1
+    centered = features - sample.mean(0)
+    yield f"{MEAN}{where}", centered, 1
+    for ddof, name in ((0, ""), (1, " (of a sample)")):
+        if len(sample) > ddof:
+            deviation = np.maximum(sample.std(0, ddof=ddof), 1e-10)
+            yield f"{divided}{name} of each column{where}", centered / deviation, 1
+    centered = features - sample.mean()
+    yield f"minus the mean over all columns and frames{where}", centered, 1
+    yield f"{divided} over all{where}", centered / max(float(sample.std()), 1e-10), 1
 
 
 def offset_name(offset: float, slope: float = 1.0) -> str:
-    """Return a constant offset in words: of log energies, it is another scale of the audio."""
+    """Describe a constant offset. An offset of log energies is another scale of the audio."""
     sign = "plus" if offset > 0 else "minus"
     for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
         if abs(abs(offset) - share * LOG_OF_SCALE) < 1e-2 * share:
             return f"{sign} {share * LOG_OF_SCALE:.4g} = {words} (samples on another scale)"
     natural = offset / abs(slope)
-    points = next((each for each in FFT_POINTS if abs(abs(natural) - math.log(each)) < 1e-3), 0)
-    of = f"= ln {points} (power over the points of an FFT)" if points else ""
-    if not of and LEAST_OFFSET < abs(natural) < LARGEST_OFFSET:
-        of = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
-    return f"{sign} {abs(offset):.6g} {of}".rstrip()
+    points = next((2**n for n in range(7, 13) if abs(abs(natural) - n * math.log(2)) < 1e-3), 0)
+    meaning = f"= ln {points} (power over the points of an FFT)" if points else ""
+    if not meaning and 1e-3 < abs(natural) < 50:  # Beyond, no scale of samples is plausible.
+        meaning = f"(of log energies: samples times {math.exp(natural / 2):.4g})"
+    return f"{sign} {abs(offset):.6g} {meaning}".rstrip()
 
 
 def line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
-    """Return slope and offset of the line through points (n,), or of each column's (n, columns), by least squares.
+    """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
-    Only points ``inside`` count, of which each column has at least one.
+    Only points ``inside`` are used. Each column needs at least one of them.
+
+    Returns:
+        Slope and offset.
     """
     weights = np.ones(x.shape) if inside is None else inside.astype(np.float64)
-    first, second = ((weights * each).sum(0) / weights.sum(0) for each in (x, y))
+    first, second = ((weights * values).sum(0) / weights.sum(0) for values in (x, y))
     centered = weights * (x - first)
     power = (centered * centered).sum(0)
     slope = np.where(power > 0, (centered * (y - second)).sum(0) / np.where(power > 0, power, 1), 1.0)
@@ -222,40 +232,40 @@ def line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) ->
 
 
 def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Doubles]:
-    """Return the frames that both arrays have if the target's first frame is the features' frame ``shift``."""
+    """Return the frames that both arrays have if the first frame of the target is frame ``shift`` of the features."""
     first, second = features[max(shift, 0) :], target[max(-shift, 0) :]
     count = min(len(first), len(second))
     return first[:count], second[:count]
 
 
-def best_shift(features: Doubles, target: Doubles, about: int = 0, most: int = 4) -> int:
-    """Return the shift in frames near another one at which arrays agree best, as :func:`overlap` takes it."""
+def best_shift(features: Doubles, target: Doubles, about: int = 0, distance: int = 4) -> int:
+    """Return the shift for :func:`overlap` at which arrays agree best, within a distance in frames of ``about``."""
 
     def cost(shift: int) -> tuple[float, int]:
         a, b = overlap(features, target, shift)
         return (round(similarity(a, b), 6) if len(a) > 1 else 1.0, abs(shift - about))
 
-    return min(range(about - most, about + most + 1), key=cost)
+    return min(range(about - distance, about + distance + 1), key=cost)
 
 
 def frames_in_words(counts: dict[str, int]) -> list[str]:
-    """Return in words how many frames an array has too many (or, below zero, lacks) at its ends."""
+    """Describe the frames that an array has too many at its ends, or lacks, which negative counts say."""
     return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
             for where, n in counts.items() if n]  # fmt: skip
 
 
 def correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlation of each of the target's columns with each of the features'; 0 of a constant column."""
+    """Return the correlations (target's columns, features' columns). A constant column has none, which is 0."""
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: Doubles = np.nan_to_num((b.T @ a) / np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0))))
-    return found
+        sizes = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
+        return np.asarray(np.nan_to_num((b.T @ a) / sizes))
 
 
 def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return the column of the features that each of the target's columns is, up to an offset and a scale.
+    """Return for each column of the target the column of the features that it equals up to an offset and a scale.
 
-    None if one of the target's columns is like no column of the features.
+    Return None if a column of the target equals none of the features' columns.
     """
     alike = correlations(features, target)
     best = alike.argmax(1)
@@ -263,16 +273,16 @@ def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
 
 
 def order_name(order: Sequence[int], columns: int) -> str:
-    """Return in words which columns these are, of so many."""
-    order, every = list(order), list(range(columns))
+    """Describe the order of some of ``columns`` columns."""
+    order, all_columns = list(order), list(range(columns))
     names = {
-        "the first column last": [*every[1:], 0],
-        "the last column first": [columns - 1, *every[:-1]],
-        "the columns in reverse order": every[::-1],
-        "the first column left out": every[1:],
-        "the last column left out": every[:-1],
+        "the first column last": [*all_columns[1:], 0],
+        "the last column first": [columns - 1, *all_columns[:-1]],
+        "the columns in reverse order": all_columns[::-1],
+        "the first column left out": all_columns[1:],
+        "the last column left out": all_columns[:-1],
         f"columns {order[0]} to {order[-1]} only": [*range(order[0], order[-1] + 1)],
-        "": every,
+        "": all_columns,
     }
     shown = ", ".join(map(str, order[:8])) + ", ..." * (len(order) > 8)
-    return next((said for said, each in names.items() if each == order), f"columns {shown}")
+    return next((name for name, named in names.items() if named == order), f"columns {shown}")

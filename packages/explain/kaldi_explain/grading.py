@@ -35,7 +35,7 @@ Array = npt.NDArray[Any]
 Implementation = Callable[[Array, dict[str, Any]], npt.ArrayLike]
 LEVELS = range(1, 9)
 GRADES = ("bits", "1e-5", "1e-3", "wrong", "failed", "not supported")
-HELD = GRADES[:3]
+PASSED = GRADES[:3]
 PACKAGE = "kaldi_conformance"
 CHECKOUT = Path(__file__).parents[3] / "reference_data" / "conformance"
 
@@ -45,14 +45,14 @@ class Vector:
     """Test vector of the kit: an input, all options, and Kaldi's output.
 
     Attributes:
-        id: its name, such as "3-0017".
+        id: name of the vector, such as "3-0017".
         level: 1 to 8.
         options: Kaldi's program, and all its options with their values.
-        file: the wave file of the audio; None for another input.
+        file: the wave file of the audio. None for another input.
         given: the input: int16 audio (T,), an array, or the bytes of an archive, uint8.
-        expected: what Kaldi gives.
-        rounding: how far that is from a computation in double precision.
-        title: of its level.
+        expected: Kaldi's output.
+        rounding: largest difference between Kaldi's output and a computation in double precision.
+        title: title of the level.
     """
 
     id: str
@@ -69,14 +69,14 @@ class Vector:
 
     @property
     def tolerance(self) -> float:
-        """Largest error that is accepted."""
+        """Largest accepted error."""
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
-        """Return how well a result agrees, "bits", "1e-5", "1e-3" or "wrong", and where a wrong one differs.
+        """Return the grade of a result, "bits", "1e-5", "1e-3" or "wrong", and the place where a wrong result differs.
 
         Args:
-            result: what an implementation gives for ``given`` and ``options``.
+            result: the output of an implementation for ``given`` and ``options``.
         """
         array, expected = np.asarray(result), self.expected
         if array.dtype.kind not in "biuf":
@@ -97,16 +97,16 @@ class Vector:
         for name, bound in (("1e-5", 1e-5), ("1e-3", self.tolerance)):
             if expected.dtype.kind == "f" and largest <= bound:
                 return name, ""
-        place = [int(each) for each in np.unravel_index(int(error.argmax()), error.shape)]
+        place = [int(index) for index in np.unravel_index(int(error.argmax()), error.shape)]
         return "wrong", f"the largest error is {largest:.2g}, at {place}"
 
     def check(self, result: npt.ArrayLike) -> None:
         """Raise AssertionError if a result is wrong.
 
-        For tests: ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
+        Use it in tests: ``@pytest.mark.parametrize("vector", vectors(1), ids=str)``.
         """
         grade, why = self.grade(result)
-        if grade not in HELD:
+        if grade not in PASSED:
             raise AssertionError(f"vector {self.id}, {self.options['program']}: {why}")
 
 
@@ -117,8 +117,8 @@ class Result:
     Attributes:
         vector: the vector.
         grade: one of ``GRADES``.
-        why: where a wrong result differs, how the implementation failed, or why nothing is known of it.
-        array: the result, if it is wrong.
+        why: description of the difference of a wrong result, or of the failure of the implementation.
+        array: the result if it is wrong.
     """
 
     vector: Vector
@@ -129,10 +129,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Scorecard:
-    """Results by level. ``str()`` gives a table, and the mistakes that wrong results have in common.
+    """Results by level. ``str()`` returns a table, and the mistakes that wrong results have in common.
 
     Attributes:
-        results: one for each vector.
+        results: the results of all vectors.
         causes: mistakes that explain wrong results, the most frequent first.
     """
 
@@ -141,16 +141,16 @@ class Scorecard:
 
     @property
     def passed(self) -> bool:
-        """Return True if something is supported, and nothing that is supported is wrong or fails."""
+        """Return True if a vector is supported, and no supported vector is wrong or fails."""
         supported = [result.grade for result in self.results if result.grade != "not supported"]
-        return bool(supported) and all(grade in HELD for grade in supported)
+        return bool(supported) and all(grade in PASSED for grade in supported)
 
     def counts(self) -> dict[int, dict[str, int]]:
-        """Return how many vectors of each level have each grade."""
-        found = {result.vector.level: dict.fromkeys(GRADES, 0) for result in self.results}
+        """Return the number of vectors by level and grade."""
+        counts = {result.vector.level: dict.fromkeys(GRADES, 0) for result in self.results}
         for result in self.results:
-            found[result.vector.level][result.grade] += 1
-        return found
+            counts[result.vector.level][result.grade] += 1
+        return counts
 
     def __str__(self) -> str:
         lines = [f"{'level':30} {'vectors':>8}" + "".join(f" {grade:>6}" for grade in GRADES)]
@@ -168,13 +168,13 @@ class Scorecard:
         return "\n".join([*lines, *([f"failed: {len(failed) - 5} more"] if len(failed) > 5 else [])])
 
     def as_json(self) -> str:
-        """Return the scorecard as JSON: ``levels``, ``causes``, and ``vectors`` that are not correct."""
-        held = [result for result in self.results if result.grade not in (*HELD, "not supported")]
+        """Return the scorecard as JSON: ``levels``, ``causes``, and the ``vectors`` that are not correct."""
+        incorrect = [result for result in self.results if result.grade not in (*PASSED, "not supported")]
         values = {
             "passed": self.passed,
             "levels": self.counts(),
             "causes": [{"name": cause.name, "vectors": cause.vectors} for cause in self.causes],
-            "vectors": {result.vector.id: {"grade": result.grade, "why": result.why} for result in held},
+            "vectors": {result.vector.id: {"grade": result.grade, "why": result.why} for result in incorrect},
         }
         return json.dumps(values, indent=1)
 
@@ -190,17 +190,17 @@ def conform(
 
     Args:
         implementation: function that takes the input of a vector (int16 audio (T,), an array, or the bytes of an
-            archive, uint8) and its options, and returns an array. It raises NotImplementedError for what it does not
-            support; another exception is a failure.
-        level: the levels to run; None for all.
-        kit: folder of the kit; None for the installed package ``kaldi_conformance`` or the one of a checkout.
+            archive, uint8) and its options, and returns an array. It raises NotImplementedError for a vector that it
+            does not support. Any other exception is a failure.
+        level: the levels to run. None for all.
+        kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
         explain: report the mistakes that wrong results have in common, found by :func:`kaldi_explain.explain`.
 
     Returns:
         The scorecard.
 
     Raises:
-        OptionError: a level that does not exist.
+        OptionError: a level does not exist.
         FeatureError: the kit is not found, or is damaged.
     """
     return score([_result(vector, implementation) for vector in vectors(level, kit)], explain=explain)
@@ -236,25 +236,25 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
     """Return the vectors of the conformance kit, in order.
 
     Args:
-        level: one level or several, 1 to 8; None for all.
-        kit: folder of the kit; None for the installed package ``kaldi_conformance`` or the one of a checkout.
+        level: one level or several levels, 1 to 8. None for all.
+        kit: folder of the kit. None for the installed package ``kaldi_conformance`` or the kit of a checkout.
 
     Raises:
-        OptionError: a level that does not exist.
+        OptionError: a level does not exist.
         FeatureError: the kit is not found, or is damaged.
     """
-    asked = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)
-    if wrong := [each for each in asked if each not in LEVELS]:
+    levels = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)
+    if wrong := [number for number in levels if number not in LEVELS]:
         raise OptionError(f"level={wrong[0]} does not exist: the kit has the levels 1 to {LEVELS[-1]}")
     folder = kit_folder(kit)
     try:
-        return [vector for each in asked for vector in _level(folder, each)]
+        return [vector for number in levels for vector in _level(folder, number)]
     except (OSError, ValueError, KeyError, TypeError, io_ark.ArkError) as error:
         raise FeatureError(f"{folder} is not a conformance kit: {error}") from None
 
 
 def kit_folder(kit: str | Path | None = None) -> Path:
-    """Return the folder of the kit: the one that is given, that of the installed package, or of this checkout."""
+    """Return the folder of the kit: ``kit``, or the installed package, or the kit of this checkout."""
     if kit is None:
         spec = importlib.util.find_spec(PACKAGE)
         installed = list(spec.submodule_search_locations or []) if spec else []
@@ -265,7 +265,7 @@ def kit_folder(kit: str | Path | None = None) -> Path:
                 "kit=... (--kit DIR), or pip install it"
             )
     if not Path(kit, "level-1.json").is_file():
-        raise FeatureError(f"{kit} is not a conformance kit: it has no level-1.json")
+        raise FeatureError(f"{kit} is not a conformance kit: level-1.json is missing")
     return Path(kit)
 
 
@@ -285,14 +285,12 @@ def _level(folder: Path, level: int) -> list[Vector]:
         array: Array = io_ark.load(folder / "audio" / name, kind="wave").samples[0]
         return array
 
-    found = []
+    loaded = []
     content = json.loads((folder / f"level-{level}.json").read_text())
-    for each in content["vectors"]:
-        place = each["input"]
+    for entry in content["vectors"]:
+        place = entry["input"]
         file = None if "offset" in place else folder / "audio" / Path(place["file"]).name
-        given = part(place) if file is None else samples(file.name)
-        rounding = each.get("rounding", 0.0)
-        found.append(
-            Vector(each["id"], level, each["options"], file, given, part(each["expected"]), rounding, content["title"])
-        )
-    return found
+        source = part(place) if file is None else samples(file.name)
+        expected, rounding = part(entry["expected"]), entry.get("rounding", 0.0)
+        loaded.append(Vector(entry["id"], level, entry["options"], file, source, expected, rounding, content["title"]))
+    return loaded

@@ -1,6 +1,6 @@
-"""Models of features: Kaldi's options, and what other libraries and ports of Kaldi compute otherwise.
+"""Models of features with Kaldi's options, and with the variations of other libraries and ports of Kaldi.
 
-The exact engine computes what Kaldi has, NumPy the rest in double precision.
+The product's engine computes what Kaldi has. NumPy computes the remaining models in double precision.
 """
 
 from __future__ import annotations
@@ -20,117 +20,85 @@ from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.engine import features_of_list
 from kaldi_compat.exact.fft import prime_factors
-from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
-from kaldi_compat.exact.mel import mel_banks
 from kaldi_compat.exact.plan import Plan, plan_of
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
-from kaldi_compat.options.spectral import FbankOptions, SpectrogramOptions
+from kaldi_compat.options.spectral import SpectrogramOptions
+from kaldi_explain.options import EPSILON, TABLE
+from kaldi_explain.other_libraries import F32, mel_filters, milliseconds, pad, padding_around, window
+from kaldi_explain.thresholds import THRESHOLDS
+from kaldi_explain.work import charge
 
-F32 = np.float32
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
-MELS = {
-    "kaldi": "triangles on the mel scale",
-    "hertz": "triangles in Hz between mel edges",
-    "snapped": "edges of mel bins rounded down to bins of the FFT",
-    "snapped-more": "edges of mel bins rounded down to bins of an FFT of one point more, as in python_speech_features",
-    "symmetric": "triangles in Hz as wide as their left half, as in SpeechBrain",
-    "slaney": "librosa's filters on Slaney's scale, of equal area",
-    "slaney-height": "librosa's filters on Slaney's scale, of equal height",
-    "htk-area": "librosa's filters on HTK's scale, of equal area",
-}
-SLANEYS = ("slaney", "slaney-height")
-PADDINGS = {
-    "reflect": "frames centered by padding (reflect)",
-    "constant": "frames centered by padding (constant)",
-    "reflect-window": "frames centered by padding (reflect) of half a window",
-    "constant-window": "frames centered by padding (constant) of half a window",
-    "reflect-shift": "padding (reflect) of half of the FFT less the shift, as in HiFi-GAN",
-    "inside": "frames as long as the FFT, the window in their middle",
-    "zeros": "zeros fill the last frame, as in python_speech_features",
-}
-DCTS = {"htk": "C0 times the root of 2, as in HTK", "sum": "a DCT that is not normalized"}
-COUNTS = ("num_ceps", "num_mel_bins")  # options that are named first
-OFFSET, PREEMPHASIS = "DC removal of the whole recording", "preemphasis of the whole recording"
-EPSILON = float(np.finfo(F32).eps)
-# Words for the attributes of a model; a format, or the words for each value.
-WORDS: dict[str, str | dict[Any, str]] = {
-    "scale": "samples times {:g}",
-    "window": {"periodic": "a periodic window"},
-    "points": "an FFT of {} points",
-    "mel": MELS,
-    "corner": "mel scale ln(1 + f / {:g})",
-    "floor": "a floor of {:g}",
-    "added": "{:g} added before the logarithm",
-    "root": "{:g} added to the power",
-    "span": "at least the largest less {:g} dB",
-    "padding": PADDINGS,
-    "whole": {
-        ("preemphasis",): PREEMPHASIS,
-        ("offset",): OFFSET,
-        ("offset", "preemphasis"): f"{OFFSET}, {PREEMPHASIS}",
-    },
-    "warp": "VTLN factor {:g}",
-    "bins": {
-        "log": "log power of all bins",
-        "power": "power, no logarithm",
-        "magnitude": "magnitudes, no logarithm",
-    },
-    "magnitudes": {True: "of magnitudes"},
-    "dct": DCTS,
-    "energy": {"spectrum": "the energy is the sum of the power of all bins"},
-    "in_place": {True: "preemphasis in place, from the first sample to the last"},
-    "precise": {True: "an FFT in double precision"},
-    "dithered": {True: "dithered as the first utterance of a run of Kaldi's"},
-}
-# Attributes that the exact engine has, or that precede it.
-OF_KALDI = {"scale", "padding", "whole", "warp", "precise", "dithered"}
-NO_FLOOR = "no floor"
-LARGEST_FACTOR = 29  # of the points of an FFT: others take long, and are rare
-LEAST = 1e-300  # under the logarithm where there is no floor
-BLOCK = 4096  # frames that are computed at once
+COUNTS = ("num_ceps", "num_mel_bins")  # Options that are named first.
+# Attributes that the product's engine has, or that are applied before it.
+ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
+SMALLEST_ENERGY = 1e-300  # Takes the place of zero under a logarithm without a floor.
 Model = TypeVar("Model", bound="FeatureModel")
 
 
 @dataclass(frozen=True)
 class FeatureModel:
-    """One way to compute features of audio."""
+    """One way to compute features of audio.
 
-    kind: str  # "fbank", "mfcc", "plp" or "spectrogram"
-    rate: float = 16000.0  # sampling rate in Hz
-    # Kaldi's options by name, as far as they are not its defaults; without dithering
+    Attributes:
+        kind: "fbank", "mfcc", "plp" or "spectrogram".
+        rate: sampling rate in Hz.
+        options: Kaldi's options by name that differ from Kaldi's defaults, without dithering.
+        scale: factor of the samples.
+        window: "kaldi", or "periodic" for the window of torch and SciPy.
+        points: points of the FFT. 0 for Kaldi's choice.
+        mel: shape of the filters, one of the values in the table of options.
+        corner: corner frequency of the mel scale ``ln(1 + f / corner)`` in Hz.
+        floor: floor under energies before the logarithm. 0 for none.
+        added: number added to energies before the logarithm.
+        root: number added to the power before the square root that gives magnitudes.
+        span: range in dB below the largest log energy to which the other log energies are raised. 0 for none.
+        padding: "" for Kaldi's edges, or a value in the table of options.
+        whole: steps that are applied to the whole recording instead of to each frame.
+        warp: VTLN factor.
+        bins: "kaldi" for a spectrogram with the energy in its first column, "log", "power" or "magnitude".
+        magnitudes: True for mel energies of cepstra that are sums of magnitudes.
+        dct: scaling of the DCT.
+        energy: "kaldi", or "spectrum" for the sum of the power of all bins.
+        in_place: True if preemphasis overwrites samples that it still needs.
+        precise: True for an FFT in double precision.
+        dithered: True for the noise of the first utterance of a run of Kaldi's programs.
+    """
+
+    kind: str
+    rate: float = 16000.0
     options: dict[str, Any] = field(default_factory=dict)
-    scale: float = 1.0  # the samples are multiplied by it
-    window: str = "kaldi"  # "kaldi", or "periodic" for the period of a cosine window, as torch and SciPy have it
-    points: int = 0  # points of the FFT; 0 for Kaldi's choice
-    mel: str = "kaldi"  # one of ``MELS``
-    corner: float = 700.0  # of the mel scale, ``ln(1 + f / corner)``, in Hz: 700 in Kaldi
-    floor: float = EPSILON  # floor under energies before the logarithm; 0 for none
-    added: float = 0.0  # number added to energies before the logarithm
-    root: float = 0.0  # number added to the power before the root that gives magnitudes
-    span: float = 0.0  # log energies are at least the largest one less so many dB; 0 leaves them
-    padding: str = ""  # "" for Kaldi's edges, or one of ``PADDINGS``
-    # what is done to the whole recording in place of each frame: "offset" (DC removal), "preemphasis"
+    scale: float = 1.0
+    window: str = "kaldi"
+    points: int = 0
+    mel: str = "kaldi"
+    corner: float = 700.0
+    floor: float = EPSILON
+    added: float = 0.0
+    root: float = 0.0
+    span: float = 0.0
+    padding: str = ""
     whole: tuple[str, ...] = ()
-    warp: float = 1.0  # VTLN factor
-    bins: str = "kaldi"  # of a spectrogram: "kaldi" with the energy in the first column; "log", "power" or "magnitude"
-    magnitudes: bool = False  # True for mel energies of cepstra that are sums of magnitudes
-    dct: str = "kaldi"  # of cepstra: "kaldi", or one of ``DCTS``
-    energy: str = "kaldi"  # "kaldi", or "spectrum" for the sum of the power of all bins
-    in_place: bool = False  # preemphasis overwrites the samples that it still needs
-    precise: bool = False  # True for an FFT in double precision
-    dithered: bool = False  # True for Kaldi's noise, as for the first utterance of a run
+    warp: float = 1.0
+    bins: str = "kaldi"
+    magnitudes: bool = False
+    dct: str = "kaldi"
+    energy: str = "kaldi"
+    in_place: bool = False
+    precise: bool = False
+    dithered: bool = False
 
     def change(self: Model, changes: Mapping[str, Any]) -> Model:
-        """Return this model with other options or attributes; a padding and snip_edges take each other's place."""
+        """Return this model with other options or attributes. ``padding`` and ``snip_edges`` exclude each other."""
         edges = {"padding": ""} if "snip_edges" in changes else {"snip_edges": True} if changes.get("padding") else {}
         names = self.__dataclass_fields__
-        own, options = dict[str, Any](), dict(self.options)
+        attributes, options = dict[str, Any](), dict(self.options)
         for name, value in (edges | {**changes}).items():
-            (own if name in names else options)[name] = value
+            (attributes if name in names else options)[name] = value
         options = {name: value for name, value in options.items() if value != self.default(name)}
-        return dataclasses.replace(self, options=options, **own)
+        return dataclasses.replace(self, options=options, **attributes)
 
     def value(self, name: str) -> Any:
         """Return the value of an option or an attribute."""
@@ -139,25 +107,28 @@ class FeatureModel:
         return getattr(self, name) if name in self.__dataclass_fields__ else self.default(name)
 
     def default(self, name: str) -> Any:
-        """Return Kaldi's value of an option or an attribute; None for an option that the feature does not have."""
+        """Return Kaldi's value of an option or an attribute. None for an option that the feature does not have."""
         return _default(self.kind, name)
 
+    def settings_by_name(self) -> dict[str, str]:
+        """Describe the options, and then the attributes, that differ from Kaldi's defaults, by name."""
+        options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
+        settings = {name: f"{name}={self.value(name)!r}" for name in options if self.value(name) != self.default(name)}
+        for option in TABLE:
+            if option.words and (value := getattr(self, option.name)) != self.default(option.name):
+                text = option.words.format(value) if isinstance(option.words, str) else option.words.get(value, "")
+                settings[option.name] = "no floor" if text == "a floor of 0" else text
+        return settings
+
     def settings(self) -> list[str]:
-        """Return in words what distinguishes the model from Kaldi's defaults, options last."""
-        said = []
-        for name, words in WORDS.items():
-            value = getattr(self, name)
-            if value != self.default(name):
-                said.append(words.get(value, "") if isinstance(words, dict) else words.format(value))
-        names = dict.fromkeys([*COUNTS, *(each.name for each in dataclasses.fields(KINDS[self.kind]))])
-        options = [f"{name}={self.value(name)!r}" for name in names if self.value(name) != self.default(name)]
-        return options + [NO_FLOOR if each == "a floor of 0" else each for each in said]
+        """Return the words of :meth:`settings_by_name`."""
+        return [*self.settings_by_name().values()]
 
     def __str__(self) -> str:
-        """Return the model in words: its options that are not Kaldi's defaults, and what is not Kaldi's."""
-        options = [each for each in self.settings() if "=" in each]
-        other = [each for each in self.settings() if "=" not in each]
-        return ", ".join([f"{self.kind}({', '.join(options)})", *other])
+        """Describe the model by the options that differ from Kaldi's defaults, and by its attributes."""
+        options = [setting for setting in self.settings() if "=" in setting]
+        others = [setting for setting in self.settings() if "=" not in setting]
+        return ", ".join([f"{self.kind}({', '.join(options)})", *others])
 
     # Framing, in samples.
 
@@ -178,37 +149,10 @@ class FeatureModel:
 
     @property
     def first(self) -> int:
-        """First sample of the first frame, from the beginning of the audio."""
+        """First sample of the first frame, counted from the beginning of the audio."""
         if self.padding or self.value("snip_edges"):
-            return -self._around[0]
+            return -padding_around(self.padding, self.size, self.fft_points, self.shift)[0]
         return self.shift // 2 - self.size // 2
-
-    @property
-    def _around(self) -> tuple[int, int]:
-        """Number of samples that padding adds before and after the audio; negative ones are left out."""
-        if not self.padding or self.padding == "zeros":
-            return 0, 0
-        size, points = self.size, self.fft_points
-        if self.padding in ("reflect", "constant"):
-            return points // 2, points // 2
-        # Frames are as long as the FFT, with the window in their middle.
-        around = {"inside": 0, "reflect-shift": (points - self.shift) // 2}.get(self.padding, points // 2)
-        before = around - (points - size) // 2
-        return before, 2 * around - points + size - before
-
-    def _padded(self, audio: Floats) -> Floats:
-        """Return audio with this model's padding."""
-        if self.padding == "zeros":
-            return np.pad(audio, (0, -(max(len(audio), self.size) - self.size) % self.shift))
-        before, after = self._around
-        if not before and not after:
-            return audio
-        if self.padding == "inside":
-            return audio[-before : len(audio) + after]
-        mode = self.padding.partition("-")[0]
-        if min(before, after) < 0 or (mode == "reflect" and len(audio) <= max(before, after)):
-            raise OptionError("the audio is shorter than the padding, or the shift longer than the FFT")
-        return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
 
     def _cut(self, audio: Floats) -> Floats:
         """Return the frames (frames, size) of padded audio."""
@@ -224,11 +168,12 @@ class FeatureModel:
 
     @property
     def is_kaldis(self) -> bool:
-        """Return True if the exact engine computes all of the model."""
-        return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in WORDS.keys() - OF_KALDI)
+        """Return True if the product's engine computes the whole model."""
+        foreign = (option.name for option in TABLE if option.words and option.name not in ENGINE_ATTRIBUTES)
+        return self.kind == "plp" or all(getattr(self, name) == self.default(name) for name in foreign)
 
     def prepare(self, samples: Floats) -> Floats:
-        """Return samples after what is done to the whole recording."""
+        """Return samples after the steps that are applied to the whole recording."""
         audio = samples - samples.mean() if "offset" in self.whole else samples
         if "preemphasis" in self.whole:
             factor = F32(self.value("preemphasis_coefficient"))
@@ -239,13 +184,14 @@ class FeatureModel:
         """Compute the features of audio (T,): float32 or float64 (frames, dim).
 
         Raises:
-            OptionError: Kaldi would refuse the options, or nobody has such an FFT.
+            OptionError: Kaldi's programs would refuse the options, or the points of the FFT are unusual.
         """
-        audio = self._padded(self.prepare(samples))
+        audio = pad(self.prepare(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_kaldis:
             return self._by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
         frames = self._cut(audio)
-        blocks = [self.spectra(frames[first : first + BLOCK]) for first in range(0, max(len(frames), 1), BLOCK)]
+        starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
+        blocks = [self.spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
         power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return self.finish(power, energies)
 
@@ -267,13 +213,16 @@ class FeatureModel:
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
         seeds = KaldiRandom().frame_seeds if self.dithered else _no_seeds
         [features] = features_of_list(plan, [audio], [self.warp], seeds)
+        charge(400 + 0.02 * len(features) * self.fft_points)
         return features
 
     def spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
         """Return the power spectrum (frames, points / 2 + 1) and the energies (frames,) of prepared frames."""
         points, factor = self.fft_points, self.value("preemphasis_coefficient")
-        if points < frames.shape[1] or points % 2 or max(prime_factors(points)) > LARGEST_FACTOR:
-            raise OptionError(f"nobody has an FFT of {points} points for a frame of {frames.shape[1]} samples")
+        largest_factor = 29  # FFTs with larger prime factors are slow, and nobody uses them.
+        if points < frames.shape[1] or points % 2 or max(prime_factors(points)) > largest_factor:
+            raise OptionError(f"an FFT of {points} points does not suit a frame of {frames.shape[1]} samples")
+        charge(200 + 0.008 * len(frames) * points)
         samples = frames.astype(np.float64)
         if self.value("remove_dc_offset") and "offset" not in self.whole:
             samples -= samples.mean(1, keepdims=True)
@@ -283,9 +232,8 @@ class FeatureModel:
                 samples[:, n] -= factor * samples[:, n - 1]
         elif factor and "preemphasis" not in self.whole:
             samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
-        windowed = samples * _window(
-            self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
-        )
+        shape = self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
+        windowed = samples * window(*shape)
         power = _power(windowed, points) if self.precise else _rounded_power(windowed.astype(F32), points, self.rate)
         if self.energy == "spectrum":
             energies = power.sum(1) / points
@@ -295,12 +243,13 @@ class FeatureModel:
 
     def finish(self, power: Doubles, energies: Doubles) -> Doubles:
         """Return the features of power spectra (frames, points / 2 + 1) and energies (frames,) of unscaled samples."""
+        charge(150 + 0.01 * power.size)
         power, energies = power * self.scale**2, energies * self.scale**2
-        magnitude = self.value("use_power") is False or self.bins == "magnitude" or self.magnitudes
-        spectrum = np.sqrt(power + self.root) if magnitude else power
+        is_magnitude = self.value("use_power") is False or self.bins == "magnitude" or self.magnitudes
+        spectrum = np.sqrt(power + self.root) if is_magnitude else power
         floor = max(self.value("energy_floor") or 0.0, EPSILON)
         if self.energy == "spectrum" and self.floor != EPSILON:
-            floor = self.floor / self.fft_points or LEAST
+            floor = self.floor / self.fft_points or SMALLEST_ENERGY
         log_energy = np.log(np.maximum(energies, floor))
         if self.kind == "spectrogram":
             if self.bins in ("power", "magnitude"):
@@ -317,14 +266,14 @@ class FeatureModel:
         if self.kind == "fbank":
             features = self._logarithm(bands) if self.value("use_log_fbank") else bands
             parts = (features, log_energy[:, None])
-            has_energy, at_end = self.value("use_energy"), self.value("htk_compat")
-            return np.hstack(parts if at_end else parts[::-1]) if has_energy else features
+            has_energy, is_last = self.value("use_energy"), self.value("htk_compat")
+            return np.hstack(parts if is_last else parts[::-1]) if has_energy else features
         return self._cepstra(self._logarithm(bands), log_energy)
 
     def _logarithm(self, energies: Doubles) -> Doubles:
-        features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, LEAST))
-        least = features.max(initial=-np.inf) - self.span * math.log(10) / 10
-        return np.maximum(features, least) if self.span else features
+        features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
+        lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
+        return np.maximum(features, lowest) if self.span else features
 
     def _cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         count, bins = self.value("num_ceps"), self.value("num_mel_bins")
@@ -343,15 +292,6 @@ class FeatureModel:
 @functools.cache
 def _default(kind: str, name: str) -> Any:
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
-
-
-def milliseconds(samples: int, rate: float) -> float:
-    """Return a time of few digits that Kaldi takes for so many samples."""
-    for digits in range(1, 8):
-        for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
-            if int(F32(rate) * 0.001 * F32(time)) == samples:
-                return float(time)
-    return 1000 * (samples + 0.5) / rate
 
 
 def _power(windowed: Doubles, points: int) -> Doubles:
@@ -385,65 +325,3 @@ def _no_seeds(count: int) -> npt.NDArray[np.int32]:
 @functools.lru_cache(maxsize=64)
 def _cosines(count: int, bins: int) -> Doubles:
     return np.ascontiguousarray(tables.dct(count, bins).T.astype(np.float64))
-
-
-@functools.lru_cache(maxsize=64)
-def _window(window_type: str, size: int, blackman_coeff: float, periodic: bool) -> Doubles:
-    """Return a window (size,); a period is one of a sample more, without its last one."""
-    return tables.window(window_type, size + periodic, blackman_coeff)[:size].astype(np.float64)
-
-
-@functools.lru_cache(maxsize=256)
-def mel_filters(
-    mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
-) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
-    """Return filters on a spectrum: bins of the FFT and weights, one filter after the other, and where each begins.
-
-    Raises:
-        OptionError: Kaldi refuses the options, or the edges are out of order.
-    """
-    if warp != 1 or (mel == "kaldi" and corner == 700):
-        options = FbankOptions(
-            sample_frequency=rate, frame_length=milliseconds(points, rate), round_to_power_of_two=False,
-            num_mel_bins=bins, low_freq=low, high_freq=high, allow_empty_bins=True,
-        )  # fmt: skip
-        weights = mel_banks(options, warp).weights.astype(np.float64)
-    else:
-        high = high if high > 0 else 0.5 * rate + high
-        if not 0 <= low < high <= 0.5 * rate + 1:
-            raise OptionError(f"low_freq={low:g} and high_freq={high:g} Hz are out of order")
-        weights = _triangles(mel, rate, points, bins, low, high, corner)
-    used = weights.T != 0
-    used[~used.any(1), 0] = True  # a filter without a bin is zero
-    filters, places = np.nonzero(used)
-    return places, weights.T[used], np.searchsorted(filters, np.arange(bins))
-
-
-def _triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
-    """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's."""
-    is_slaney = mel in SLANEYS
-    edges = hertz_of(np.linspace(*mel_of(np.array([low, high]), is_slaney, corner), bins + 2), is_slaney, corner)  # type: ignore[call-overload]
-    if mel.startswith("snapped"):
-        # An edge on a bin stays, whatever its rounding.
-        edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
-    at = (np.arange(points // 2 + 1) * rate / points)[:, None]
-    if mel == "kaldi":
-        edges, at = mel_of(edges, False, corner), mel_of(at, False, corner)
-    left, center, right = edges[:-2], edges[1:-1], edges[2:]
-    right = 2 * center - left if mel == "symmetric" else right
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.where(at < center, (at - left) / (center - left), (right - at) / (right - center))
-    if mel == "snapped":
-        weights = np.where((at == center) & (left < right), 1, weights)
-    weights = np.where((at >= left) & (at <= right) & np.isfinite(weights), weights, 0).clip(0)
-    return weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1)
-
-
-def mel_of(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert Hz to the mel scale, up to a factor, or to Slaney's."""
-    return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
-
-
-def hertz_of(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert the scale of :func:`mel_of` to Hz."""
-    return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)

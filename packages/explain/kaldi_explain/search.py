@@ -1,318 +1,121 @@
-"""Search for the features closest to an array: estimates from the array first, then one option at a time."""
+"""Search for the features closest to an array: one optimizer over the table of options, bounded by a budget of work."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
-from kaldi_explain.arrangements import Arrangement, Mask
-from kaldi_explain.fits import CLIPPED_CELLS, correlations, similarity
-from kaldi_explain.models import (
-    DCTS,
+from kaldi_explain.arrangements import Mask
+from kaldi_explain.candidates import Candidate, Sheet, floored_cells
+from kaldi_explain.fits import correlations, similarity
+from kaldi_explain.models import FeatureModel
+from kaldi_explain.options import (
+    BY_NAME,
+    DB_80,
+    EDGES,
     EPSILON,
-    MELS,
-    PADDINGS,
-    SLANEYS,
-    FeatureModel,
-    hertz_of,
-    mel_of,
-    milliseconds,
-)  # fmt: skip
+    EPSILON_64,
+    EQUAL_SHAPES,
+    LIBRARY_MEL,
+    SHAPES,
+    SPEECH_FEATURES,
+    STFT,
+    TABLE,
+    WINDOW_SAMPLES,
+    Changes,
+    has_option,
+    values_of,
+)
+from kaldi_explain.other_libraries import SLANEY_SCALES, hertz_of, mel_of, milliseconds
 from kaldi_explain.sources import AudioSource
+from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Pattern, Timing
+from kaldi_explain.work import Budget, charge
 
-Changes = dict[str, Any]
-Item = TypeVar("Item")
-
-MOST_ROWS, BLOCK, LOUDEST = 96, 8, 4  # rows that are compared, in blocks of neighbours, and some of the loudest
-AROUND = 4096  # samples around the audio, for frames that reach beyond it
-# Parts of the time of an answer that are reserved for settling what was found, and for the last computation: seconds
-# per second of audio, and the least and the largest number of seconds.
-SETTLING_SECONDS = 0.1, 0.2, 1.3
-ANSWERING_SECONDS = 0.05, 0.1, 0.5
-CALLS_PER_READING = 8  # of the clock
-MOST_SPECTRA = 300  # that are kept
-# Costs of candidates, as shares of the array's variance (its root): as good as nothing; all but rounding.
-UNLIKE, NEAR, EXPLAINED = 0.7, 1e-2, 5e-5
-NOTHING = 2.0  # of a candidate that cannot be compared
-BETTER = 0.97  # share of the cost that a change may leave; less for those that explain a little of anything
-MUCH_BETTER = {"warp": 0.9, "corner": 0.9, "in_place": 0.8, "frame_length": 0.95, "offset": 0.7, "added": 0.7,
-               "floor": 0.7}  # fmt: skip
-OFFSETS = (1, 2, 4, 8, 16, 32, 64)  # samples by which frames are tried to be later or earlier
-LOW_CEPSTRA = 13  # which depend less on the edges of the filters than those above
-EDGES = ("low_freq", "high_freq")
-# In Hz, and of a factor: how features change with numbers.
-STEPS = {"low_freq": 0.5, "high_freq": -5.0, "preemphasis_coefficient": -1e-3, "warp": 1e-3}
-NARROW = 60  # filters by which the centers of columns are found
-LOCAL = 0.6  # correlation of a column with one narrow filter, if it is a filter itself
-FEWEST_AT_FLOOR = 2, 3  # cells of a column, and of all, at their least value, if there is a floor
-MOST_AT_FLOOR = 0.8  # of a column that is compared
-MOST_STARTS, MOST_FRAMED = 5, 3
-NOISY = 0.8  # share of the cost that noise leaves where the search begins, if the features have been dithered
-IMITATED = 0.05  # cost below which several options may be in place of others
-FRAMING = ("frame_length", "snip_edges", "padding", "offset", "start")
-LENGTHS_MS = (25.0, 20.0, 30.0, 32.0, 16.0, 40.0, 50.0, 64.0)
-LENGTHS = (400, 512, 1024, 2048, 1200, 800, 256)
-CHOICES: dict[str, Sequence[Any]] = {
-    "use_power": (True, False),
-    "use_log_fbank": (True, False),
-    "bins": ("kaldi", "log", "power", "magnitude"),
-    "num_mel_bins": (23, 40, 80, 26, 30, 64, 20, 24, 32, 60, 128),
-    "cepstral_lifter": (22, 0),
-    "mel": tuple(MELS),
-    "low_freq": (20.0, 0.0, 40.0, 64.0, 80.0, 50.0, 60.0, 90.0, 100.0, 125.0, 133.3333),
-    "high_freq": (0.0, -400.0, -200.0, -100.0, 7600.0, 7800.0, 7000.0, 6800.0, 6500.0, 4000.0, 3800.0, 3700.0, 8000.0,
-                  11025.0, 10000.0, 11000.0),
-    "round_to_power_of_two": (True, False),
-    "points": (0, 256, 400, 512, 1024, 2048),
-    "window_type": ("povey", "hamming", "hanning", "rectangular", "blackman", "sine"),
-    "window": ("kaldi", "periodic"),
-    "preemphasis_coefficient": (0.97, 0.0, 0.95, 0.98, 0.9, 0.96, 0.99, 0.94, 0.92, 0.85),
-    "remove_dc_offset": (True, False),
-    "whole": ((), ("preemphasis",), ("offset",), ("offset", "preemphasis")),
-    "raw_energy": (True, False),
-    "energy": ("kaldi", "spectrum"),
-    "magnitudes": (False, True),
-    "dct": ("kaldi", *DCTS),
-    "warp": (1.0, *(round(0.8 + 0.01 * n, 2) for n in range(46) if n != 20)),
-    "corner": (700.0, 1000.0, 625.0),
-    "in_place": (False, True),
-    "root": (0.0, 1e-9, 1e-6),
-}  # fmt: skip
-EQUAL_SHAPES = {"htk-area": "hertz", "slaney-height": "slaney"}  # that differ in the height of each filter only
-SHAPES = [each for each in MELS if each not in EQUAL_SHAPES]
-MEL = {"mel", "low_freq", "high_freq", "warp", "corner"}
-FRAMES = {"round_to_power_of_two", "points", "window_type", "window", "preemphasis_coefficient", "remove_dc_offset",
-          "whole", "in_place"}  # fmt: skip
-OPTIONS = {  # that may be changed, of each kind
-    "fbank": {"use_power", "use_log_fbank", "raw_energy", "root"} | MEL | FRAMES,
-    "mfcc": {"num_mel_bins", "magnitudes", "cepstral_lifter", "raw_energy", "energy"} | MEL | FRAMES,
-    "plp": {"num_mel_bins", "cepstral_lifter", "raw_energy", "low_freq", "high_freq", "warp"}
-    | FRAMES - {"points", "in_place", "window"},
-    "spectrogram": {"bins", "raw_energy", "root"} | FRAMES,
-}
-# Options of a spectrum, on which it is cached.
-OF_SPECTRUM = ("window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy", "window", "whole",
-               "in_place", "energy")  # fmt: skip
-TINY, EPSILON_64 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float64).eps)
-FLOORS = (EPSILON, 1e-10, 1e-5, 1e-6, 1e-7, 1e-8, 1e-3, 1e-9, 1e-2, 1e-12, 1.0, TINY, EPSILON_64)
-ADDED = (1e-6, 1e-10, 1e-8, 1e-5, 1e-9, 2.0**-24, 1e-3, 1.0, 1e-7, EPSILON)
-DB_80: Changes = {"floor": 1e-10, "span": 80.0}  # of librosa's and Whisper's logarithms
-# Defaults of STFTs, and of python_speech_features.
-STFT: Changes = {"window_type": "hanning", "window": "periodic", "preemphasis_coefficient": 0.0,
-                 "remove_dc_offset": False, "padding": "reflect-window"}  # fmt: skip
-LIBRARY_MEL: Changes = STFT | {"low_freq": 0.0, "round_to_power_of_two": False}
-SPEECH_FEATURES: Changes = {"window_type": "rectangular", "low_freq": 0.0, "mel": "snapped-more",
-                            "whole": ("preemphasis",), "padding": "zeros", "remove_dc_offset": False}  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Sheet:
-    """Array with frames in rows, and its arrangement and masks."""
-
-    said: list[str]  # what was done to it, in words
-    values: Doubles  # the array (frames, columns)
-    arrangement: Arrangement  # how features stand in it
-    rows: Mask  # mask (frames,) of those that depend on the audio
-    columns: Mask  # mask (columns,) of those that depend on the audio
-    step: float = 0.0  # largest error by which the stored numbers are rounded
-
-    def reverse(self) -> Sheet:
-        """Return the array with its columns in reverse order."""
-        said = [*self.said, "the columns in reverse order"]
-        return replace(self, said=said, values=self.values[:, ::-1], columns=self.columns[::-1])
-
-    @property
-    def own(self) -> Doubles:
-        """Columns that are features themselves."""
-        return self.values[:, self.arrangement.columns]
-
-    @property
-    def own_columns(self) -> Mask:
-        """Mask of these columns: True where they depend on the audio."""
-        return self.columns[self.arrangement.columns]
-
-
-def floored_cells(values: Doubles) -> Mask:
-    """Return the cells at a floor: at the least value of a column, or of all, that there is again and again."""
-    least, lowest = values == values.min(axis=0), values == values.min()
-    floored: Mask = least & (least.sum(axis=0) >= FEWEST_AT_FLOOR[0])
-    return floored | lowest if lowest.sum() >= FEWEST_AT_FLOOR[1] else floored
-
-
-@dataclass(frozen=True)
-class Candidate(FeatureModel):
-    """Features that may be those of an array."""
-
-    source: AudioSource = field(kw_only=True)  # the audio
-    start: int = 0  # frame of the features that is the array's first row
-    offset: int = 0  # samples by which all frames are later
-    order: tuple[int, ...] | None = None  # columns of the features that are those of the array; None for all
-
-    def change(self, changes: Mapping[str, Any]) -> Candidate:
-        """Return this candidate with other options or attributes."""
-        rate = {"rate": changes["source"].rate} if "source" in changes else {}
-        return super().change({**changes, **rate})
-
-    def without_noise(self) -> Candidate:
-        """Return this candidate for the audio without the noise that was added for the search."""
-        return self if self.source.plain is None else self.change({"source": self.source.plain})
-
-    def without_levels(self) -> Candidate:
-        """Return this candidate without a scale, floor, and number added."""
-        return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
-
-    @functools.cached_property
-    def key(self) -> tuple[Any, ...]:
-        """Options and attributes that identify the candidate."""
-        own = (getattr(self, name) for name in self.__dataclass_fields__ if name != "options")
-        return (*sorted(self.options.items()), *own)
-
-    @property
-    def first_sample(self) -> int:
-        """First sample of the first row's frame."""
-        return self.first + self.offset + self.start * self.shift
-
-    def place(self, center: float) -> Candidate:
-        """Return this candidate with the frame that is in the middle of samples as the first."""
-        return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
-
-    def reorder(self, features: Doubles) -> Doubles:
-        """Return the columns of features in the candidate's order."""
-        return features if self.order is None else features[:, list(self.order)]
-
-    def of_noise(self) -> Doubles:
-        """Return the features (1, columns) of white noise as large as the last bit of samples of 16 bits."""
-        power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
-        return self.reorder(self.finish(power, power[:, 0]))
-
-    def framings(self) -> list[Candidate]:
-        """Return the candidate with each convention of edges, and the frames that are not later than its own."""
-        conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
-        found = []
-        for change in [*conventions, *({"padding": each} for each in PADDINGS)]:
-            other = self.change(change | {"offset": 0})
-            later = (self.first_sample - other.first_sample) // self.shift
-            found.append(other.change({"start": other.start + later}))
-        return found
-
-    def same_framings(self) -> list[Candidate]:
-        """Return the framings that give the same frames, except at the edges."""
-        return [each for each in self.framings() if each.first_sample == self.first_sample]
-
-
-class TimeLimit:
-    """Processor time of this thread that an answer may take: the threads of a BLAS library wait busily.
-
-    The search ends first, then what it found is settled, and what remains is for the computation that is under way.
-    """
-
-    def __init__(self, seconds: float, seconds_of_audio: float) -> None:
-        self._calls, self._now = 0, time.thread_time()
-        settling, answering = (
-            float(np.clip(share * seconds_of_audio, least, largest))
-            for share, least, largest in (SETTLING_SECONDS, ANSWERING_SECONDS)
-        )
-        self._end_of_settling = self._now + seconds - answering
-        self._end = self._end_of_stage = self._end_of_settling - settling
-
-    def begin_stage(self, seconds: float) -> None:
-        """Begin a stage that may take some of the time."""
-        self._end_of_stage = min(self._end, time.thread_time() + seconds)
-
-    def is_over(self) -> bool:
-        """Return True if the time of the stage is over."""
-        return self._read() > self._end_of_stage
-
-    def is_at_end(self) -> bool:
-        """Return True if all time of the search is over."""
-        return self._read() > self._end
-
-    def is_settled(self) -> bool:
-        """Return True if the time to settle what was found is over, too."""
-        return time.thread_time() > self._end_of_settling
-
-    def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
-        """Yield the first computation, and the others as long as there is time to settle."""
-        for number, each in enumerate(computations):
-            if number and self.is_settled():
-                return
-            yield each
-
-    def _read(self) -> float:
-        """Return the time, read now and then: it takes a millisecond on some machines."""
-        self._calls += 1
-        if self._calls % CALLS_PER_READING == 0:
-            self._now = time.thread_time()
-        return self._now
+# Options that a spectrum depends on, beside its frames.
+SPECTRUM_OPTIONS = ("window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy", "window", "whole",
+                    "in_place", "energy")  # fmt: skip
+REFINED = tuple(option.name for option in TABLE if option.step)
 
 
 class Search:
-    """Search for the options whose features are closest to an array, one option after the other.
+    """Search for the options whose features are closest to an array.
 
-    ``unit`` brings the samples to -1 to 1. With ``by_differences``, changes from row to row are compared: what a window
-    subtracts hardly changes.
+    Args:
+        sheet: the array.
+        budget: work that the answer may do.
+        unit: factor that brings the samples to -1 to 1.
+        by_differences: compare changes from row to row, which a subtracted mean of a window hardly affects.
     """
 
-    def __init__(self, sheet: Sheet, clock: TimeLimit, unit: float, *, by_differences: bool = False) -> None:
-        self.sheet, self.clock, self.by_differences = sheet, clock, by_differences
+    def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
+        self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
         self.levels = (unit, unit * 32768)
         self._rows = self._choose_rows()
         own, floored = sheet.own[self._rows], floored_cells(sheet.own)[self._rows]
         clipped = own == own.max(initial=-np.inf)
-        clipped &= clipped.sum() >= CLIPPED_CELLS
-        is_compared = sheet.own_columns & ((floored | clipped).mean(axis=0) <= MOST_AT_FLOOR)
+        clipped &= clipped.sum() >= THRESHOLDS.limit_cells
+        is_compared = sheet.own_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
         self._columns = np.flatnonzero(is_compared if is_compared.any() else sheet.own_columns)
-        self._values, self._floored, self._clipped = (each[:, self._columns] for each in (own, floored, clipped))
+        self._values, self._floored, self._clipped = (cells[:, self._columns] for cells in (own, floored, clipped))
         self._costs: dict[tuple[Any, ...], float] = {}
         self._spectra: dict[tuple[Any, ...], tuple[Doubles, Doubles]] = {}
         self._wide: dict[tuple[Any, ...], Floats] = {}
 
     def _choose_rows(self) -> Any:
+        """Return the rows that are compared: blocks over the whole array, and the loudest rows."""
         rows = np.flatnonzero(self.sheet.rows)
-        edge = min(4, len(rows) // BLOCK)  # frames at the edges depend on padding
+        edge = min(4, len(rows) // THRESHOLDS.block)  # Frames at the edges depend on the padding.
         rows = rows[edge : len(rows) - edge]
-        if len(rows) <= MOST_ROWS:
+        if len(rows) <= THRESHOLDS.rows:
             return rows
-        first = np.linspace(0, len(rows) - BLOCK, MOST_ROWS // BLOCK).astype(int)
-        loudest = [np.argsort(each[rows])[-LOUDEST:] for each in (self.sheet.own.max(1), self.sheet.own[:, 0])]
-        return rows[np.unique(np.concatenate([(first[:, None] + np.arange(BLOCK)).ravel(), *loudest]))]
+        first = np.linspace(0, len(rows) - THRESHOLDS.block, THRESHOLDS.rows // THRESHOLDS.block).astype(int)
+        loudest = [np.argsort(level[rows])[-4:] for level in (self.sheet.own.max(1), self.sheet.own[:, 0])]
+        return rows[np.unique(np.concatenate([(first[:, None] + np.arange(THRESHOLDS.block)).ravel(), *loudest]))]
 
     @functools.cached_property
     def pattern(self) -> Pattern | None:
-        """Components that show when the frames were; None if no column depends on the audio."""
+        """Components that show the times of the frames. None if no column depends on the audio."""
         values = self.sheet.own[:, self.sheet.own_columns]
+        for _ in range(self.sheet.arrangement.order):  # Sums of deltas are smoothed features.
+            changes = values - values.mean(0)
+            values = np.cumsum(changes, axis=0) - changes / 2  # A sum without this half is late by half a frame.
         return Pattern(values, self.sheet.rows) if values.shape[1] else None
 
     # Costs.
 
     def cost(self, candidate: Candidate) -> float:
-        """Return how much of the array a candidate leaves unexplained, whatever offset and scale each column has.
+        """Return the share of the array that a candidate leaves unexplained, whatever offset and scale a column has.
 
-        When all time is over, a candidate that is not known yet costs as much as one that cannot be compared.
+        When the budget of the search is used up, a new candidate costs as much as an incomparable one.
         """
+        charge(15)
+        key = candidate.key
+        if key not in self._costs and self._costs and self.budget.is_search_over():
+            return THRESHOLDS.incomparable
+        return self.measure(candidate)
+
+    def measure(self, candidate: Candidate) -> float:
+        """Return the cost of a candidate, whatever remains of the budget."""
         key = candidate.key
         if key not in self._costs:
-            if self._costs and self.clock.is_at_end():
-                return NOTHING
+            charge(350)
             try:
                 self._costs[key] = self._unexplained(candidate)
             except KaldiCompatError:
-                self._costs[key] = NOTHING
+                self._costs[key] = THRESHOLDS.incomparable
         return self._costs[key]
 
     def _unexplained(self, candidate: Candidate) -> float:
         features, values = self._features(candidate), self._values
         if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
-            return NOTHING
+            return THRESHOLDS.incomparable
         features = features[:, self._columns]
         inside = ~(self._floored | self._clipped)
         if self._floored.any() and not candidate.span:
@@ -322,17 +125,17 @@ class Search:
         if candidate.source.is_resampled and candidate.kind in ("fbank", "spectrogram"):
             features, values = self._without_quiet(candidate, features)
         if self.by_differences:
-            next_to = np.diff(self._rows) == 1
-            features, values = np.diff(features, axis=0)[next_to], np.diff(values, axis=0)[next_to]
-        if candidate.kind in ("mfcc", "plp") and features.shape[1] > LOW_CEPSTRA:
-            low = similarity(features[:, :LOW_CEPSTRA], values[:, :LOW_CEPSTRA])
-            return 0.5 * (low + similarity(features, values))
+            is_adjacent = np.diff(self._rows) == 1
+            features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
+        low = 13  # Higher cepstra depend more on the edges of the filters, which the search finds later.
+        if candidate.kind in ("mfcc", "plp") and features.shape[1] > low:
+            return 0.5 * (similarity(features[:, :low], values[:, :low]) + similarity(features, values))
         return similarity(features, values)
 
     def _without_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
-        """Return features and the array without what is quieter than noise of one bit, where resamplers differ.
+        """Return features and the array without cells quieter than noise of one bit, where resamplers differ.
 
-        If most columns are loud, the others are left out. In those that remain, means take the place of quiet cells.
+        If most columns are loud, the remaining columns are left out. In loud columns, means replace the quiet cells.
         """
         plain, values = candidate.without_levels(), self._values
         loud = (self._features(plain) > plain.of_noise())[:, self._columns]
@@ -340,315 +143,357 @@ class Search:
         if chosen.mean() < 0.5:
             return features, values
         loud = loud[:, chosen]
-        arrays = (each[:, chosen] for each in (features, values))
-        first, second = (np.where(loud, each, (loud * each).sum(0) / loud.sum(0)) for each in arrays)
+        arrays = (array[:, chosen] for array in (features, values))
+        first, second = (np.where(loud, array, (loud * array).sum(0) / loud.sum(0)) for array in arrays)
         return first, second
 
     def _features(self, candidate: Candidate) -> Doubles:
         """Return the features of the rows that are compared."""
-        at = candidate.first_sample + self._rows * (candidate.shift * self.sheet.arrangement.stride)
-        options = (candidate.value(each) for each in OF_SPECTRUM)
+        taps = self.sheet.arrangement.taps
+        if not taps:
+            return self._features_at(candidate, self._rows)
+        neighbors = self._rows[:, None] + np.arange(len(taps)) - len(taps) // 2
+        features = self._features_at(candidate, neighbors.ravel())
+        return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
+
+    def _features_at(self, candidate: Candidate, rows: Any) -> Doubles:
+        at = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
+        options = (candidate.value(name) for name in SPECTRUM_OPTIONS)
         key = (candidate.source, at[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish(*self._spectra[key]))
         audio = self._audio_around(candidate)
-        frames = audio[np.clip(at + AROUND, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)]
+        frames = audio[
+            np.clip(at + THRESHOLDS.around, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)
+        ]
         if candidate.kind == "plp":
             return candidate.reorder(candidate.plp_of_frames(frames).astype(np.float64))
-        if len(self._spectra) > MOST_SPECTRA:
+        if len(self._spectra) > THRESHOLDS.spectra:
             self._spectra.clear()
         self._spectra[key] = candidate.spectra(frames)
         return candidate.reorder(candidate.finish(*self._spectra[key]))
 
     def _audio_around(self, candidate: Candidate) -> Floats:
-        """Return the audio, prepared as the model does, with its reflection around it."""
+        """Return the audio, prepared as the model prepares it, with its reflection around it."""
         key = (candidate.source, candidate.whole, candidate.value("preemphasis_coefficient"))
         if key not in self._wide:
             audio = candidate.prepare(candidate.source.samples)
-            self._wide[key] = np.pad(audio, AROUND, mode="reflect" if len(audio) > AROUND else "symmetric")
+            self._wide[key] = np.pad(
+                audio, THRESHOLDS.around, mode="reflect" if len(audio) > THRESHOLDS.around else "symmetric"
+            )
         return self._wide[key]
+
+    def best(self, candidates: Iterable[Candidate]) -> Candidate:
+        """Return the candidate with the smallest cost."""
+        return min(candidates, key=self.cost)
 
     # Where the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return where the search begins, the best first: the kinds of features that can have so many columns."""
-        found: list[Candidate] = []
+        """Return the best candidates of every kind that has the number of columns, the best first."""
+        candidates: list[Candidate] = []
         for timing in timings:
             shift = timing.shift // self.sheet.arrangement.stride
-            for kind, changes in self._begin_with(source.rate, shift):
+            for kind, changes in self._templates(source.rate, shift):
                 plain = Candidate(kind, source.rate, {"frame_shift": milliseconds(shift, source.rate)}, source=source)
-                found.append(plain.change(changes).place(timing.center))
-            if min(map(self.cost, found), default=NOTHING) < EXPLAINED:
+                candidates.append(plain.change(changes).place(timing.center))
+            if min(map(self.cost, candidates), default=THRESHOLDS.incomparable) < THRESHOLDS.explained:
                 break
-        found.sort(key=self.cost)
+        candidates.sort(key=self.cost)
         kinds: dict[tuple[Any, ...], Candidate] = {}
-        for each in found:
-            kinds.setdefault((each.kind, each.value("use_energy"), each.window, each.mel, each.order, each.bins), each)
-        return [*kinds.values()][:MOST_STARTS]
+        for start in candidates:
+            key = start.kind, start.value("use_energy"), start.window, start.mel, start.order, start.bins
+            kinds.setdefault(key, start)
+        return [*kinds.values()][: THRESHOLDS.starts]
 
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
-        """Return where the search begins, the best first, with noise, frames and edges that explain most."""
-        noisy = [each.change({"source": each.source.noisy}) for each in starts]
-        if min(map(self.cost, noisy)) < NOISY * min(map(self.cost, starts)):  # or else floors imitate dithering
+        """Return the starts, the best first, with the noise, frames and edges of filters that explain most."""
+        noisy = [start.change({"source": start.source.noisy}) for start in starts]
+        # Without this step, floors would imitate dithering.
+        if min(map(self.cost, noisy)) < THRESHOLDS.better * min(map(self.cost, starts)):
             starts = noisy
-        starts = [min((each, *map(each.change, self.framings(each))), key=self.cost) for each in starts]
-        starts = [min((each, *self.center(each), *self._edged(each)), key=self.cost) for each in starts]
-        best = min(starts, key=self.cost)
-        best = self._framed(best) if self.cost(best) > NEAR else best
-        frames = {name: best.value(name) for name in FRAMING}
+        starts = [self.best((start, *map(start.change, start.other_framings()))) for start in starts]
+        starts = [self.best((start, *map(start.change, self._edges(start)))) for start in starts]
+        best = self.best(starts)
+        best = self._accept(best, self._frames(best)) if self.cost(best) > THRESHOLDS.near else best
+        frames = {name: best.value(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
         ways = (frames, frames | {"window_type": best.value("window_type")})
-        starts = [best, *(min((each, *map(each.change, ways)), key=self.cost) for each in starts)]
-        return sorted({each.key: each for each in starts}.values(), key=self.cost)
+        starts = [best, *(self.best((start, *map(start.change, ways))) for start in starts)]
+        return sorted({start.key: start for start in starts}.values(), key=self.cost)
 
-    def _framed(self, candidate: Candidate) -> Candidate:
-        """Return a candidate with the frame length, edges and window that explain most: one imitates another."""
-        candidate = min((candidate, *map(candidate.change, self.framings(candidate))), key=self.cost)
-        center, centered = candidate.first_sample + candidate.size / 2, list[Candidate]()
-        lengths = dict.fromkeys([candidate.value("frame_length"), *LENGTHS_MS])
-        for length, window in itertools.product(lengths, CHOICES["window_type"]):
-            other = candidate.change({"frame_length": length, "window_type": window, "offset": 0}).place(center)
-            centered.append(other.change({"offset": round(center - other.first_sample - other.size / 2)}))
-        centered.sort(key=self.cost)
-        framed = (each.change({"window": window, **change}) for window in CHOICES["window"]
-                  for each in centered[:MOST_FRAMED] for change in self.framings(each))  # fmt: skip
-        best = min((candidate, *framed), key=self.cost)
-        return centered[0] if self.cost(centered[0]) < MUCH_BETTER["offset"] * self.cost(best) else best
-
-    def _begin_with(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds of features, and options, that have the number of columns, for frames so many samples apart."""
+    def _templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
+        """Yield the kinds of features, with options, that have the number of columns and a shift in samples."""
         shift, double, fourfold = (milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
-        around = (double, fourfold, 50.0)  # of speech synthesis
-        for length in sorted({25.0} if of_speech else {*around}):
+        of_synthesis = (double, fourfold, 50.0)  # Lengths of frames in milliseconds that vocoders use.
+        for length in sorted({25.0} if of_speech else {*of_synthesis}):
             library = {"frame_length": length} | LIBRARY_MEL
-            for mel, change in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):
+            for mel, name in itertools.product(("hertz", "slaney"), ("use_power", "use_log_fbank")):
                 if 3 <= dim <= 256:
-                    is_usual = (mel, change) == ("hertz", "use_power")
-                    yield "fbank", library | {"num_mel_bins": dim, "mel": mel, change: is_usual}
+                    is_usual = (mel, name) == ("hertz", "use_power")
+                    yield "fbank", library | {"num_mel_bins": dim, "mel": mel, name: is_usual}
             for bins, mel in itertools.product((40, 80, 128), ("hertz", "slaney")):
                 if 4 <= dim <= min(bins, 80):
                     cepstra = library | {"num_ceps": dim, "num_mel_bins": bins, "use_energy": False, "mel": mel}
                     yield "mfcc", cepstra
                     yield "mfcc", cepstra | {"scale": self.levels[0]} | DB_80
         for length in sorted({min(25.0, fourfold)} if of_speech else {min(25.0, fourfold), 50.0}):
-            size: Changes = {"frame_length": length}
-            points = FeatureModel("fbank", rate, size).fft_points
-            other = size | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
-            if 3 <= dim <= 256:
-                yield "fbank", size | {"num_mel_bins": dim}
-                yield "fbank", size | {"num_mel_bins": dim, "use_log_fbank": False}
-                yield "fbank", other | {"num_mel_bins": dim}
-            for at_end in (False, True):
-                if 4 <= dim <= 257:
-                    yield "fbank", size | {"use_energy": True, "htk_compat": at_end, "num_mel_bins": dim - 1}
-            if 4 <= dim <= 80:
-                for bins in sorted({each for each in (23, 26, 40, 80, dim) if each >= dim}):
-                    cepstra = size | {"num_ceps": dim, "num_mel_bins": bins}
-                    plain = cepstra | {"use_energy": False}
-                    yield from (("mfcc", each | {"htk_compat": at_end})
-                                for each in (cepstra, plain) for at_end in (False, True))  # fmt: skip
-                    yield "mfcc", plain | {"order": (*range(1, dim), 0)}
-                    if bins > dim:
-                        yield "mfcc", plain | {"num_ceps": dim + 1, "order": tuple(range(1, dim + 1))}
-                other = other | {"num_ceps": dim, "num_mel_bins": max(dim, 26), "energy": "spectrum"}
-                yield from (("mfcc", other | {"use_energy": has_energy}) for has_energy in (True, False))
-            for has_energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
-                if 4 <= dim <= 24:
-                    yield "plp", size | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
+            yield from _kaldi_templates(rate, length, dim)
         points = 2 * (dim - 1)
-        for length in sorted({*LENGTHS_MS, milliseconds(points, rate)}) if 64 < dim < 4096 else ():
+        for length in sorted({*values_of("frame_length"), milliseconds(points, rate)}) if 64 < dim < 4096 else ():
             size = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
             if FeatureModel("spectrogram", rate, size).fft_points == points:
                 yield "spectrogram", size
                 yield from (("spectrogram", size | STFT | {"bins": bins}) for bins in ("magnitude", "log", "power"))
 
-    @staticmethod
-    def _edged(candidate: Candidate) -> Iterator[Candidate]:
-        """Yield cepstra of filters with usual edges, on which those of many columns depend."""
-        if candidate.kind in ("mfcc", "plp"):
-            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), CHOICES["high_freq"]):
-                yield candidate.change({"low_freq": low, "high_freq": high})
+    # Improvement.
 
-    def center(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield fbank with the edges of its filters where the centers of the array's columns show them.
+    def improve(self, candidate: Candidate) -> Candidate:
+        """Change options until no change explains more.
 
-        A column's center is that of the narrow filter whose energies vary most alike. The centers lie on a line on one
-        scale of frequencies.
+        Changes of one option are tried first. When little is left, options that imitate one another are changed
+        together: the frames, and the filters with the preparation of the samples.
         """
-        if self.by_differences or candidate.kind != "fbank":
+        ways: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
+            (self._single, THRESHOLDS.incomparable),
+            (self._frames, THRESHOLDS.close),
+            (self._filters, THRESHOLDS.close),
+        )
+        while not self.budget.is_stage_over() and self.cost(candidate) > THRESHOLDS.explained:
+            candidate = self._simplify(candidate)
+            before = 0.99 * self.cost(candidate)
+            for propose, max_cost in ways:
+                if before < self.cost(candidate) < max_cost:
+                    candidate = self._accept(candidate, propose(candidate))
+            if self.cost(candidate) > before:
+                break
+        return self._simplify(candidate)
+
+    def _accept(self, candidate: Candidate, proposals: Iterable[Changes]) -> Candidate:
+        """Apply the proposals that explain more, the best first, as long as they help.
+
+        Costs are compared after division by the gain that options demand, so that rare options have to explain more.
+        """
+        ranked = [(self.cost(candidate.change(changes)) / _gain(candidate, changes), number, changes)
+                  for number, changes in enumerate(proposals)]  # fmt: skip
+        for _, _, changes in sorted(ranked, key=lambda proposal: proposal[:2]):
+            other = candidate.change(changes)
+            if self.cost(other) < _gain(candidate, changes) * self.cost(candidate):
+                candidate = other
+        return candidate
+
+    def _simplify(self, candidate: Candidate) -> Candidate:
+        """Return the candidate without options that make no difference."""
+        names = sorted(name for name in BY_NAME if has_option(candidate.kind, name))
+        plain: list[Changes] = [{name: candidate.default(name)} for name in names]
+        levels = {name: candidate.default(name) for name in ("scale", "added", "floor", "span")}
+        same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
+        for changes in [*same_shape, *plain, *plain, levels]:  # Twice, because one option may depend on another.
+            other = candidate.change(changes)
+            limit = max(1.02 * self.cost(candidate), THRESHOLDS.explained)
+            if other.key != candidate.key and self.cost(other) <= limit:
+                candidate = other
+        return candidate
+
+    def _single(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield the changes of one option, and the edges of the filters that the array shows."""
+        before, best = self.cost(candidate), THRESHOLDS.incomparable
+        proposals = itertools.takewhile(lambda _: not self.budget.is_stage_over(), _changes(candidate, self.levels))
+        centers = self._centers(candidate) if before > 10 * THRESHOLDS.explained else ()
+        for changes in itertools.chain(proposals, centers):
+            best = min(best, self.cost(candidate.change(changes)))
+            yield changes
+        if has_option(candidate.kind, "low_freq") and before < THRESHOLDS.unlike:
+            moved = self.refine(candidate, EDGES)
+            if self.cost(moved) < 0.5 * best:  # Numbers with many digits explain a little of anything.
+                yield {name: moved.value(name) for name in ("mel", *EDGES)}
+
+    def _frames(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield frame lengths, windows and edges together, since a wrong one imitates another."""
+        yield from candidate.other_framings()
+        center, placed = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
+        lengths = dict.fromkeys([candidate.value("frame_length"), *values_of("frame_length")])
+        for length, window in itertools.product(lengths, values_of("window_type")):
+            changes = {"frame_length": length, "window_type": window, "offset": 0}
+            other = candidate.change(changes).place(center)
+            offset = round(center - other.first_sample - other.size / 2)
+            changes |= {"start": other.start, "offset": offset}
+            placed.append((self.cost(candidate.change(changes)), len(placed), changes))
+            yield changes
+        for (_, _, changes), window in itertools.product(sorted(placed, key=lambda x: x[:2])[:3], values_of("window")):
+            other = candidate.change(changes | {"window": window})
+            yield from (changes | {"window": window} | framing for framing in other.other_framings())
+
+    def _filters(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield mel scales and edges together with the preparation of the samples."""
+        joint: list[Changes] = [{name: candidate.value(name) for name in ("mel", *EDGES)}]
+        if has_option(candidate.kind, "mel"):
+            for mel in SHAPES:
+                refined = self.refine(candidate.change({"mel": mel}), EDGES)
+                yield {name: refined.value(name) for name in ("mel", *EDGES)}
+            low, high = (_number(candidate, name) for name in EDGES)
+            near = sorted(values_of("low_freq"), key=lambda edge: abs(edge - low))[:2]
+            pairs = itertools.product(
+                sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _named_edge(high, candidate.rate)}
+            )
+            joint = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last in pairs]
+        factors = values_of("preemphasis_coefficient")[:5]
+        for factor, has_offset, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
+            prepared = {"preemphasis_coefficient": factor, "remove_dc_offset": has_offset, "whole": whole}
+            yield from (prepared | changes for changes in joint)
+
+    def _edges(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield edges of filters, which the columns of a filter bank show. Usual edges are tried for cepstra."""
+        yield from self._centers(candidate)
+        if candidate.kind in ("mfcc", "plp"):
+            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), values_of("high_freq")):
+                yield {"low_freq": low, "high_freq": high}
+
+    def _centers(self, candidate: Candidate) -> Iterator[Changes]:
+        """Yield the edges of filters that the centers of the array's columns show.
+
+        The narrow filter whose energies are most alike has the center of the column. On the right mel scale, the
+        centers lie on a line.
+        """
+        if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
-        narrow = {"num_mel_bins": NARROW, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
+        count, bins = THRESHOLDS.narrow_filters, candidate.value("num_mel_bins")
+        narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
             alike = correlations(self._features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
             return
         places = self._columns - int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))
-        local = (alike.max(1) > LOCAL) & (places >= 0) & (places < candidate.value("num_mel_bins"))
+        local = (alike.max(1) > THRESHOLDS.local) & (places >= 0) & (places < bins)
         places, alike = places[local] + 1, alike[local]
         if len(places) < 3:
             return
-        rate, best = candidate.rate, np.clip(alike.argmax(1), 1, NARROW - 2)
+        rate, best = candidate.rate, np.clip(alike.argmax(1), 1, count - 2)
         left, middle, right = (alike[np.arange(len(best)), best + k] for k in (-1, 0, 1))
-        bend = np.minimum(left - 2 * middle + right, -1e-9)  # of a parabola through the best and its neighbours
-        step = float(mel_of(np.array(0.5 * rate))) / (NARROW + 1)
+        bend = np.minimum(left - 2 * middle + right, -1e-9)  # Curvature of a parabola through three correlations.
+        step = float(mel_of(np.array(0.5 * rate))) / (count + 1)
         centers = hertz_of(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
-        highs = [each if each > 0 else each + rate / 2 for each in CHOICES["high_freq"]]
+        highs = [edge if edge > 0 else edge + rate / 2 for edge in values_of("high_freq")]
         for is_slaney in (False, True):
             values = mel_of(centers, is_slaney)
             # Theil and Sen's line, since a column may resemble another part of the spectrum more.
             before, after = np.triu_indices(len(places), 1)
             slope = np.median((values[after] - values[before]) / (places[after] - places[before]))
             first = np.median(values - slope * places)
-            edges = hertz_of(np.array([first, first + slope * (candidate.value("num_mel_bins") + 1)]), is_slaney)
-            low, high = np.clip(edges, 0, rate / 2).tolist()
-            own = candidate.mel if (candidate.mel in SLANEYS) == is_slaney else ("hertz", "slaney")[is_slaney]
-            yield candidate.change({"mel": own, "low_freq": low, "high_freq": _named_edge(high, rate)})
-            for mel in (each for each in SHAPES if (each in SLANEYS) == is_slaney):
-                moved = 0.5 * rate / candidate.fft_points if mel.startswith("snapped") else 0.0
-                usual = [sorted(choices, key=lambda each: abs(each - edge - moved))[: 3 if mel == own else 2]
-                         for edge, choices in ((low, CHOICES["low_freq"]), (high, highs))]  # fmt: skip
-                for pair in itertools.product(*usual):
+            ends = hertz_of(np.array([first, first + slope * (bins + 1)]), is_slaney)
+            low, high = np.clip(ends, 0, rate / 2).tolist()
+            own = candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
+            yield {"mel": own, "low_freq": low, "high_freq": _named_edge(high, rate)}
+            for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
+                moved, count_near = (
+                    0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
+                    3 if mel == own else 2,
+                )
+                nearest = [sorted(choices, key=lambda edge: abs(edge - end - moved))[:count_near]
+                           for end, choices in ((low, values_of("low_freq")), (high, highs))]  # fmt: skip
+                for pair in itertools.product(*nearest):
                     if pair[0] < pair[1] <= rate / 2:
-                        yield candidate.change(
-                            {"mel": mel, "low_freq": pair[0], "high_freq": _named_edge(pair[1], rate)}
-                        )
+                        yield {"mel": mel, "low_freq": pair[0], "high_freq": _named_edge(pair[1], rate)}
 
-    # Improvement.
-
-    def descend(self, candidate: Candidate) -> Candidate:
-        """Change options until no change explains more."""
-        while not self.clock.is_over() and self.cost(candidate) > EXPLAINED:
-            candidate, before = self._simplify(candidate), 0.99 * self.cost(candidate)
-            ways = ((self._improve, NOTHING), (self._framed, IMITATED), (self._jointly, IMITATED))
-            for improve, most in ways:
-                if before < self.cost(candidate) < most:
-                    candidate = min(candidate, improve(candidate), key=self.cost)
-            if self.cost(candidate) > before:
-                break
-        return self._simplify(candidate)
-
-    def _jointly(self, candidate: Candidate) -> Candidate:
-        """Return the best candidate with several options changed at once: each may have been in place of another."""
-        found = [candidate]
-        joint: list[dict[str, Any]] = [{name: candidate.value(name) for name in ("mel", *EDGES)}]
-        if "mel" in OPTIONS[candidate.kind]:
-            found += [self.refine(candidate.change({"mel": mel}), EDGES) for mel in SHAPES]
-            low, high = (_number(candidate, name) for name in EDGES)
-            lows = {20.0, 0.0, low, *sorted(CHOICES["low_freq"], key=lambda each: abs(each - low))[:2]}
-            highs = {0.0, _named_edge(high, candidate.rate)}
-            pairs = itertools.product(sorted({"kaldi", candidate.mel}), lows, highs)
-            joint = [{"mel": mel, "low_freq": each, "high_freq": other} for mel, each, other in pairs]
-        spectra = itertools.product(CHOICES["preemphasis_coefficient"][:5], (True, False), ((), ("preemphasis",)))
-        for factor, has_offset, whole in spectra:
-            prepared = {"preemphasis_coefficient": factor, "remove_dc_offset": has_offset, "whole": whole}
-            found += [candidate.change(prepared | each) for each in joint]
-        return min(found, key=self.cost)
-
-    def _simplify(self, candidate: Candidate) -> Candidate:
-        """Return the candidate without options that make no difference."""
-        plain: list[Changes] = [{name: candidate.default(name)} for name in sorted(OPTIONS[candidate.kind])]
-        levels = {name: candidate.default(name) for name in ("scale", "added", "floor", "span")}
-        same_shape: list[Changes] = [{"mel": EQUAL_SHAPES[candidate.mel]}] if candidate.mel in EQUAL_SHAPES else []
-        for changes in [*same_shape, *plain, *plain, levels]:  # one may depend on another
-            other = candidate.change(changes)
-            if other.key != candidate.key and self.cost(other) <= max(1.02 * self.cost(candidate), EXPLAINED):
-                candidate = other
-        return candidate
-
-    def _changes(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield all changes of one option."""
-        rate, is_magnitude = candidate.rate, candidate.value("use_power") is False
-        for name in CHOICES:
-            if name in OPTIONS[candidate.kind] and (name != "in_place" or candidate.value("preemphasis_coefficient")):
-                yield from ({name: value} for value in CHOICES[name] if value != candidate.value(name))
-        for length in dict.fromkeys([*LENGTHS_MS, *(milliseconds(each, rate) for each in LENGTHS)]):
-            yield {"frame_length": length}
-            if candidate.padding in ("", "inside", "zeros"):  # the middle of the frames stays
-                moved = (candidate.size - candidate.change({"frame_length": length}).size) / 2
-                yield {"frame_length": length, "start": candidate.start + round(moved / candidate.shift)}
-        yield from ({"offset": candidate.offset + sign * each} for each in OFFSETS for sign in (-1, 1))
-        whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
-        yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
-        if "low_freq" in OPTIONS[candidate.kind]:  # usual edges may have been left for what others explain
-            others: list[Changes] = [{"mel": mel} for mel in MELS] + [{"warp": warp} for warp in CHOICES["warp"][1:]]
-            for low, change in itertools.product((20.0, 0.0), others):
-                yield change | {"low_freq": low, "high_freq": 0.0}
-        yield from self.framings(candidate)
-        if candidate.kind in ("fbank", "mfcc") or candidate.bins == "log":
-            for scale in self.levels:
-                yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0) if is_magnitude)
-                yield from ({"scale": scale, "floor": each} for each in FLOORS)
-                yield from ({"scale": scale, "added": each, "floor": 0.0} for each in ADDED)
-                if candidate.kind == "mfcc":
-                    yield from ({"scale": scale} | DB_80 | each for each in ({}, {"low_freq": 0.0}))
-            yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
-
-    def framings(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield other conventions of the first frame, with the frames nearest to those of the candidate."""
-        yield from ({"start": candidate.start + more} for more in (-1, 1))
-        seen = {candidate.first_sample % candidate.shift}
-        for each in candidate.framings():
-            if each.first_sample % each.shift not in seen:
-                seen.add(each.first_sample % each.shift)
-                edges = {"padding": each.padding} if each.padding else {"snip_edges": each.value("snip_edges")}
-                yield from (edges | {"offset": 0, "start": each.start + more} for more in (0, 1))
-
-    def _improve(self, candidate: Candidate) -> Candidate:
-        """Change options, first those that explain most of what is left."""
-        before = self.cost(candidate)
-
-        def enough(changes: Changes) -> float:
-            """Return the share of the cost that changes may leave."""
-            return min(MUCH_BETTER.get(name, BETTER) for name in changes)
-
-        changes = itertools.takewhile(lambda _: not self.clock.is_over(), self._changes(candidate))
-        tried = [(self.cost(candidate.change(each)), number, each) for number, each in enumerate(changes)]
-        if candidate.kind == "fbank" and before > 10 * EXPLAINED:
-            tried += [(self.cost(each), -1, {name: each.value(name) for name in ("mel", *EDGES)})
-                      for each in self.center(candidate)]  # fmt: skip
-        tried.sort(key=lambda each: each[:2])
-        if "low_freq" in OPTIONS[candidate.kind] and before < UNLIKE and tried:
-            moved = self.refine(candidate, EDGES)
-            if self.cost(moved) < 0.5 * tried[0][0]:
-                return moved
-        for cost, _, change in tried:
-            if cost < enough(change) * before:
-                other = candidate.change(change)
-                candidate = other if self.cost(other) < enough(change) * self.cost(candidate) else candidate
-        return candidate
-
-    def refine(self, candidate: Candidate, names: Sequence[str] = tuple(STEPS)) -> Candidate:
-        """Change options that are numbers at once, in steps that least squares give: each alone only comes near."""
-        names = [name for name in names if name in OPTIONS[candidate.kind]]
-        best, before = min((candidate, *self.center(candidate)), key=self.cost), NOTHING
-        wanted = self._values - self._values.mean(0)
-        while names and EXPLAINED < self.cost(best) < before and not self.clock.is_over():
+    def refine(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
+        """Change options that are numbers together, by the steps that least squares give."""
+        names = [name for name in names if has_option(candidate.kind, name)]
+        best, before = self.best((candidate, *map(candidate.change, self._centers(candidate)))), THRESHOLDS.incomparable
+        goal = self._values - self._values.mean(0)
+        while names and THRESHOLDS.explained < self.cost(best) < before and not self.budget.is_stage_over():
             before, values = self.cost(best), {name: _number(best, name) for name in names}
+            charge(1000)
             try:
                 plain = self._features(best)[:, self._columns]
-                moved = [self._features(best.change({name: values[name] + STEPS[name]}))[:, self._columns] - plain
-                         for name in names]  # fmt: skip
+                moved = [self._features(best.change({name: values[name] + BY_NAME[name].step}))[:, self._columns]
+                         - plain for name in names]  # fmt: skip
             except KaldiCompatError:
                 break
-            design = np.stack([(each - each.mean(0)).ravel() for each in (plain, *moved)], axis=1)
-            scale, *shares = np.linalg.lstsq(design, wanted.ravel(), rcond=None)[0]
-            steps = {name: STEPS[name] * share / (scale or 1) for name, share in zip(names, shares, strict=True)}
+            design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *moved)], axis=1)
+            scale, *shares = np.linalg.lstsq(design, goal.ravel(), rcond=None)[0]
+            steps = {name: BY_NAME[name].step * share / (scale or 1) for name, share in zip(names, shares, strict=True)}
             parts = [{name: float(np.clip(values[name] + part * steps[name], 0, best.rate / 2)) for name in names}
                      for part in (1, 0.5, 0.25)]  # fmt: skip
-            best = min((best, *map(best.change, parts)), key=self.cost)
-        limit = max(1.05 * self.cost(best), EXPLAINED)
-        for name in names:  # as few digits as explain about as much
+            best = self.best((best, *map(best.change, parts)))
+        limit = max(1.05 * self.cost(best), THRESHOLDS.explained)
+        for name in names:  # The fewest digits that explain about as much are the likeliest.
             rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
-            best = next((each for each in rounded if self.cost(each) <= limit), best)
+            best = next((other for other in rounded if self.cost(other) <= limit), best)
         if "high_freq" in names:
             best = best.change({"high_freq": _named_edge(_number(best, "high_freq"), best.rate)})
         return best if self.cost(best) < self.cost(candidate) else candidate
 
 
+def _kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tuple[str, Changes]]:
+    """Yield features of Kaldi and python_speech_features with a number of columns."""
+    size: Changes = {"frame_length": length}
+    points = FeatureModel("fbank", rate, size).fft_points
+    speech_features = size | SPEECH_FEATURES | {"floor": EPSILON_64 * points}
+    if 3 <= dim <= 256:
+        yield "fbank", size | {"num_mel_bins": dim}
+        yield "fbank", size | {"num_mel_bins": dim, "use_log_fbank": False}
+        yield "fbank", speech_features | {"num_mel_bins": dim}
+    for is_last in (False, True):
+        if 4 <= dim <= 257:
+            yield "fbank", size | {"use_energy": True, "htk_compat": is_last, "num_mel_bins": dim - 1}
+    if 4 <= dim <= 80:
+        for bins in sorted({bins for bins in (23, 26, 40, 80, dim) if bins >= dim}):
+            cepstra = size | {"num_ceps": dim, "num_mel_bins": bins}
+            plain = cepstra | {"use_energy": False}
+            for options, is_last in itertools.product((cepstra, plain), (False, True)):
+                yield "mfcc", options | {"htk_compat": is_last}
+            yield "mfcc", plain | {"order": (*range(1, dim), 0)}
+            if bins > dim:
+                yield "mfcc", plain | {"num_ceps": dim + 1, "order": tuple(range(1, dim + 1))}
+        cepstra = speech_features | {"num_ceps": dim, "num_mel_bins": max(dim, 26), "energy": "spectrum"}
+        yield from (("mfcc", cepstra | {"use_energy": has_energy}) for has_energy in (True, False))
+    for has_energy, order in itertools.product((True, False), sorted({max(dim - 1, 1), max(dim - 1, 12)})):
+        if 4 <= dim <= 24:
+            yield "plp", size | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
+
+
+def _gain(candidate: Candidate, changes: Changes) -> float:
+    """Return the share of the cost that changes may leave. Frames without an offset need no reason for it."""
+    names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
+    return min(BY_NAME[name].gain if name in BY_NAME else BY_NAME["mel"].gain for name in names)
+
+
+def _changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
+    """Yield all changes of one option, and of options that depend on it."""
+    rate, kind = candidate.rate, candidate.kind
+    for option in TABLE:
+        if has_option(kind, option.name) and (option.name != "in_place" or candidate.value("preemphasis_coefficient")):
+            yield from ({option.name: x} for x in option.values if x != candidate.value(option.name))
+    for length in dict.fromkeys([*values_of("frame_length"), *(milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
+        yield {"frame_length": length}
+        if candidate.padding in ("", "inside", "zeros"):  # Frames with the same centers.
+            moved = (candidate.size - candidate.change({"frame_length": length}).size) / 2
+            yield {"frame_length": length, "start": candidate.start + round(moved / candidate.shift)}
+    for samples, sign in itertools.product(values_of("offset"), (-1, 1)):
+        yield {"offset": candidate.offset + sign * samples}
+    whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
+    yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
+    if has_option(kind, "low_freq"):  # Other edges may have imitated a mel scale or a warp factor.
+        others: list[Changes] = [{"mel": mel} for mel in values_of("mel")]
+        others += [{"warp": warp} for warp in values_of("warp")[1:]]
+        for low, changes in itertools.product((20.0, 0.0), others):
+            yield changes | {"low_freq": low, "high_freq": 0.0}
+    yield from candidate.other_framings()
+    if kind in ("fbank", "mfcc") or candidate.bins == "log":
+        for scale in levels:
+            if candidate.value("use_power") is False:
+                yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
+            yield from ({"scale": scale, "floor": floor} for floor in values_of("floor"))
+            yield from ({"scale": scale, "added": added, "floor": 0.0} for added in values_of("added"))
+            if kind == "mfcc":
+                yield from ({"scale": scale} | DB_80 | edge for edge in ({}, {"low_freq": 0.0}))
+        yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
+
+
 def _with_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
-    """Return features with the floor that an array has in some cells, where the cells inside its limits show it."""
+    """Return features with the floor that an array has in some cells, by a line through the cells inside its limits."""
     count = np.maximum(inside.sum(0), 1)
-    first, second = ((inside * each).sum(0) / count for each in (features, values))
+    first, second = ((inside * array).sum(0) / count for array in (features, values))
     power = (inside * (features - first) ** 2).sum(0)
     slope = (inside * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
     floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
@@ -656,12 +501,12 @@ def _with_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask)
 
 
 def _named_edge(high: float, rate: float) -> float:
-    """Return an upper edge as Kaldi names it: the Nyquist frequency is 0, and icefall's edge is -400."""
+    """Return an upper edge in Kaldi's notation: 0 for the Nyquist frequency, and usual distances below it."""
     below = high - rate / 2
     return below if below in (0.0, -100.0, -200.0, -400.0) else high
 
 
 def _number(candidate: Candidate, name: str) -> float:
-    """Return the value of an option that is a number; that of high_freq in Hz."""
+    """Return the value of an option that is a number. ``high_freq`` is returned in Hz."""
     value = float(candidate.value(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

@@ -14,83 +14,90 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain import fits
 from kaldi_explain.arrangements import Arrangement, Mask, spans
+from kaldi_explain.candidates import Candidate, Sheet, floored_cells
 from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.fits import Cells, Fit
-from kaldi_explain.models import DCTS
-from kaldi_explain.search import DB_80, FLOORS, Candidate, Search, Sheet, floored_cells
+from kaldi_explain.options import DB_80, EQUAL_SHAPES, values_of
+from kaldi_explain.search import Search
 from kaldi_explain.sources import ZEROS, with_zeros
+from kaldi_explain.thresholds import THRESHOLDS
 
-LARGEST_LOG = 300.0  # of a floor
-MAX_ROWS = 3000  # by which variations are compared; the best one is fitted to all rows
 SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
-SLOPE_ERROR = 0.01  # in which one of them is recognized
-FLOOR_ERROR = 0.02  # of its logarithm, in which a floor is recognized
-LIFTERS = range(2, 100)
-# Filters that differ in the height of each only.
-SAME_SHAPE = {each: pair for pair in (("hertz", "htk-area"), ("slaney", "slaney-height")) for each in pair}
-OWN_ROUNDING = 8.0  # times the rounding of our own features may be that of others
-WORDS_COST = 0.05  # by which each word makes a residual count for more
-STILL = 1e-9  # share of the largest variance of a column below which one does not move
-MOST_ROUNDS = 2  # of choosing edges and levels
-LEVELS = ("scale", "floor", "added", "span")  # Attributes that change the level of energies only.
-LEVEL_WORDS = 3  # Words that a level counts for beyond its own where rounding makes it doubtful.
+# Attributes that change the level of energies only. Where stored numbers are rounded, a level is hard to tell from the
+# numbers of a map, and counts for some words more.
+LEVELS, DOUBTFUL_WORDS = ("scale", "floor", "added", "span"), 3
+# Shapes of filters that differ in the height of the triangles only.
+SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Candidate with all steps after its features, and the rows of the array that they give."""
+    """Candidate with all steps after its features, and the rows of the array that it gives.
 
-    candidate: Candidate  # the candidate
-    arrangement: Arrangement  # how its features stand in the array
-    fit: Fit  # the map from its features to the array's rows
-    row: int  # the array's first row that it gives
-    frame: int  # row of its features, arranged, that this is
-    target: Doubles  # the rows of the array
-    cells: Cells  # the cells that are compared
-    features: Doubles  # all rows of its features, arranged
-    step: float = 0.0  # largest error of the array's stored numbers
-    rounding: str = ""  # which rounding explains differences above the tolerance, in words
+    Attributes:
+        candidate: the candidate.
+        arrangement: transformation of the features that gives the array.
+        fit: map from the arranged features to the array's rows.
+        row: first row of the array that the features give.
+        frame: row of the arranged features for the array's row ``row``.
+        target: the rows of the array.
+        cells: the cells that are compared.
+        features: the arranged features of the whole recording.
+        step: largest error of the array's stored numbers.
+        rounding: description of the rounding that explains differences above the tolerance.
+    """
+
+    candidate: Candidate
+    arrangement: Arrangement
+    fit: Fit
+    row: int
+    frame: int
+    target: Doubles
+    cells: Cells
+    features: Doubles
+    step: float = 0.0
+    rounding: str = ""
 
     @property
     def words(self) -> int:
-        """Number of properties to name.
-
-        Rounded numbers hardly tell levels of the energies from numbers of the map.
-        """
-        around = bool(self.candidate.source.said) + bool(self.arrangement.said) + bool(self.row)
+        """Number of properties that an explanation has to name."""
+        around = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.value(name) != self.candidate.default(name) for name in LEVELS)
-        doubtful = LEVEL_WORDS * levels if self.step and self.fit.words >= fits.WORDS_OF_NUMBERS else 0
+        doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.words >= fits.NUMBER_WORDS else 0
         return len(self.candidate.settings()) + around + self.fit.words + len(self.shift_words()) + doubtful
 
     def is_explained_by(self, tolerance: float) -> bool:
-        """Return True if all differences are below a tolerance, or of rounding."""
+        """Return True if all differences are below a tolerance, or explained by rounding."""
         return self.fit.residual <= tolerance or bool(self.rounding)
 
     def cost(self) -> float:
-        """Return the residual, as if it were larger for each word."""
-        return self.fit.residual * (1 + WORDS_COST * self.words)
+        """Return the residual, increased by 5% for each word of the explanation."""
+        return self.fit.residual * (1 + 0.05 * self.words)
 
-    def left(self, counted: Mask | None = None) -> float:
-        """Return the share of the array's variance that is left, its root; of the cells that are counted, if given."""
+    def unexplained(self, compared: Mask | None = None) -> float:
+        """Return the root of the share of the array's variance that is not explained.
+
+        Values outside of the mask ``compared`` count as explained.
+        """
         first, second = self.fit.mapped[self.cells], self.target[self.cells]
-        first = first if counted is None else np.where(counted[self.cells], first, second)
+        first = first if compared is None else np.where(compared[self.cells], first, second)
         variance = second.var(0)
-        moving = variance > STILL * variance.max()
+        moving = variance > 1e-9 * variance.max()  # Other columns are constant but for rounding.
         error = ((first - second) ** 2).mean(0)[moving] / variance[moving]
         return float(np.sqrt(np.minimum(error, 1).mean())) if moving.any() else 1.0
 
     def order_words(self) -> str:
-        """Return in words which of the features' columns these are."""
+        """Describe the columns of the features that the array has."""
         order = self.candidate.order
         return "" if order is None else fits.order_name(order, max(order) + 1)
 
     def shift_words(self, before: int = 0, after: int = 0) -> list[str]:
-        """Return in words which frames are missing, or too many, at both ends.
+        """Describe the frames that are missing, or too many, at both ends.
 
-        ``before`` and ``after`` are the numbers of frames by which the first and the last frame are later.
+        ``before`` and ``after`` count the frames by which the first and the last frame are later.
         """
         missing = len(self.features) - self.frame - len(self.target) - after
-        missing = 0 if self.candidate.source.said.endswith(ZEROS) else missing
+        missing = 0 if self.candidate.source.words.endswith(ZEROS) else missing
         return fits.frames_in_words({"start": self.row - self.frame - before, "end": -missing})
 
 
@@ -101,29 +108,30 @@ class Settling:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle(self, candidate: Candidate) -> Settled | None:
-        """Return the simplest candidate of those that resemble the array as much, with all that is done to it."""
-        clock = self.search.clock
-        best = self._best(map(self._map, clock.limit(candidate.same_framings() or [candidate])))
-        if best is None or clock.is_settled():
+        """Return the simplest candidate that is as near to the array, with all steps after its features."""
+        budget = self.search.budget
+        best = self._best(map(self._map, budget.limit(candidate.same_framings() or [candidate])))
+        if best is None or budget.is_settling_over():
             return best
         self.sheet = self._with_silence(best.candidate)
         best = self._map(best.candidate) or best
-        # A floor may hide which edges fit, and edges which floor.
-        steps: list[Callable[[Candidate], Iterator[Candidate]]] = [self._levels, _edges] * MOST_ROUNDS
+        # A wrong floor may hide the right edges, and wrong edges the right floor, so that both are chosen twice.
+        steps: list[Callable[[Candidate], Iterator[Candidate]]] = [self._levels, _edges, self._levels, _edges]
         for step in steps:
             if not best.fit.words and (rounded := self._within_rounding(best)).is_explained_by(self.tolerance):
                 return rounded
-            found = itertools.takewhile(lambda _: not clock.is_settled(), step(best.candidate))
-            best = self._best([best, *map(self._map, found)]) or best
+            candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
+            best = self._best([best, *map(self._map, candidates)]) or best
             if best.fit.residual <= self.tolerance and step == _edges:
                 break
-        if len(self.sheet.values) > MAX_ROWS:
+        if len(self.sheet.values) > THRESHOLDS.settled_rows:
             best = map_to(best.candidate, self.sheet, self.tolerance) or best
-        return best if clock.is_settled() else self._within_rounding(best)
+        return best if budget.is_settling_over() else self._within_rounding(best)
 
     def _within_rounding(self, settled: Settled) -> Settled:
-        """Return what is settled with a more accurate FFT or with words, if rounding explains the differences."""
-        if not self.tolerance < settled.fit.residual < OWN_ROUNDING * 1e3 * self.tolerance:
+        """Return a candidate with a more accurate FFT, or with a note, if rounding explains the differences."""
+        ratio = THRESHOLDS.own_rounding
+        if not self.tolerance < settled.fit.residual < ratio * 1e3 * self.tolerance:
             return settled
         accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.with_other_rounding()})
         other = map_to(accurate, self.sheet, self.tolerance)
@@ -131,34 +139,34 @@ class Settling:
             return other or settled
         own = spread_of(np.abs(other.fit.mapped - settled.fit.mapped))
         nearest = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
-        missing = np.maximum(nearest - OWN_ROUNDING * own, 0)[settled.cells]
+        missing = np.maximum(nearest - ratio * own, 0)[settled.cells]
         is_rounding = fits.residual_of(missing, np.zeros_like(missing), self.sheet.step) <= self.tolerance
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
     def _map(self, candidate: Candidate) -> Settled | None:
-        return map_to(candidate, self.sheet, self.tolerance, rows=MAX_ROWS)
+        return map_to(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
-    def _best(self, found: Iterable[Settled | None]) -> Settled | None:
-        """Return the simplest one that explains the array, or else the nearest."""
-        some = [each for each in found if each]
-        some = [each for each in some if each.fit.residual <= self.tolerance] or some
-        most = max((each.cells[0].size for each in some), default=0)  # of frames that the features give
-        some = [each for each in some if each.cells[0].size == most]
-        is_exact = any(each.fit.residual <= self.tolerance for each in some)
-        return min(some, key=lambda each: each.words if is_exact else each.cost(), default=None)
+    def _best(self, candidates: Iterable[Settled | None]) -> Settled | None:
+        """Return the simplest candidate that explains the array, or else the nearest one."""
+        settled = [candidate for candidate in candidates if candidate]
+        exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
+        settled = exact or settled
+        frames = max((candidate.cells[0].size for candidate in settled), default=0)
+        settled = [candidate for candidate in settled if candidate.cells[0].size == frames]
+        return min(settled, key=lambda candidate: candidate.words if exact else candidate.cost(), default=None)
 
     def _common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
-        """Return a candidate's features and the array's values in the rows that both have, and which rows these are."""
-        stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), MAX_ROWS)
+        """Return features and the array's values in the rows that both have, and the mask of these rows."""
+        stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = features_of(candidate, rows * stride if rows < len(self.sheet.values) else None)
         at = candidate.start + np.arange(rows) * stride
         inside = (at >= 0) & (at < len(features))
         return features[at[inside]], self.sheet.own[:rows][inside], inside
 
     def _with_silence(self, candidate: Candidate) -> Sheet:
-        """Return the array with the rows and columns of silence, where features are at a floor, as ones that count.
+        """Return the array in which silence, where features are at a floor, is compared as well.
 
-        Resamplers differ in silence: what is quieter than the last bit of their audio does not count.
+        Cells of resampled audio that are quieter than its last bit are not compared, since resamplers differ there.
         """
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
@@ -170,79 +178,83 @@ class Settling:
             quiet = features < plain.of_noise()
             columns[self.sheet.arrangement.columns] &= (loud := quiet.mean(0) < 0.5)
             marked[: len(inside)][inside] = quiet[:, loud].any(1)
-            if marked.mean() > 0.5 or loud.mean() < 0.5:  # too little would be left to compare
+            if marked.mean() > 0.5 or loud.mean() < 0.5:  # Too little would remain to compare.
                 return self.sheet
             return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
         silent = features < math.log(1e-30)
-        # Filters without a bin of the FFT: nothing is less than the floor.
+        # The energy of a filter without a bin of the FFT is the floor.
         columns[self.sheet.arrangement.columns] |= silent.all(0) & (self.sheet.own.min(0) == self.sheet.own.min())
         marked[: len(inside)][inside] = silent[:, 1:].all(1)
-        if marked.any():  # but for those that are masked
+        if marked.any():  # Rows of silence are equal, and masked rows are not.
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
     def _levels(self, candidate: Candidate) -> Iterator[Candidate]:
-        """Yield variations that change the scale or offset of columns only: floors, scales, DCTs, lifters."""
+        """Yield variations that change only the scale or offset of columns: floors, scales, DCTs, lifters."""
+        if self.sheet.arrangement.taps:  # Deltas have no level.
+            yield candidate.change({"scale": 1.0})
+            return
         has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
         shapes = [candidate.change({"mel": mel}) for mel in SAME_SHAPE.get(candidate.mel, (candidate.mel,))]
-        if has_energy:  # which the first column does not show if it is at a floor
+        if has_energy:  # A first column at a floor does not show whether it is the energy.
             shapes.append(candidate.change({"bins": "log"}))
-        for each in shapes:
-            yield from self._cepstra(each) if candidate.kind in ("mfcc", "plp") else self._floors(each)
+        for shape in shapes:
+            yield from self._cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._floors(shape)
         if candidate.value("use_energy") or has_energy:
-            least = self.sheet.own[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
-            if abs(least) < 60:
-                yield candidate.change({"energy_floor": float(f"{math.exp(least):.5g}")})
+            lowest = self.sheet.own[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
+            if abs(lowest) < 60:
+                yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
                 yield candidate.change({"energy_floor": 1.0})
 
     def _floors(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with scales and floors of its energies."""
-        levels = self.search.levels
+        levels, floors = self.search.levels, values_of("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
-        yield from (candidate.change({"scale": each}) for each in scales)
+        yield from (candidate.change({"scale": scale}) for scale in scales)
         if candidate.value("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
             return
         if candidate.added:
-            yield from (candidate.change({"floor": each}) for each in FLOORS[:4])
+            yield from (candidate.change({"floor": floor}) for floor in floors[:4])
             return
-        yield from (candidate.change({"scale": each, "floor": 1e-10}) for each in levels)
-        floor, largest = self._floor_of(candidate.change({"scale": 1.0, "floor": 0.0}))
-        power = 1.0 if candidate.value("use_power") is False else 2.0
-        known = [(scale, each) for scale in scales for each in FLOORS
-                 if abs(math.log(each) - power * math.log(scale) - floor) < FLOOR_ERROR]  # fmt: skip
-        yield from (candidate.change({"scale": scale, "floor": each}) for scale, each in known)
-        if abs(largest - DB_80["span"] * math.log(10) / 10 - floor) < FLOOR_ERROR:
-            yield from (candidate.change({"scale": each} | DB_80) for each in levels)
-        if math.isnan(floor):  # too few cells are at a floor to show it
+        yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
+        log_floor, largest = self._floor_of(candidate.change({"scale": 1.0, "floor": 0.0}))
+        power, error = 1.0 if candidate.value("use_power") is False else 2.0, THRESHOLDS.floor_error
+        known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
+                 if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
+        yield from (candidate.change({"scale": scale, "floor": floor}) for scale, floor in known)
+        if abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error:
+            yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
+        if math.isnan(log_floor):  # Too few cells are at a floor to show it.
             roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
-            yield from (candidate.change({"scale": scale, "floor": each, "root": root})
-                        for scale, each, root in itertools.product(levels, FLOORS[:4], roots))  # fmt: skip
-        elif not known and abs(floor) < LARGEST_LOG:
-            yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(floor):.5g}")})
+            yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
+                        for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
+        elif not known and abs(log_floor) < 300:  # exp(300) and its reciprocal are numbers.
+            yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _floor_of(self, candidate: Candidate) -> tuple[float, float]:
-        """Return the log energy of the array's floor, or NaN, and the largest one."""
+        """Return the log energy of the array's floor, or NaN, and the largest log energy."""
         energies, values, inside = self._common_rows(candidate)
-        energies, values = (each[self.sheet.rows[: len(inside)][inside]] for each in (energies, values))
-        is_least = floored_cells(values)
-        columns = self.sheet.own_columns & is_least.any(0)
+        energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
+        is_lowest = floored_cells(values)
+        columns = self.sheet.own_columns & is_lowest.any(0)
         columns[: int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))] = False
-        if not columns.any():  # but perhaps the least number of all
-            least = np.unravel_index(int(values.argmin()), values.shape)
-            is_least[least] = columns[least[1]] = True
-        # Where the slope of a column is known, its least value is exactly the floor; a filter without a bin has none.
-        found = []
+        if not columns.any():  # The smallest number of all may still be at a floor.
+            lowest = np.unravel_index(int(values.argmin()), values.shape)
+            is_lowest[lowest] = columns[lowest[1]] = True
+        # A column with a known slope reaches the floor exactly. A filter without a bin has no slope.
+        log_floors = []
         for column in np.flatnonzero(columns):
-            own = ~is_least[:, column]
-            above, given = (each[own, column] if own.any() else each[~is_least] for each in (energies, values))
+            own = ~is_lowest[:, column]
+            above, goal = (array[own, column] if own.any() else array[~is_lowest] for array in (energies, values))
             if len(above) > 3:
-                slope, offset = fits.line(above, given)
-                known = next((each for each in SLOPES if abs(slope - each) < SLOPE_ERROR * each), 0.0)
-                slope, offset = (known, float(np.median(given - known * above))) if known else (slope, offset)
-                found += [(values[:, column].min() - offset) / slope] if slope else []
-        below = energies[:, columns][is_least[:, columns]]
-        floor = float(np.median(found)) if found else float(below.max())
-        return (floor if floor > below.min() + FLOOR_ERROR else math.nan), float(energies.max())
+                slope, offset = fits.line(above, goal)
+                error = THRESHOLDS.recognized
+                known = next((known for known in SLOPES if abs(slope - known) < error * known), 0.0)
+                slope, offset = (known, float(np.median(goal - known * above))) if known else (slope, offset)
+                log_floors += [(values[:, column].min() - offset) / slope] if slope else []
+        below = energies[:, columns][is_lowest[:, columns]]
+        floor = float(np.median(log_floors)) if log_floors else float(below.max())
+        return (floor if floor > below.min() + THRESHOLDS.floor_error else math.nan), float(energies.max())
 
     def _cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with the DCTs, lifters and scales of cepstra."""
@@ -251,21 +263,21 @@ class Settling:
         lifters = dict.fromkeys((candidate.value("cepstral_lifter"), 22, 0, *self._lifters(candidate)))
         bases = [candidate]
         if is_mfcc and candidate.value("htk_compat") and not candidate.value("use_energy"):
-            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 last, and not times the root of 2
+            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 last, without the factor that HTK applies.
             bases.append(candidate.change({"htk_compat": False, "order": order}))
         for base, scale, lifter in itertools.product(bases, scales, lifters):
-            for dct in ("kaldi", *DCTS) if is_mfcc and base.order is None else ("kaldi",):
+            for dct in values_of("dct") if is_mfcc and base.order is None else ("kaldi",):
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _lifters(self, candidate: Candidate) -> list[int]:
-        """Return the lifter that gives the columns of cepstra the sizes that the array's have, if there is one."""
+        """Return the lifter that gives cepstra the sizes of the array's columns, if there is one."""
         if candidate.order is not None or self.sheet.own.shape[1] < 4:
             return []
         features, values, inside = self._common_rows(candidate.change({"cepstral_lifter": 0}))
         rows = self.sheet.rows[: len(inside)][inside]
         with np.errstate(divide="ignore", invalid="ignore"):
             sizes = (values[rows].std(0) / features[rows].std(0))[1:]
-        for lifter in LIFTERS:
+        for lifter in range(2, 100):
             weights = 1 + 0.5 * lifter * np.sin(np.pi * np.arange(1, len(sizes) + 1) / lifter)
             if np.ptp(sizes - weights * sizes[0] / weights[0]) < 1e-3 * sizes.max():
                 return [lifter]
@@ -273,7 +285,7 @@ class Settling:
 
 
 def features_of(candidate: Candidate, frames: int | None = None) -> Doubles:
-    """Return the features of a candidate: all, or about as many as so many frames from its start need."""
+    """Return the features of a candidate for the whole audio, or for about ``frames`` frames from its start."""
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
     if frames is not None:
         length = (candidate.start + frames + 8) * candidate.shift + candidate.size + candidate.fft_points
@@ -285,7 +297,18 @@ def map_to(
     candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
     rows: int | None = None,
 ) -> Settled | None:  # fmt: skip
-    """Return a candidate with the simplest map from its features to an array, or its first rows; None without one."""
+    """Return a candidate with the simplest map from its features to an array.
+
+    Args:
+        candidate: the candidate.
+        sheet: the array.
+        tolerance: largest residual of an explanation.
+        arrangement: transformation of the features. None for that of the sheet.
+        rows: number of rows that are compared. None for all.
+
+    Returns:
+        The settled candidate. None if it cannot be compared with the array.
+    """
     arrangement = arrangement or sheet.arrangement
     values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
     frames = len(values) * stride if len(values) < len(sheet.values) else None
@@ -294,7 +317,7 @@ def map_to(
     except KaldiCompatError:
         return None
     features = arrangement.apply(plain)
-    if not arrangement.said:  # some of the columns are another feature's
+    if not arrangement.words:  # Other columns may belong to another feature.
         values, columns = values[:, arrangement.columns], columns[arrangement.columns]
     if features.shape[1] != values.shape[1]:
         return None
@@ -303,14 +326,14 @@ def map_to(
         start = fits.best_shift(features[:, columns], values[:, columns], start, 2)
     part, target = fits.overlap(features, values, start)
     row, count = max(-start, 0), len(target)
-    counted = sheet.rows[row : row + count]
-    if count < 2 or counted.sum() < 2:
+    compared = sheet.rows[row : row + count]
+    if count < 2 or compared.sum() < 2:
         return None
-    last = int(np.flatnonzero(counted)[-1]) + 1
+    last = int(np.flatnonzero(compared)[-1]) + 1
     others = [features] * (len(features) != count) + [part[:last]] * (last < count)
-    cells = np.ix_(counted, columns)
+    cells = np.ix_(compared, columns)
     before: list[fits.Map] = []
-    if features.shape[1] > plain.shape[1]:  # a mean of frames is not the one of stacked frames
+    if features.shape[1] > plain.shape[1]:  # The means of frames differ from those of stacked frames.
         for name, normalized, words in fits.normalizations(plain, plain):
             mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
             before.append((f"before that: {name}", mapped, words))
@@ -319,7 +342,7 @@ def map_to(
 
 
 def _edges(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield a candidate with what changes the frames at the edges of the audio only, or hardly any other."""
+    """Yield variations that change only the frames at the edges of the audio, or hardly any other frame."""
     for framed in candidate.same_framings():
         yield framed
         if framed.padding:
@@ -329,7 +352,7 @@ def _edges(candidate: Candidate) -> Iterator[Candidate]:
 
 
 def spread_of(rounding: Doubles) -> Doubles:
-    """Return the largest value in the frame and its neighbours, and in the column and its neighbours."""
+    """Return the largest value of neighboring frames and columns for every cell."""
     for axis in (0, 1):
         rounding = np.maximum(rounding, np.maximum(np.roll(rounding, 1, axis), np.roll(rounding, -1, axis)))
     return rounding
@@ -337,58 +360,64 @@ def spread_of(rounding: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class Places:
-    """Places of an array that features do not give: padding, what is too quiet to compare, and deviations."""
+    """Places of an array that features do not give.
 
-    padding: list[str]  # in words
-    quiet: list[str]  # in words
+    Attributes:
+        padding: descriptions of rows of padding.
+        quiet: descriptions of frames and columns that are too quiet to compare.
+        deviations: the other places.
+    """
+
+    padding: list[str]
+    quiet: list[str]
     deviations: Deviations
 
 
 def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     """Return the places of an array that features do not give."""
-    made, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
-    wrong = np.abs(made - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
-    counted, columns = np.zeros(len(made), bool), np.ones(made.shape[1], bool)
-    counted[settled.cells[0]], columns[settled.cells[1]] = True, False
-    part = slice(settled.row, settled.row + len(made))
+    mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
+    wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
+    compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
+    compared[settled.cells[0]], columns[settled.cells[1]] = True, False
+    part = slice(settled.row, settled.row + len(mapped))
     rows, quiet = ~sheet.rows, np.zeros(len(sheet.rows), bool)
-    rows[part] = wrong[:, ~columns].any(1) & ~counted
+    rows[part] = wrong[:, ~columns].any(1) & ~compared
     if is_resampled:
         quiet[part] = rows[part] & (sheet.rows[part] | _quiet_rows(settled))
         rows &= ~quiet
-    kept = np.flatnonzero(~rows)
-    ends = {"start": int(kept[0]), "end": len(rows) - int(kept[-1]) - 1}
+    inner = np.flatnonzero(~rows)
+    ends = {"start": int(inner[0]), "end": len(rows) - int(inner[-1]) - 1}
     padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
     is_padding = np.ones(len(rows), bool)
-    is_padding[kept[0] : kept[-1] + 1] = False
+    is_padding[inner[0] : inner[-1] + 1] = False
     first = first_column(sheet)
-    of_sheet = sheet.columns if sheet.arrangement.said else sheet.own_columns
-    quiet_columns = np.logical_and(columns & of_sheet, is_resampled)
-    ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(made[counted], axis=0) == 0))
-    inside = (made > made.min()) & (made < made.max())
-    slope, offset = fits.line(settled.features[settled.frame :][: len(made)], made, inside | ~inside.any(0))
+    informative = sheet.columns if sheet.arrangement.words else sheet.own_columns
+    quiet_columns = np.logical_and(columns & informative, is_resampled)
+    ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
+    inside = (mapped > mapped.min()) & (mapped < mapped.max())
+    slope, offset = fits.line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
     features = slope * settled.features + offset
-    features[settled.frame :][: len(made)] = made
-    if settled.rounding:  # which explains all differences of these cells
-        features[settled.frame :][: len(made)][settled.cells] = settled.target[settled.cells]
+    features[settled.frame :][: len(mapped)] = mapped
+    if settled.rounding:  # It explains all differences of these cells.
+        features[settled.frame :][: len(mapped)][settled.cells] = settled.target[settled.cells]
     comparison = Comparison(
         settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[part],
         settled.row, first,
     )  # fmt: skip
-    quiet_columns &= wrong[counted].any(0)
+    quiet_columns &= wrong[compared].any(0)
     parts = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
-    said = [f"{spans(places, name)} too quiet to compare" for places, name in parts if len(places)]
-    return Places(padding, said, find_deviations(comparison))
+    silence = [f"{spans(places, name)} too quiet to compare" for places, name in parts if len(places)]
+    return Places(padding, silence, find_deviations(comparison))
 
 
 def first_column(sheet: Sheet) -> int:
     """Return the number of the first column that features give."""
-    return 0 if sheet.arrangement.said else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
+    return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
 def _quiet_rows(settled: Settled) -> Mask:
     """Return the mask of rows that are quieter than noise of one bit, where resamplers differ."""
-    if settled.arrangement.said:
+    if settled.arrangement.words:
         return np.ones(len(settled.target), bool)
     plain = settled.candidate.without_levels()
     quiet: Mask = np.any(features_of(plain) < plain.of_noise(), axis=1)

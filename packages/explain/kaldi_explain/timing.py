@@ -1,180 +1,190 @@
-"""Estimate the shift and the first frame of an array by correlation with the energies of audio."""
+"""Estimate the frame shift and the first frame of an array by correlation with the energies of audio."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain.arrangements import Mask
-from kaldi_explain.models import mel_filters
+from kaldi_explain.other_libraries import mel_filters
 from kaldi_explain.sources import AudioSource
+from kaldi_explain.thresholds import THRESHOLDS
+from kaldi_explain.work import charge
 
-MILLISECONDS = (10.0, 12.5, 5.0, 8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0)
-SAMPLES = (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 441, 64, 1024)
-STEP_S = 0.005  # between the frames of the audio's energies
-QUIET = 1e-5  # share of the mean energy below which bands do not count
-BANDS, ROWS_PER_BAND = 12, 6
-SMOOTH_S = 0.0125  # frames nearer to each other are alike
-MOST = 9  # assumptions about parts
-UNLIKELY = 0.6  # share of the best one's score that they have at least
-COMPONENTS = 4  # of the array that are compared with the bands
-MARGIN = 8  # frames that an array may begin before the audio, or end after it
-FAR = 0.02  # by which each frame from the beginning makes frames of the whole audio less likely
-TRIED_LAGS, APART = 6, 3
-CERTAIN = 0.6  # score of frames that are certainly where they are assumed
-FEWEST_ROWS = 12  # less, and anything correlates
-MANY_ROWS, MANY_COLUMNS = 4000, 600  # of which the components of an array are found
+# Usual shifts: the most usual ones in milliseconds, shifts in samples, and rare ones in milliseconds.
+SHIFTS_MS, SHIFTS, RARE_SHIFTS_MS = (
+    (10.0, 12.5, 5.0),
+    (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024),
+    (8.0, 16.0, 20.0, 30.0, 15.0, 4.0, 40.0, 32.0, 50.0, 60.0),
+)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Assumed times of the rows of an array."""
+    """Assumed times of the rows of an array.
 
-    shift: int  # samples from one row to the next
-    center: float  # sample in the middle of the first row's frame
-    score: float  # share of the array's variance that the audio's energies explain, 0 to 1
-    is_whole: bool  # True if the rows span the whole audio
+    Attributes:
+        shift: number of samples from one row to the next.
+        center: sample in the middle of the first row's frame.
+        score: share of the array's variance that the audio's energies explain, 0 to 1.
+        is_whole: True if the rows span the whole audio.
+    """
+
+    shift: int
+    center: float
+    score: float
+    is_whole: bool
 
 
 class Pattern:
-    """Principal components of an array over time, from the first row that counts to the last."""
+    """Principal components of an array over time, from the first row that depends on the audio to the last."""
 
     def __init__(self, target: Doubles, rows: Mask) -> None:
         places = np.flatnonzero(rows)
         self.begin, end = int(places[0]), int(places[-1]) + 1
         self.rows = rows[self.begin : end]
-        self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())  # with silence at its end
+        # Numbers of rows that the audio may have. Silence at its end may be masked in the array.
+        self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())
         self.components = components_of(target[self.begin : end], self.rows)
 
     def timings(
-        self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = CERTAIN
+        self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
     ) -> list[Timing]:
-        """Return when the first row of the array, of each so many frames, may have been in audio or its parts.
+        """Return the assumed times of the array's first row in audio, the best first.
 
-        A score above ``certain`` for the whole audio rules out parts.
+        Args:
+            source: the audio.
+            stride: number of frames from one row to the next.
+            parts: also consider parts of the audio.
+            certain: score of the whole audio above which parts are not considered.
         """
         count = len(self.rows)
 
-        def off(shift: float) -> float:
-            """Return how many rows more or less than the array has the whole audio gives."""
-            return min(abs(source.length / shift / stride - each) for each in self.counts)
+        def excess(shift: float) -> float:
+            """Return the difference between the rows of the whole audio and of the array."""
+            return min(abs(source.length / shift / stride - rows) for rows in self.counts)
 
         shifts = usual_shifts(source.rate)
         whole = sorted(
-            (each for each in shifts if off(each) <= 3 + 2048 / each / stride), key=lambda each: off(each) > 2
+            (shift for shift in shifts if excess(shift) <= 3 + 2048 / shift / stride), key=lambda x: excess(x) > 2
         )
-        if count < FEWEST_ROWS or self.rows.sum() < FEWEST_ROWS // 2:
-            return [Timing(each * stride, 0.0125 * source.rate, 0.0, True) for each in whole]
-        found = [self._best(source, each * stride, is_whole=True)[0] for each in whole]
-        found.sort(key=lambda each: -each.score)
-        if (found and found[0].score > certain) or not parts:
-            found = [*found[:2], *[each for each in found[2:] if off(each.shift / stride) <= 2][:2]]
+        if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
+            return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole]
+        timings = [self._best(source, shift * stride, is_whole=True)[0] for shift in whole]
+        timings.sort(key=lambda timing: -timing.score)
+        if (timings and timings[0].score > certain) or not parts:
+            timings = [*timings[:2], *[timing for timing in timings[2:] if excess(timing.shift / stride) <= 2][:2]]
         else:
-            exact = [each for each in found if off(each.shift / stride) <= 1][:3]
-            centered = [Timing(each.shift, 0.0, each.score, True) for each in exact]  # whatever the correlation says
+            exact = [timing for timing in timings if excess(timing.shift / stride) <= 1][:3]
+            # The whole audio remains possible, whatever the correlation is.
+            from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact]
             estimated = round(source.length / count / stride)
             if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
-                found.append(self._best(source, estimated * stride, is_whole=True)[0])
-            possible = [each * stride for each in shifts if each * stride * (count - 2 * MARGIN) <= source.length]
-            found += [best for each in possible for best in self._best(source, each, is_whole=False)]
-            found.sort(key=lambda each: -each.score)
-            likely = [each for each in found if each.score > UNLIKELY * found[0].score][:MOST]
-            found = [*dict.fromkeys([*exact, *centered, *likely])]
-        return [Timing(each.shift, each.center - self.begin * each.shift, each.score, each.is_whole) for each in found]
+                timings.append(self._best(source, estimated * stride, is_whole=True)[0])
+            possible = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
+            timings += [best for shift in possible for best in self._best(source, shift, is_whole=False)]
+            timings.sort(key=lambda timing: -timing.score)
+            limit = THRESHOLDS.certain * timings[0].score if timings else 0.0
+            likely = [timing for timing in timings if timing.score > limit][:9]
+            timings = [*dict.fromkeys([*exact, *from_beginning, *likely])]
+        return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
     def _best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return the two best assumptions with a shift in samples that are some frames apart."""
-        step = max(int(STEP_S * source.rate), 1)
-        energies = energies_of(source, step, min(max(int(self.rows.sum()) // ROWS_PER_BAND, 3), BANDS))
+        """Return the two best timings with a shift in samples that are some frames apart."""
+        step = max(int(0.005 * source.rate), 1)
+        energies = energies_of(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
         bands_of_steps = _uncorrelated(energies, max(1, round(shift / step)))
-        independent = min(1.0, shift / (SMOOTH_S * source.rate))
-        count, found = len(self.rows), list[Timing]()
-        total = max(int(source.length / shift), count) + 2 * MARGIN
+        independent = min(1.0, shift / (0.0125 * source.rate))  # Frames nearer than 12.5 ms are alike.
+        count, timings, apart = len(self.rows), list[Timing](), 3
+        total = max(int(source.length / shift), count) + 2 * THRESHOLDS.margin
         lags = np.arange(total - count + 1)
+        charge(2500 + 3 * (total + count) + 0.2 * energies.size)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
-            centers = offset + (np.arange(total) - MARGIN) * shift
+            centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
             at = (centers - 2.5 * step) / step
             bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
-            near = correlations_at(self.components, self.rows, bands)
-            inside = (lags > MARGIN - 3) & (lags < len(lags) - MARGIN + 3)
-            near *= np.clip(1 - FAR * np.abs(lags - MARGIN), 0, 1) if is_whole else inside
-            for _ in range(TRIED_LAGS):
-                lag = int(near.argmax())
-                near[max(lag - APART, 0) : lag + APART + 1] = 0
+            scores = correlations_at(self.components, self.rows, bands)
+            inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
+            # A frame later makes the whole audio 2% less likely.
+            scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else inside
+            for _ in range(6):
+                lag = int(scores.argmax())
+                scores[max(lag - apart, 0) : lag + apart + 1] = 0
                 inside_rows = bands[:, lag : lag + count][:, self.rows]
                 score = explained_share(self.components[:, self.rows], inside_rows, independent)
-                found.append(Timing(shift, float(centers[lag]), score, is_whole))
-        found.sort(key=lambda each: -each.score)
-        other = (each for each in found if abs(each.center - found[0].center) > APART * shift)
-        return [found[0], *itertools.islice(other, 1)]
+                timings.append(Timing(shift, float(centers[lag]), score, is_whole))
+        timings.sort(key=lambda timing: -timing.score)
+        others = (timing for timing in timings if abs(timing.center - timings[0].center) > apart * shift)
+        return [timings[0], *itertools.islice(others, 1)]
 
 
 def usual_shifts(rate: float) -> list[int]:
-    """Return the usual numbers of samples from one frame to the next."""
-    return list(dict.fromkeys([int(rate * each / 1000) for each in MILLISECONDS[:3]] + [*SAMPLES] +
-                              [int(rate * each / 1000) for each in MILLISECONDS[3:]]))  # fmt: skip
+    """Return the usual numbers of samples from one frame to the next, the most usual first."""
+    first, last = ([int(rate * shift / 1000) for shift in shifts] for shifts in (SHIFTS_MS, RARE_SHIFTS_MS))
+    return list(dict.fromkeys([*first, *SHIFTS, *last]))
 
 
 def explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
     """Return the share of the variance of components (n, frames) that is linear in bands (m, frames).
 
-    What chance explains is subtracted; ``independent`` is the share of the frames that are not like their neighbours.
+    The share that chance explains is subtracted. ``independent`` is the share of frames that differ from their
+    neighbors.
     """
     design = np.vstack((bands, np.ones(bands.shape[1]))).T
-    wanted = components.T - components.mean(1)
-    left = wanted - design @ np.linalg.lstsq(design, wanted, rcond=None)[0]
+    centered = components.T - components.mean(1)
+    unexplained = centered - design @ np.linalg.lstsq(design, centered, rcond=None)[0]
     count, unknown = independent * len(design), design.shape[1]
     chance = (count - 1) / max(count - unknown, 1)
-    return float(max(0.0, 1 - chance * float((left**2).sum() / max((wanted**2).sum(), 1e-30))))
+    return float(max(0.0, 1 - chance * float((unexplained**2).sum() / max((centered**2).sum(), 1e-30))))
 
 
 def components_of(target: Doubles, rows: Mask) -> Doubles:
-    """Return the components (COMPONENTS, frames) that vary most, zero in the rows that do not count."""
+    """Return the components (THRESHOLDS.components, frames) that vary most. They are zero outside of ``rows``."""
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
-    values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))  # silence is far from all others
+    values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))  # Silence is far from all other values.
     chosen = values[rows]
     mean, deviation = chosen.mean(0), chosen.std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
-    some = scaled[rows][:: 1 + int(rows.sum()) // MANY_ROWS]
-    if some.shape[1] > MANY_COLUMNS:  # means of neighbouring columns
-        parts = np.array_split(scaled, COMPONENTS, axis=1)
+    sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
+    if sample.shape[1] > 600:  # Means of neighboring columns take less time, and are similar.
+        parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])
-    _, directions = np.linalg.eigh(some.T @ some)
-    return np.ascontiguousarray((scaled @ directions[:, -COMPONENTS:]).T)
+    _, directions = np.linalg.eigh(sample.T @ sample)
+    return np.ascontiguousarray((scaled @ directions[:, -THRESHOLDS.components :]).T)
 
 
 @functools.lru_cache(maxsize=16)
 def energies_of(source: AudioSource, step: int, count: int) -> Doubles:
-    """Return energies of so many bands (frames, count) of frames of five steps, a step apart."""
+    """Return energies of bands (frames, count). Frames have five steps, and begin a step apart."""
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()
     if len(source.samples) < size:
         return np.zeros((1, count))
     frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
+    charge(0.012 * len(frames) * points)
     bins, weights, starts = mel_filters("hertz", rate, points, count, 0.0, 0.0)
-    window = np.hanning(size).astype(np.float32)
-    found = []
+    window, energies = np.hanning(size).astype(np.float32), []
     for first in range(0, len(frames), 4096):
         spectrum = np.fft.rfft(frames[first : first + 4096] * window, points)
         power = spectrum.real**2 + spectrum.imag**2
-        found.append(np.add.reduceat(power[:, bins] * weights, starts, axis=1))
-    return np.concatenate(found)
+        energies.append(np.add.reduceat(power[:, bins] * weights, starts, axis=1))
+    return np.concatenate(energies)
 
 
 def _uncorrelated(energies: Doubles, width: int) -> Doubles:
-    """Return uncorrelated sums of log energies of bands (frames, count), smoothed over so many frames."""
+    """Return uncorrelated sums of log energies of bands (frames, count), smoothed over ``width`` frames."""
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
     sums = np.cumsum(padded, axis=0)
     smooth = (sums[width:] - sums[:-width]) / width if width > 1 else energies
-    bands = np.log(np.maximum(smooth, 0) + QUIET * smooth.mean() + 1e-30)
+    bands = np.log(np.maximum(smooth, 0) + 1e-5 * smooth.mean() + 1e-30)
     if len(bands) < 2 * bands.shape[1]:
         return np.zeros_like(bands)
     values, directions = np.linalg.eigh(np.cov(bands.T) + 1e-9 * np.eye(bands.shape[1]))
@@ -182,13 +192,13 @@ def _uncorrelated(energies: Doubles, width: int) -> Doubles:
 
 
 def correlations_at(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
-    """Return for each lag how much of series (n, T) uncorrelated longer ones (m, U) explain: from 0 to about 1.
+    """Return for each lag the share of series (n, T) that longer, uncorrelated series (m, U) explain, from 0 to 1.
 
-    ``rows`` (T,) are the times that count; the series are zero at others.
+    ``rows`` (T,) are the times that are compared. The first series are zero at other times.
     """
     count, total = first.shape[1], second.shape[1]
     size, inside, number = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
-    wide, squares = (np.fft.rfft(each, size) for each in (second, second**2))
+    wide, squares = (np.fft.rfft(series, size) for series in (second, second**2))
 
     def products(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]

@@ -64,7 +64,7 @@ def test_frame_or_column_that_a_rule_gives_is_named_by_the_rule(name: str) -> No
     array, words = VERIFIED[name]
     found = compared(array)
     assert found.reasons == [words]
-    assert not found.left
+    assert not found.unexplained
 
 
 LEFT: dict[str, tuple[Any, str]] = {
@@ -80,28 +80,28 @@ LEFT: dict[str, tuple[Any, str]] = {
 def test_difference_without_a_rule_is_left(name: str) -> None:
     array, words = LEFT[name]
     found = compared(array)
-    assert found.left == [words]
+    assert found.unexplained == [words]
     assert not found.reasons
 
 
 def test_frames_left_out_and_inserted_are_named_with_their_place() -> None:
     dropped = compared(np.delete(NOISE, 70, 0))
-    assert dropped.reasons == ["1 frame left out before frame 70"] and not dropped.left
+    assert dropped.reasons == ["1 frame left out before frame 70"] and not dropped.unexplained
     assert dropped.missing == (0, 1)
     early = compared(np.delete(NOISE, 20, 0), shift=1)
     assert early.reasons == ["1 frame left out before frame 20"] and early.missing == (-1, 0)
     inserted = compared(np.insert(NOISE, 70, NOISE[70], 0)[:100])
-    assert inserted.reasons == ["1 frame inserted before frame 71"] and not inserted.left
+    assert inserted.reasons == ["1 frame inserted before frame 71"] and not inserted.unexplained
 
 
 def test_mask_before_a_normalization_is_named() -> None:
     slope, offset = np.linspace(0.5, 2, 20), np.sin(np.arange(20))
     found = compared(changed(30, 0.0) * slope + offset, NOISE * slope + offset, slope=slope, offset=offset)
-    assert found.reasons == ["frame 30 masked with 0 before that"] and not found.left
+    assert found.reasons == ["frame 30 masked with 0 before that"] and not found.unexplained
 
 
 def test_array_of_other_frames_is_left_as_a_whole() -> None:
-    assert compared(NOISE[::-1]).left == ["most frames"]
+    assert compared(NOISE[::-1]).unexplained == ["most frames"]
 
 
 @pytest.mark.parametrize("change, words", [

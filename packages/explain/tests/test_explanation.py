@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import warnings
 import weakref
@@ -27,10 +28,14 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
+from kaldi_explain import work
+from kaldi_explain.calls import WHISPER, library_call
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
 from kaldi_explain.fits import similarity
 from kaldi_explain.models import FeatureModel
+from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
+from kaldi_explain.thresholds import THRESHOLDS
 from packages.explain.tests.port import HEAD, MET, MISTAKES, PAGE, port, window_of
 
 ROOT = Path(__file__).parents[3]
@@ -104,6 +109,10 @@ AFTERWARDS: dict[str, tuple[Callable[[], Any], str]] = {
     "mean": (lambda: MADE - MADE.mean(0), "minus the mean of each column over the recording"),
     "variance": (lambda: (MADE - MADE.mean(0)) / MADE.std(0), "divided by the standard deviation of each column"),
     "sliding mean": (lambda: sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=50)), "in a window of 50 frames"),
+    "sliding mean of any window": (
+        lambda: sliding_cmvn(MADE, SlidingCmvnOptions(cmn_window=71, center=True)),
+        "in a window of 71 frames (sliding CMN)",
+    ),
     "base 10": (lambda: MADE / np.log(10), "logarithms to base 10"),
     "decibels": (lambda: 10 * MADE / np.log(10), "decibels"),
     "Whisper": (lambda: MADE / np.log(10) / 4 + 1, "as in Whisper"),
@@ -231,6 +240,12 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
         lambda: port(SAMPLES.astype(np.float64), window="hamming-periodic", filter_kind="hertz"), SAMPLES, 16000,
         ("window_type='hamming'", "periodic window", "triangles in Hz")),
     "C0 left out": (lambda: Mfcc(dither=0.0)(SAMPLES)[:, 1:], SAMPLES, 16000, ("the first column left out",)),
+    "deltas alone": (lambda: add_deltas(FBANK(SAMPLES))[:, 40:80], SAMPLES, 16000,
+                     ("fbank(num_mel_bins=40); deltas of 2 frames on each side, order 1, without the features:",)),
+    "second deltas alone": (lambda: add_deltas(FBANK(SAMPLES))[:, 80:], SAMPLES, 16000,
+                            ("fbank(num_mel_bins=40); deltas of 2 frames on each side, order 2, without",)),
+    "clipped audio": (lambda: FBANK(np.clip(4.0 * SAMPLES, -32768, 32767).astype(np.int16)), SAMPLES, 16000,
+                      ("fbank(num_mel_bins=40); samples times 4 and clipped to 16 bits:",)),
     "cepstra transposed": (lambda: Mfcc(dither=0.0)(SAMPLES).T, SAMPLES, 16000, ("mfcc()", "transposed")),
     "bfloat16 of small numbers": (lambda: _bfloat16(FBANK(SAMPLES) / 20), SAMPLES, 16000, ("stored as bfloat16",)),
     "a frame length and an offset": (
@@ -340,11 +355,59 @@ def test_first_utterance_of_a_run_of_kaldi_is_explained_with_its_noise(kind: str
 
 
 @pytest.mark.slow
-def test_options_are_not_stated_as_facts_where_a_part_of_the_spread_is_left() -> None:
+def test_options_are_marked_as_certain_or_guessed_where_a_part_of_the_spread_is_left() -> None:
     noise = np.random.default_rng(0).normal(size=MADE.shape)
     found = explain(MADE + 0.05 * MADE.std() * noise, SAMPLES, 16000)
     assert str(found).startswith("partly explained: fbank of this audio, most like fbank("), str(found)
     assert found.verdict == "partly" and "of the spread" in found.left
+    assert found.variant is not None
+    assert {*found.certain, *found.guessed} == {*found.variant.settings()} and "num_mel_bins=80" in found.certain
+    assert "; certain: num_mel_bins=80" in str(found) and "; guesses: " in str(found), str(found)
+
+
+def test_another_recording_is_suggested_where_nothing_fits() -> None:
+    assert "; try another recording or sampling rate" in str(explain(NOTHING["few frames"], SAMPLES, 16000))
+
+
+CALLS: dict[str, tuple[FeatureModel, list[str], str]] = {
+    "librosa's mel spectrogram": (
+        FeatureModel("fbank", 22050.0, scale=1 / 32768).change(
+            LIBRARY_MEL | {"frame_length": 92.9, "frame_shift": 23.22, "num_mel_bins": 128, "mel": "slaney",
+                           "use_log_fbank": False, "padding": "constant"}), ["transposed"],
+        "librosa.feature.melspectrogram(y=y, sr=22050, n_fft=2048, hop_length=512, n_mels=128)"),
+    "torchaudio's mel spectrogram": (
+        FeatureModel("fbank", scale=1 / 32768).change(
+            LIBRARY_MEL | {"frame_shift": 12.5, "num_mel_bins": 128, "mel": "hertz", "use_log_fbank": False}),
+        ["transposed"],
+        "torchaudio.transforms.MelSpectrogram(16000, n_fft=400, hop_length=200, n_mels=128)(waveform)"),
+    "Whisper": (
+        FeatureModel("fbank", scale=1 / 32768).change(
+            LIBRARY_MEL | DB_80 | {"num_mel_bins": 80, "mel": "slaney"}), ["transposed", WHISPER],
+        "transformers.WhisperFeatureExtractor(feature_size=80)(y, sampling_rate=16000)"),
+    "Kaldi": (FeatureModel("fbank"), [], ""),
+    "an STFT with a step that no call has": (
+        FeatureModel("spectrogram", scale=1 / 32768).change(STFT | {"bins": "power"}), ["transposed", "stored"], ""),
+    "an STFT": (
+        FeatureModel("spectrogram", scale=1 / 32768).change(STFT | {"bins": "magnitude", "frame_length": 32.0}),
+        ["transposed"], "torchaudio.transforms.Spectrogram(n_fft=512, hop_length=160, power=1.0)(waveform)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_call_of_another_library_is_named(name: str) -> None:
+    model, steps, call = CALLS[name]
+    assert library_call(model, 1 / 32768, steps) == call
+
+
+@pytest.mark.parametrize("name", ["torchaudio's mel spectrogram", "an STFT"])
+def test_call_computes_what_it_explains(name: str) -> None:
+    torchaudio, torch = pytest.importorskip("torchaudio"), pytest.importorskip("torch")
+    model, _, call = CALLS[name]
+    waveform = torch.tensor(SAMPLES.astype(np.float32) / 32768)
+    array = eval(call, {"torchaudio": torchaudio, "waveform": waveform}).numpy()
+    assert np.abs(model.compute(SAMPLES.astype(np.float32)).T - array).max() < 1e-3 * max(1, np.abs(array).max())
+    found = explain(array, SAMPLES, 16000)
+    assert found.call == call and f", the same as {call}: largest difference" in str(found), str(found)
 
 
 @pytest.mark.slow
@@ -527,8 +590,14 @@ def test_frames_that_differ_are_named_and_drawn() -> None:
     assert "largest" in found.plot()[2].get_title()
 
 
+def noisy_features(kind: Any) -> Any:
+    """Return features with noise, for which the search uses up its budget."""
+    features = kind(dither=0.0)(SAMPLES)
+    return features + 0.3 * features.std(0) * np.random.default_rng(0).normal(size=features.shape)
+
+
 @pytest.mark.parametrize("kind", [Fbank, Mfcc])
-def test_answer_comes_in_time(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_comes_in_time_on_a_slow_machine(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on with each computation only."""
     now = [0.0]
 
@@ -541,8 +610,7 @@ def test_answer_comes_in_time(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(FeatureModel, name, computed)
 
-    features = kind(dither=0.0)(SAMPLES)
-    features += 0.3 * features.std(0) * np.random.default_rng(0).normal(size=features.shape)
+    features = noisy_features(kind)
     for name, seconds in (("compute", 0.04), ("spectra", 0.02), ("finish", 0.004)):
         timed(name, seconds)
     monkeypatch.setattr("time.thread_time", lambda: now[0])
@@ -550,6 +618,19 @@ def test_answer_comes_in_time(kind: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert not found.is_exact
     assert not found.in_time and "the search ended: an answer takes 5 s" in str(found)
     assert 4 < now[0] <= 5
+
+
+def test_work_ends_the_search_at_the_same_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock stands still, so that only the counted work can end the search."""
+    monkeypatch.setattr("time.thread_time", lambda: 0.0)
+    monkeypatch.setattr(work, "THRESHOLDS", dataclasses.replace(THRESHOLDS, seconds=1.5))
+    budgets: list[work.Budget] = []
+    use = work.use
+    monkeypatch.setattr(work, "use", lambda budget: (budgets.append(budget), use(budget)))
+    answers = {str(explain(noisy_features(Fbank), SAMPLES, 16000)) for _ in range(2)}
+    assert len(answers) == 1 and "the search ended" in answers.pop()
+    assert len({budget.units for budget in budgets}) == 1
+    assert 0.5e6 < budgets[0].units < 1.5 * THRESHOLDS.units_per_second
 
 
 def test_wrong_input_is_an_error() -> None:
@@ -594,7 +675,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert explain_main([f"{tmp_path}/a.scp", str(WAV)]) == 255
     assert f"{tmp_path}/a.scp is a table: append a key, {tmp_path}/a.scp:KEY" in capsys.readouterr().err
     assert explain_main([f"{tmp_path}/a.npy", f"{tmp_path}/a.scp"]) == 255
-    assert "a.scp is a table: pass one wave file of those that it lists" in capsys.readouterr().err
+    assert "a.scp is a table: pass one of the wave files that it lists" in capsys.readouterr().err
     assert explain_main([str(tmp_path / "missing.npy"), str(WAV)]) == 255
     assert "missing.npy: no such file" in capsys.readouterr().err
     assert explain_main(["--nonsense"]) == 2
@@ -624,6 +705,7 @@ def test_names_of_files_are_taken_in_python(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", MADE)
     np.savez(tmp_path / "a.npz", MADE)
     assert "hamming" in str(explain(tmp_path / "a.npy", WAV))
+    assert "hamming" in str(explain(MADE, str(WAV)))
     assert str(explain(str(tmp_path / "a.npz"), str(tmp_path / "a.npy"))) == "equal: largest difference 0"
     np.savez(tmp_path / "b.npz", first=MADE, second=MADE)
     with pytest.raises(FeatureError, match=r"holds 2 arrays \(first, second\)"):

@@ -1,0 +1,136 @@
+"""Candidates for the features of an array, and the array as a search compares it with them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kaldi_compat.exact.arrays import Doubles
+from kaldi_explain.arrangements import Arrangement, Mask
+from kaldi_explain.models import FeatureModel
+from kaldi_explain.options import Changes, values_of
+from kaldi_explain.sources import AudioSource
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """Array with frames in rows, its arrangement and its masks.
+
+    Attributes:
+        words: descriptions of the changes to the array.
+        values: the array (frames, columns).
+        arrangement: transformation of the features that gives the array.
+        rows, columns: masks (frames,) and (columns,) of the rows and columns that depend on the audio.
+        step: largest rounding error of the stored numbers.
+    """
+
+    words: list[str]
+    values: Doubles
+    arrangement: Arrangement
+    rows: Mask
+    columns: Mask
+    step: float = 0.0
+
+    def reverse(self) -> Sheet:
+        """Return the array with its columns in reverse order."""
+        words = [*self.words, "the columns in reverse order"]
+        return replace(self, words=words, values=self.values[:, ::-1], columns=self.columns[::-1])
+
+    @property
+    def own(self) -> Doubles:
+        """The columns that are features themselves."""
+        return self.values[:, self.arrangement.columns]
+
+    @property
+    def own_columns(self) -> Mask:
+        """Mask of the columns in :attr:`own` that depend on the audio."""
+        return self.columns[self.arrangement.columns]
+
+
+def floored_cells(values: Doubles) -> Mask:
+    """Return the mask of cells at a floor: the smallest value of a column twice, or of the whole array three times."""
+    lowest_of_column, lowest = values == values.min(axis=0), values == values.min()
+    floored: Mask = lowest_of_column & (lowest_of_column.sum(axis=0) >= 2)
+    return floored | lowest if lowest.sum() >= 3 else floored
+
+
+@dataclass(frozen=True)
+class Candidate(FeatureModel):
+    """Features that may be those of an array.
+
+    Attributes:
+        source: the audio.
+        start: frame of the features that is the array's first row.
+        offset: delay of all frames in samples.
+        order: columns of the features in the order of the array. None for all.
+    """
+
+    source: AudioSource = field(kw_only=True)
+    start: int = 0
+    offset: int = 0
+    order: tuple[int, ...] | None = None
+
+    def change(self, changes: Mapping[str, Any]) -> Candidate:
+        """Return this candidate with other options or attributes."""
+        rate = {"rate": changes["source"].rate} if "source" in changes else {}
+        return super().change({**changes, **rate})
+
+    def without_noise(self) -> Candidate:
+        """Return this candidate for the audio without the noise that the search added."""
+        return self if self.source.plain is None else self.change({"source": self.source.plain})
+
+    def without_levels(self) -> Candidate:
+        """Return this candidate without a scale, a floor, and a number added."""
+        return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
+
+    @functools.cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Options and attributes that identify the candidate."""
+        attributes = (getattr(self, name) for name in self.__dataclass_fields__ if name != "options")
+        return (*sorted(self.options.items()), *attributes)
+
+    @property
+    def first_sample(self) -> int:
+        """First sample of the first row's frame."""
+        return self.first + self.offset + self.start * self.shift
+
+    def place(self, center: float) -> Candidate:
+        """Return this candidate with the frame around a sample as the first row."""
+        return self.change({"start": round((center - self.first - self.offset - self.size / 2) / self.shift)})
+
+    def reorder(self, features: Doubles) -> Doubles:
+        """Return the columns of features in the candidate's order."""
+        return features if self.order is None else features[:, list(self.order)]
+
+    def of_noise(self) -> Doubles:
+        """Return the features (1, columns) of white noise as large as the last bit of samples of 16 bits."""
+        power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
+        return self.reorder(self.finish(power, power[:, 0]))
+
+    def framings(self) -> list[Candidate]:
+        """Return the candidate with all conventions of edges, and with the last frames that are not later."""
+        conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
+        framed = []
+        for changes in [*conventions, *({"padding": padding} for padding in values_of("padding"))]:
+            other = self.change(changes | {"offset": 0})
+            later = (self.first_sample - other.first_sample) // self.shift
+            framed.append(other.change({"start": other.start + later}))
+        return framed
+
+    def same_framings(self) -> list[Candidate]:
+        """Return the framings that give the same frames, except at the edges of the audio."""
+        return [framed for framed in self.framings() if framed.first_sample == self.first_sample]
+
+    def other_framings(self) -> Iterator[Changes]:
+        """Yield the changes to other conventions of the first frame, with the frames nearest to the candidate's."""
+        yield from ({"start": self.start + frames} for frames in (-1, 1))
+        seen = {self.first_sample % self.shift}
+        for framed in self.framings():
+            if framed.first_sample % framed.shift not in seen:
+                seen.add(framed.first_sample % framed.shift)
+                edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.value("snip_edges")}
+                yield from (edges | {"offset": 0, "start": framed.start + frames} for frames in (0, 1))

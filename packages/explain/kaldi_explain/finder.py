@@ -1,0 +1,396 @@
+"""Find the features of an array in audio, in stages from the most usual computations to rare ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.exact.arrays import Doubles
+from kaldi_explain import arrangements
+from kaldi_explain.candidates import Candidate, Sheet
+from kaldi_explain.search import Search
+from kaldi_explain.settling import Settled, Settling, features_of, map_to
+from kaldi_explain.sources import AudioSource, clippings, part_of, resamplings, with_mistakes
+from kaldi_explain.thresholds import THRESHOLDS
+from kaldi_explain.timing import Timing
+from kaldi_explain.work import Budget
+
+PASTED = (3, 1, 2, 4)  # Numbers of columns that another feature, such as pitch, may add.
+USUAL_COLUMNS = (80, 40, 13, 23, 64, 20, 24, 26, 30, 60, 128)
+
+
+@dataclass
+class Attempt:
+    """A candidate of a search."""
+
+    search: Search
+    candidate: Candidate
+
+    @property
+    def cost(self) -> float:
+        """Share of the array that is not explained."""
+        return self.search.cost(self.candidate)
+
+    def improve(self) -> Attempt:
+        """Return the attempt with the options that explain most."""
+        return Attempt(self.search, self.search.improve(self.candidate))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the search with its name, a function that yields attempts, and a limit in seconds of the budget."""
+
+    name: str
+    run: Callable[[], Iterator[Attempt]]
+    seconds: float
+
+
+def _has_more(columns: int) -> bool:
+    """Return True if a usual number of columns may have pitch beside it."""
+    return columns not in USUAL_COLUMNS and columns - PASTED[0] in USUAL_COLUMNS
+
+
+def _sheets_of(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
+    """Yield an array in both orientations with the arrangements that it may have."""
+    for turned, values in arrangements.orientations(target):
+        if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
+            rows, columns = arrangements.informative(values)
+            if rows.sum() >= 2 and columns.any():
+                places = np.flatnonzero(rows)
+                sample = values[places[0] : min(places[-1] + 1, places[0] + THRESHOLDS.arrangement_rows)]
+                for arrangement in arrangements.arrangements_of(sample):
+                    yield Sheet([*words, *turned], values, arrangement, rows, columns, step)
+
+
+class Finder:
+    """Search in stages that ends when an array is explained.
+
+    Args:
+        target: the array.
+        words: descriptions of the changes to the array.
+        sources: channels of the recording.
+        recording: the recording (channels, T).
+        tolerance: function that returns the largest difference that an attempt may leave, beyond ``step``.
+        budget: work that the answer may do.
+        step: largest error of the stored numbers.
+
+    Attributes:
+        begun: the attempts with which the search began, the best first.
+    """
+
+    def __init__(
+        self, target: Doubles, words: list[str], sources: Sequence[AudioSource], recording: npt.NDArray[Any],
+        tolerance: Callable[[Attempt], float], budget: Budget, step: float = 0.0,
+    ) -> None:  # fmt: skip
+        self._sources, self._recording, self._tolerance, self.budget = sources, recording, tolerance, budget
+        self._unit = 1 / max(source.full_scale for source in sources)
+        self._searches = [Search(sheet, budget, self._unit) for sheet in _sheets_of(target, words, step)]
+        self._settled: dict[tuple[Any, ...], Settled | None] = {}
+        self._attempts: list[Attempt] = []
+        self.begun: list[Attempt] = []
+        self._likeliest = -1.0  # Score of the likeliest timing.
+
+    def find(self) -> tuple[Attempt, Settled] | None:
+        """Return the attempt that explains most of the array, and its steps. None if it resembles no feature."""
+        stages = [
+            Stage("starts", self._at_starts, 2.0),
+            Stage("anywhere", self._anywhere, 1.5),
+            Stage("clipping", self._clipped, 1.5),
+            Stage("another rate, certainly", lambda: self._resampled(THRESHOLDS.much_better), 2.5),
+            Stage("options", self._improved, 2.5),
+            Stage("windows", self._in_windows, 1.0),
+            Stage("another rate", lambda: self._resampled(THRESHOLDS.better), 2.5),
+            Stage("parts", self._of_parts, 1.5),
+            Stage("numbers", self._refined, 2.0),
+            Stage("deltas", self._as_deltas, 3.0),
+            Stage("mistakes", self._mistaken, 2.0),
+        ]
+        while self._searches and stages and not self.budget.is_search_over():
+            stage = stages.pop(0)
+            self.budget.begin_stage(stage.seconds)
+            for attempt in stage.run():
+                self._attempts.append(attempt)
+                if settled := self._explain(attempt, stage.name in ("starts", "anywhere")):
+                    return attempt, settled
+            self._attempts.sort(key=lambda attempt: attempt.cost)
+            stages = self._reorder(stage, stages)
+        nearest: list[tuple[Attempt, Settled]] = []
+        for attempt in self._attempts[:3]:
+            if nearest and self.budget.is_settling_over():
+                break
+            if attempt.cost < THRESHOLDS.hopeless and (settled := self._settle(attempt)):
+                nearest.append((attempt, settled))
+        return min(nearest, key=lambda pair: (pair[1].unexplained(), pair[0].cost), default=None)
+
+    def _reorder(self, last: Stage, stages: list[Stage]) -> list[Stage]:
+        """Return the stages after the stage ``last``, the likeliest first."""
+        first: tuple[str, ...] = ()
+        if last.name == "starts" and self.begun:
+            if _has_more(self.begun[0].search.sheet.values.shape[1]):
+                first = ("parts",)
+            elif self._lowest() > THRESHOLDS.other_audio:
+                first = ("deltas", "anywhere", "clipping", "mistakes")
+        elif last.name == "anywhere" and self._lowest() < THRESHOLDS.unlike:
+            stages = sorted(stages, key=lambda stage: stage.name == "mistakes")
+        if self._likeliest < THRESHOLDS.likely and self._lowest() >= THRESHOLDS.hopeless:
+            stages = [stage for stage in stages if stage.name in ("mistakes", "deltas")]
+        return sorted(stages, key=lambda stage: first.index(stage.name) if stage.name in first else len(first))
+
+    def _lowest(self) -> float:
+        return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
+
+    def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
+        """Return the steps from an attempt to the array. None if the attempt does not explain it.
+
+        A start is settled only if it is equal to the array, since the next stages may improve it.
+        """
+        sheet = attempt.search.sheet
+        tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
+        spread = max(float(np.median(sheet.own[sheet.rows].std(0))), 1e-30)
+        near = THRESHOLDS.explained if is_start else THRESHOLDS.near + (tolerance + sheet.step) / spread
+        if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
+            is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
+            return self._dithered(attempt) if is_alike else None
+        settled = self._settle(attempt)
+        is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(columns) or _has_more(columns)
+        if not settled or not is_whole:  # A later stage may explain all columns at once.
+            return None
+        is_certain = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
+        return settled if is_certain or settled.is_explained_by(tolerance) else None
+
+    def _dithered(self, attempt: Attempt) -> Settled | None:
+        """Return the steps from an attempt with Kaldi's own noise to the array. None if they do not explain it."""
+        dithered, sheet = attempt.candidate.without_noise().change({"dithered": True}), attempt.search.sheet
+        tolerance = self._tolerance(attempt)
+        settled = map_to(dithered, sheet, tolerance) if dithered.is_kaldis else None
+        return settled if settled and settled.fit.residual <= tolerance else None
+
+    def _settle(self, attempt: Attempt) -> Settled | None:
+        """Return the attempt's candidate with all steps after it."""
+        attempt = Attempt(attempt.search, attempt.candidate.without_noise())
+        key = (attempt.search.sheet, attempt.candidate.key)
+        if key not in self._settled:
+            settling = Settling(attempt.search, self._tolerance(attempt))
+            ways = [settling.settle(candidate) for candidate in self.budget.limit(_of_whole_or_part(attempt))]
+            settled = (way for way in ways if way)
+            self._settled[key] = min(settled, key=lambda way: way.fit.residual, default=None)
+        return self._settled[key]
+
+    # Stages.
+
+    def _begin(
+        self, searches: Iterable[Search], sources: Sequence[AudioSource], *, max_sources: int = 0,
+        certain: float = THRESHOLDS.certain,
+    ) -> list[Attempt]:  # fmt: skip
+        """Return the attempts with which searches begin in audio, the best first.
+
+        Args:
+            searches: the searches.
+            sources: the audio.
+            max_sources: number of the likeliest sources, which are searched as a whole. 0 for all sources and parts.
+            certain: score of the whole audio above which parts are not considered.
+        """
+        assumed: list[tuple[bool, float, Search, AudioSource, list[Timing]]] = []
+        for search, source in itertools.product(searches, sources):
+            if not search.pattern or source.length < source.rate / 40 or self.budget.is_stage_over():
+                continue
+            stride = search.sheet.arrangement.stride
+            timings = search.pattern.timings(source, stride, parts=not max_sources, certain=certain)
+            if timings:
+                best = max(timings, key=lambda timing: timing.score)
+                is_usual = abs(1000 * best.shift / source.rate / stride - 10) < 0.1
+                # Among mistaken audio, frames of 10 ms are likelier.
+                score = best.score + (0.2 if max_sources and is_usual else 0)
+                self._likeliest = max(self._likeliest, best.score if not max_sources else -1.0)
+                assumed.append((not any(timing.is_whole for timing in timings), -score, search, source, timings))
+        assumed.sort(key=lambda assumption: assumption[:2])
+        attempts: list[Attempt] = []
+        for _, score, search, source, timings in assumed[: max_sources or None]:
+            if not max_sources or -score > THRESHOLDS.likely:
+                starts = search.starts(source, timings[:1] if max_sources else timings)
+                attempts += [Attempt(search, start) for start in starts]
+            is_explained = any(attempt.cost < THRESHOLDS.explained for attempt in attempts)
+            if self.budget.is_stage_over() or (is_explained and not search.sheet.arrangement.words):
+                break
+        attempts.sort(key=lambda attempt: attempt.cost)
+        if attempts and attempts[0].cost > THRESHOLDS.explained:
+            chosen, attempts = attempts[: THRESHOLDS.starts], attempts[THRESHOLDS.starts :]
+            for search in dict.fromkeys(attempt.search for attempt in chosen):
+                starts = [attempt.candidate for attempt in chosen if attempt.search is search]
+                attempts += [Attempt(search, start) for start in search.improve_starts(starts)]
+        return sorted(attempts, key=lambda attempt: attempt.cost)
+
+    def _at_starts(self) -> Iterator[Attempt]:
+        """Yield the features with which the search begins."""
+        self.begun = self._begin(self._searches, self._sources)
+        yield from self.begun[:2]
+
+    def _anywhere(self) -> Iterator[Attempt]:
+        """Reverse the columns, and take parts of the audio, if its energies fit the array and no feature does."""
+        plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
+        reversed_ = [Search(sheet.reverse(), self.budget, self._unit) for sheet in plain]
+        ways = (
+            (THRESHOLDS.likely, reversed_, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
+        )  # fmt: skip
+        for score, searches, certain in ways:
+            if self._likeliest > score and self._lowest() >= THRESHOLDS.unlike:
+                begun = self._begin(searches, self._sources, certain=certain)
+                self.begun = sorted([*begun, *self.begun], key=lambda attempt: attempt.cost)
+                yield from self.begun[:2]
+
+    def _improved(self) -> Iterator[Attempt]:
+        """Change options, beginning with the best starts."""
+        for start in self.begun[: THRESHOLDS.descents]:
+            if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
+                attempt = start.improve()
+                yield attempt
+                if attempt.cost < THRESHOLDS.near and start.search.sheet.arrangement.words:
+                    yield from self._otherwise_arranged(attempt)
+
+    def _otherwise_arranged(self, attempt: Attempt) -> Iterator[Attempt]:
+        """Yield an attempt with other arrangements, in which other columns are the features themselves."""
+        about = attempt.candidate.start
+        for search in self._searches:
+            if search is not attempt.search and search.sheet.arrangement.words:
+                shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
+                yield Attempt(search, search.best(attempt.candidate.change({"start": about + n}) for n in shifts))
+
+    def _refined(self) -> Iterator[Attempt]:
+        """Choose numbers finely, and the first sample, where the audio has been cut."""
+        for attempt in [*self.begun[:2], *self._attempts[:1]]:
+            if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
+                refined = Attempt(attempt.search, attempt.search.refine(attempt.candidate))
+                yield refined
+                yield refined.improve()
+
+    def _of_parts(self) -> Iterator[Attempt]:
+        """Take some columns at an end for another feature, such as pitch."""
+        lowest, attempts = min(self._lowest(), THRESHOLDS.unlike), list[Attempt]()
+        plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
+        for sheet in plain if lowest > THRESHOLDS.close else ():
+            columns = sheet.values.shape[1]
+            parts = [slice(0, columns - count) for count in PASTED] + [slice(count, columns) for count in PASTED[:2]]
+            parts.sort(key=lambda part: part.stop - part.start not in USUAL_COLUMNS)
+            for part in parts if columns >= 8 else ():
+                inside = np.isin(np.arange(columns), np.arange(columns)[part]) & sheet.columns
+                if self.budget.is_stage_over() or not inside.any():
+                    break
+                narrow = dataclasses.replace(sheet, arrangement=arrangements.Arrangement("", part), columns=inside)
+                attempts += self._begin([Search(narrow, self.budget, self._unit)], self._sources)[:1]
+                if attempts and min(attempt.cost for attempt in attempts) < THRESHOLDS.much_better * lowest:
+                    break
+        attempts.sort(key=lambda attempt: attempt.cost)
+        yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest)
+
+    def _in_windows(self) -> Iterator[Attempt]:
+        """Compare changes in time, if they fit better, and then subtract means of windows."""
+        for attempt in self._attempts[:1]:
+            sheet = attempt.search.sheet
+            search, tolerance = Search(sheet, self.budget, self._unit, by_differences=True), self._tolerance(attempt)
+            is_better = search.cost(attempt.candidate) <= THRESHOLDS.unlike * attempt.cost
+            if not is_better and attempt.cost < THRESHOLDS.unlike:
+                return
+            candidate = search.improve(attempt.candidate)
+            if search.cost(candidate) > THRESHOLDS.sliding:
+                return
+            features = sheet.arrangement.apply(features_of(candidate))
+            start = round(candidate.start / sheet.arrangement.stride)
+            sliding = arrangements.sliding_arrangements(features, sheet.values, start)
+            for arrangement in self.budget.limit(sliding):
+                settled = map_to(candidate, sheet, tolerance, arrangement=arrangement)
+                if settled is not None and settled.fit.residual <= tolerance:
+                    self._settled[sheet, candidate.key] = settled
+                    yield Attempt(search, candidate)
+                    return
+
+    def _as_deltas(self) -> Iterator[Attempt]:
+        """Take the array for deltas without the features that they come from."""
+        if self._lowest() < THRESHOLDS.other_audio:  # Second deltas resemble the features themselves.
+            return
+        plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
+        plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]
+        begun = list[Attempt]()
+        for order in (1, 2):
+            searches = [self._search_deltas(sheet, order, 2) for sheet in plain]
+            begun = sorted([*begun, *self._begin(searches, self._sources)], key=lambda attempt: attempt.cost)
+            yield from begun[:1]
+        for start in (start for start in begun[: THRESHOLDS.descents] if start.cost < THRESHOLDS.hopeless):
+            ways = itertools.product((1, 2), (2, 1, 3, 4))
+            others = [self._search_deltas(start.search.sheet, order, window) for order, window in ways]
+            search = min(others, key=lambda search: search.cost(start.candidate))
+            yield Attempt(search, start.candidate).improve()
+
+    def _search_deltas(self, sheet: Sheet, order: int, window: int) -> Search:
+        """Return the search for features whose deltas give an array."""
+        arrangement = arrangements.deltas_alone(order, window)
+        return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
+
+    def _clipped(self) -> Iterator[Attempt]:
+        """Take the audio for louder audio that was clipped, if that explains more."""
+        for attempt in self.begun[:1] if THRESHOLDS.near < self._lowest() < THRESHOLDS.unlike else []:
+            candidate = attempt.candidate.without_noise()
+            clipped = [candidate.change({"source": source}) for source in clippings(candidate.source)]
+            best = attempt.search.best((candidate, *clipped))
+            if attempt.search.cost(best) < THRESHOLDS.better * attempt.cost:
+                yield Attempt(attempt.search, best)
+                yield Attempt(attempt.search, best).improve()
+
+    def _resampled(self, share: float) -> Iterator[Attempt]:
+        """Take the audio at another rate, once for each resampler, if that leaves at most a share of the cost."""
+        best_of = dict[Search, Attempt]()
+        for attempt in self.begun if self._lowest() > THRESHOLDS.near else []:
+            best_of.setdefault(attempt.search, attempt)
+        for search, attempt in best_of.items():
+            candidate, begun = attempt.candidate.without_noise(), list[list[Candidate]]()
+            for other in candidate.source.at_other_rates:
+                ratio = other.rate / candidate.rate
+                rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
+                center = (candidate.first_sample + candidate.size / 2) * ratio
+                begun.append(search.starts(other, [Timing(rows, center, 1.0, True)]))
+            begun = [starts for starts in begun if starts and search.cost(starts[0]) < THRESHOLDS.other_rate]
+            for starts in sorted(begun, key=lambda starts: search.cost(starts[0]))[:2]:
+                best = search.improve_starts(starts)[0]
+                if search.cost(best) > share * attempt.cost or self.budget.is_stage_over():
+                    break
+                ways = resamplings(candidate.source, int(best.rate))
+                if search.cost(best) > THRESHOLDS.near:  # Resamplers differ above half of the lower rate.
+                    nearest = search.best(best.change({"source": way}) for way in ways).source
+                    resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
+                    best = search.best((best, resampled[0]))
+                improved = search.improve(best)
+                resampled = sorted((improved.change({"source": way}) for way in ways), key=search.cost)
+                for other_way in resampled[:2]:
+                    yield Attempt(search, other_way)
+                    yield Attempt(search, other_way).improve()
+
+    def _mistaken(self) -> Iterator[Attempt]:
+        """Take the audio at a wrong rate, at another speed, or with swapped bytes."""
+        sources = [mistaken for source in self._sources for mistaken in with_mistakes(source, self._recording)]
+        for start in self._begin(self._searches, sources, max_sources=THRESHOLDS.mistakes)[:2]:
+            if start.cost < THRESHOLDS.unlike:
+                attempt = start.improve()
+                yield attempt
+                yield Attempt(start.search, start.search.refine(attempt.candidate)).improve()
+
+
+def _of_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
+    """Yield a candidate with unusual first samples as one of the whole audio, or else as one of a part of it."""
+    candidate, sheet = attempt.candidate, attempt.search.sheet
+    if not candidate.offset:
+        yield candidate
+        return
+    if usual := candidate.same_framings():
+        yield usual[0]
+        return
+    for changes in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
+        framed = candidate.change(changes | {"offset": 0, "start": 0})
+        first, frames = candidate.first_sample - framed.first, len(sheet.values) * sheet.arrangement.stride
+        length = (frames - 1) * framed.shift + framed.size + 2 * framed.first
+        if first >= 0 and length > 0:
+            yield framed.change({"source": part_of(candidate.source, first, length)})

@@ -1,0 +1,226 @@
+"""Computations of other libraries that Kaldi does not have, and that the product therefore does not have either.
+
+- Mel filters: librosa's on HTK's and Slaney's scale, triangles in Hz, python_speech_features' edges on bins of the FFT,
+  SpeechBrain's symmetric triangles, and mel scales with another corner frequency.
+- Windows: the periodic cosine windows of torch and SciPy.
+- Paddings: the centered frames of librosa and torch, HiFi-GAN's, and python_speech_features' zeros.
+- Resampling: soxr, torchaudio with a Kaiser window, SciPy's polyphase and FFT filters, and linear interpolation. The
+  parameters of soxr were fitted to its output.
+
+The product's own filters (:mod:`kaldi_compat.exact.mel`), windows (:mod:`kaldi_compat.exact.tables`), Slaney scale
+(:mod:`kaldi_compat.exact.librosa_mel`) and resampler (:mod:`kaldi_compat.exact.resample`) are used where they apply.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import OptionError
+from kaldi_compat.exact import tables
+from kaldi_compat.exact.arrays import Doubles, Floats
+from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
+from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.exact.resample import linear_resample
+from kaldi_compat.options.spectral import FbankOptions
+from kaldi_explain.work import charge
+
+F32 = np.float32
+SLANEY_SCALES = ("slaney", "slaney-height")
+
+# Mel scales and filters.
+
+
+def mel_of(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
+    """Convert Hz to Slaney's mel scale, or to ``ln(1 + f / corner)``, which is Kaldi's up to a factor."""
+    return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
+
+
+def hertz_of(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
+    """Convert the scale of :func:`mel_of` to Hz."""
+    return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
+
+
+@functools.lru_cache(maxsize=256)
+def mel_filters(
+    mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
+) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
+    """Return sparse filters on a spectrum: FFT bins, their weights, and the position where each filter begins.
+
+    Args:
+        mel: value of the option ``mel``.
+        rate: sampling rate in Hz.
+        points: points of the FFT.
+        bins: number of filters.
+        low, high: edges in Hz. A ``high`` of zero or less is an offset from the Nyquist frequency.
+        warp: VTLN factor.
+        corner: corner frequency of the mel scale in Hz.
+
+    Raises:
+        OptionError: the edges are out of order, or Kaldi refuses another option.
+    """
+    if warp != 1 or (mel == "kaldi" and corner == 700):
+        options = FbankOptions(
+            sample_frequency=rate, frame_length=milliseconds(points, rate), round_to_power_of_two=False,
+            num_mel_bins=bins, low_freq=low, high_freq=high, allow_empty_bins=True,
+        )  # fmt: skip
+        weights = mel_banks(options, warp).weights.astype(np.float64)
+    else:
+        high = high if high > 0 else 0.5 * rate + high
+        if not 0 <= low < high <= 0.5 * rate + 1:
+            raise OptionError(f"low_freq={low:g} and high_freq={high:g} Hz are out of order")
+        weights = _triangles(mel, rate, points, bins, low, high, corner)
+    used = weights.T != 0
+    used[~used.any(1), 0] = True  # A filter without an FFT bin needs one weight, which is zero.
+    filters, places = np.nonzero(used)
+    return places, weights.T[used], np.searchsorted(filters, np.arange(bins))
+
+
+def _triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
+    """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's."""
+    is_slaney = mel in SLANEY_SCALES
+    edges = hertz_of(np.linspace(*mel_of(np.array([low, high]), is_slaney, corner), bins + 2), is_slaney, corner)  # type: ignore[call-overload]
+    if mel.startswith("snapped"):
+        # The small term keeps an edge that lies on a bin there, whatever its rounding.
+        edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
+    at = (np.arange(points // 2 + 1) * rate / points)[:, None]
+    if mel == "kaldi":
+        edges, at = mel_of(edges, False, corner), mel_of(at, False, corner)
+    left, center, right = edges[:-2], edges[1:-1], edges[2:]
+    right = 2 * center - left if mel == "symmetric" else right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weights = np.where(at < center, (at - left) / (center - left), (right - at) / (right - center))
+    if mel == "snapped":
+        weights = np.where((at == center) & (left < right), 1, weights)
+    weights = np.where((at >= left) & (at <= right) & np.isfinite(weights), weights, 0).clip(0)
+    return weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1)
+
+
+def milliseconds(samples: int, rate: float) -> float:
+    """Return the time with the fewest digits that Kaldi converts to a number of samples."""
+    for digits in range(1, 8):
+        for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
+            if int(F32(rate) * 0.001 * F32(time)) == samples:
+                return float(time)
+    return 1000 * (samples + 0.5) / rate
+
+
+# Windows and paddings.
+
+
+@functools.lru_cache(maxsize=64)
+def window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
+    """Return a window (size,). The periodic form is a window of one more sample without its last sample."""
+    return tables.window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
+
+
+def padding_around(padding: str, size: int, points: int, shift: int) -> tuple[int, int]:
+    """Return the number of samples that a padding adds before and after the audio. Negative numbers remove samples.
+
+    Except for "reflect" and "constant", frames are as long as the FFT and have the window in their middle.
+    """
+    if padding in ("", "zeros"):
+        return 0, 0
+    if padding in ("reflect", "constant"):
+        return points // 2, points // 2
+    around = {"inside": 0, "reflect-shift": (points - shift) // 2}.get(padding, points // 2)
+    before = around - (points - size) // 2
+    return before, 2 * around - points + size - before
+
+
+def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
+    """Return audio with a padding.
+
+    Raises:
+        OptionError: the audio is shorter than the padding, or the shift is longer than the FFT.
+    """
+    if padding == "zeros":
+        return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
+    before, after = padding_around(padding, size, points, shift)
+    if not before and not after:
+        return audio
+    if padding == "inside":
+        return audio[-before : len(audio) + after]
+    mode = padding.partition("-")[0]
+    if min(before, after) < 0 or (mode == "reflect" and len(audio) <= max(before, after)):
+        raise OptionError("the audio is shorter than the padding, or the shift longer than the FFT")
+    return np.pad(audio, (before, after), mode=mode)  # type: ignore[call-overload, no-any-return]
+
+
+# Resampling.
+
+Resampler = Callable[[Floats, int, int], Any]  # Takes samples, their rate, and the rate of the result.
+
+
+def resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
+    """Return the resamplers between two rates in Hz, by the words that name them."""
+    numerator = new_rate // math.gcd(rate, new_rate)
+    # soxr loses gain between rates with a ratio of large numbers: factor * (f / half of the lower rate) ** power.
+    loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
+    sinc = functools.partial
+    return {
+        "as Kaldi and torchaudio do": resample_as_kaldi,
+        "by soxr (librosa, sox)": sinc(_by_kaiser_window, cutoff=0.957, zeros=104.0, beta=15.0, loss=loss),
+        "by torchaudio with a Kaiser window": sinc(_by_kaiser_window, cutoff=0.99, zeros=6 / 0.99, beta=14.769656),
+        "by a polyphase filter (scipy.signal.resample_poly)": sinc(_by_kaiser_window, cutoff=1.0, zeros=10, beta=5.0),
+        "by an FFT (scipy.signal.resample)": resample_by_fft,
+        "by linear interpolation": _by_interpolation,
+    }
+
+
+def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
+    """Resample with the product's filter, as Kaldi and torchaudio do by default."""
+    charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
+    return linear_resample(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
+
+
+def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
+    """Resample by cutting the spectrum of the whole recording at the lower Nyquist frequency."""
+    charge(0.1 * len(samples))
+    return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
+
+
+def _by_interpolation(samples: Floats, rate: int, new_rate: int) -> Any:
+    return np.interp(np.arange(len(samples) * new_rate // rate) * (rate / new_rate), np.arange(len(samples)), samples)
+
+
+def _by_kaiser_window(
+    samples: Floats, rate: int, new_rate: int, *, cutoff: float, zeros: float, beta: float,
+    loss: tuple[float, float] = (0.0, 1.0),
+) -> Any:  # fmt: skip
+    """Resample with a sinc in a Kaiser window: multiply the spectrum by the window's response, and fold the images.
+
+    Args:
+        samples: the samples (T,).
+        rate, new_rate: rates in Hz.
+        cutoff: cutoff frequency as a share of half of the lower rate.
+        zeros: half of the window's length in samples at the lower rate.
+        beta: shape of the Kaiser window.
+        loss: factor and power of the loss of gain.
+    """
+    charge(0.3 * (len(samples) + 2 * len(samples) * new_rate / rate) + 30_000)
+    higher, lower, divisor = max(rate, new_rate), min(rate, new_rate), math.gcd(rate, new_rate)
+    fine_rate = min(rate * new_rate // divisor, 4 * higher)
+    half = int(zeros / lower * fine_rate)
+    times = np.arange(-half, half + 1) / fine_rate
+    impulse = np.sinc(cutoff * lower * times)
+    impulse *= np.i0(beta * np.sqrt(np.clip(1 - (times * lower / zeros) ** 2, 0, 1)))
+    grid = 1 << 18
+    centered = np.zeros(grid)
+    centered[np.round(times * fine_rate).astype(int)] = impulse / impulse.sum()
+    response = np.fft.rfft(centered).real
+    period = rate // divisor
+    points = -(-(len(samples) + int(2 * zeros / lower * rate) + 32) // period) * period
+    spectrum = np.fft.fft(samples.astype(np.float64), points)
+    count, top = points // period * (new_rate // divisor), int(min(1.5 * higher, fine_rate / 2) * points / rate)
+    bins = np.arange(-top, top)
+    gains = np.interp(np.abs(bins) * (rate / points), np.arange(grid // 2 + 1) * (fine_rate / grid), response)
+    gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]
+    parts, at = spectrum[bins % points] * gains, bins % count
+    folded = np.bincount(at, parts.real, count) + 1j * np.bincount(at, parts.imag, count)
+    return np.fft.ifft(folded).real[: -(-len(samples) * new_rate // rate)] * (new_rate / rate)

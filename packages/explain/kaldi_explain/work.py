@@ -1,0 +1,86 @@
+"""Count the work of an answer, so that a search ends at the same step on every machine."""
+
+from __future__ import annotations
+
+import contextvars
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import numpy as np
+
+from kaldi_explain.thresholds import THRESHOLDS
+
+Item = TypeVar("Item")
+
+
+class Budget:
+    """Budget of an answer, in units of work that take about a microsecond of a processor core.
+
+    The search ends first. A reserve remains to settle the answer, and a smaller reserve to finish the computation that
+    is under way. Both grow with the length of the audio. The processor time of the thread is an upper bound, which only
+    a slow or busy machine reaches: results repeat as long as the counted work ends the search.
+    """
+
+    def __init__(self, seconds_of_audio: float) -> None:
+        settling = float(np.clip(0.1 * seconds_of_audio, 0.2, 1.3))
+        answering = float(np.clip(0.05 * seconds_of_audio, 0.1, 0.5))
+        self.is_exhausted = False
+        self.units, self._calls, self._begin = 0.0, 0, time.thread_time()
+        self._now = 0.0
+        self._end_of_settling = THRESHOLDS.seconds - answering
+        self._end_of_search = self._end_of_stage = self._end_of_settling - settling
+
+    def charge(self, units: float) -> None:
+        """Add units of work."""
+        self.units += units
+
+    def begin_stage(self, seconds: float) -> None:
+        """Begin a stage of the search that may take some seconds of the budget."""
+        self._end_of_stage = min(self._end_of_search, self._read() + seconds)
+
+    def is_stage_over(self) -> bool:
+        """Return True if the stage has used its share of the budget."""
+        return self._read() > self._end_of_stage
+
+    def is_search_over(self) -> bool:
+        """Return True if the search has used its share of the budget."""
+        is_over = self._read() > self._end_of_search
+        self.is_exhausted |= is_over
+        return is_over
+
+    def is_settling_over(self) -> bool:
+        """Return True if the reserve for settling is used up."""
+        self._calls = -1  # Settling is rare and slow, so that the clock is read every time.
+        return self._read() > self._end_of_settling
+
+    def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
+        """Yield the first computation, and the next ones until the reserve for settling is used up."""
+        for number, computation in enumerate(computations):
+            if number and self.is_settling_over():
+                return
+            yield computation
+
+    def _read(self) -> float:
+        """Return the larger of work and processor time in seconds. The clock is read at every eighth call.
+
+        Reading the clock takes a millisecond on some machines.
+        """
+        self._calls += 1
+        if self._calls % 8 == 0:
+            self._now = time.thread_time() - self._begin
+        return max(self._now, self.units / THRESHOLDS.units_per_second)
+
+
+_current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("budget", default=None)
+
+
+def use(budget: Budget) -> None:
+    """Charge the work of this thread to a budget from now on."""
+    _current.set(budget)
+
+
+def charge(units: float) -> None:
+    """Charge units of work to the budget of the answer that is being computed, if there is one."""
+    if budget := _current.get():
+        budget.charge(units)
