@@ -120,7 +120,7 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     """
     *batch, dim, columns = transform.shape
     if new_dimension < dim:
-        raise FeatureError(f"the new dimension {new_dimension} is less than the transform's {dim}: increase it")
+        raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, the dimension of the transform")
     if columns not in (dim, dim + 1):
         raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
     extended = full((*batch, new_dimension, new_dimension + columns - dim), 0.0, transform)

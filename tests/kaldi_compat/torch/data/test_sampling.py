@@ -214,7 +214,7 @@ def test_a_stateful_data_loader_resumes_within_an_epoch(workers: int) -> None:
         ([5, 6], {"max_frames": -1}, "max_frames=-1 must be a positive number"),
         ([5, 6], {"max_seconds": 1.0, "sample_frequency": 0}, "sample_frequency=0 must be a positive number"),
         ([5, 6], {"batch_size": 1, "num_buckets": 0}, "num_buckets=0 must be at least 1"),
-        ([], {"batch_size": 2}, "one utterance or more"),
+        ([], {"batch_size": 2}, "non-empty list"),
         ([5, -6], {"batch_size": 2}, "none of them negative"),
         ([5.0, float("nan")], {"batch_size": 2}, "none of them negative"),
         ([5, 6, 7], {"batch_size": 4, "drop_last": True}, "3 utterances make 0 whole batches with world_size=1"),
