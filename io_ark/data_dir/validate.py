@@ -347,7 +347,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 def check_transcripts(check: Check, *, non_print: bool) -> None:
     """Check the file of transcripts."""
     path = check.name("text")
-    unprintable_lines = [] if non_print or not check.path("text") else list(not_printable(path))
+    unprintable_lines = [] if non_print or not check.path("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
         text = f"text contains {len(unprintable_lines)} lines with non-printable characters"
         advice = "contains characters that cannot be printed: remove them, or pass --non-print"
@@ -366,7 +366,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
     check.equal(check.listed("utt2spk"), check.listed("text"), "utterance lists extracted from utt2spk and text")
 
 
-def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
+def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the key of lines with characters that grep does not count as printable in a UTF-8 locale."""
     is_unprintable: dict[str, bool] = {}
     for before, chunk in number_chunks(read_chunks(file)):
