@@ -98,7 +98,10 @@ class Check(SourceDir):
     def listed(self, name: str, number: int = 1) -> KeyList:
         """Return the keys of a file."""
         if (name, number) not in self._lists:
-            self._lists[name, number] = KeyList(self.name(name), number)
+            key_list, utterances = KeyList(self.name(name), number), self._lists.get(("utt2spk", 1))
+            if utterances and key_list.keys == utterances.keys:
+                key_list.keys = utterances.keys  # Most files have the same keys, and one list of them is enough.
+            self._lists[name, number] = key_list
         return self._lists[name, number]
 
     def sorted_and_unique(self, name: str) -> None:
