@@ -293,7 +293,7 @@ class DataDir(os.PathLike[str]):
             number: number of utterances.
             how: choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
                 features), all utterances of random "speakers" up to about ``number``, or ``number`` "per speaker".
-            utterances, speakers: names, or a file with a name in criterion line.
+            utterances, speakers: names, or a file with a name in each line.
             durations: minimum and maximum duration in seconds, by ``utt2dur``.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]

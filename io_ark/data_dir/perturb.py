@@ -290,7 +290,7 @@ def perturb_volume(
         raise say.fails(f"Expected {path} to exist")
     for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
         if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
-            raise DataDirError("is path_of_input by this job: write the volumes to another file", write_reco2vol)
+            raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
     known_volumes = _read_volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []
