@@ -38,7 +38,7 @@ _QUOTED = re.compile(rb"'[^']*'")
 def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
     """Return a line of wav.scp with the command that changes the speed of a recording.
 
-    >>> with_speed(b"a", b"a.wav", b"0.9")
+    >>> add_speed_command(b"a", b"a.wav", b"0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
     audio = audio_input(name)
