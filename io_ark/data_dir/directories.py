@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 
 from io_ark.data_dir.awk_numbers import is_number, parse_number
-from io_ark.data_dir.durations import get_utt2dur, lengths_of_features, segments_of
+from io_ark.data_dir.durations import generate_segments, get_utt2dur, measure_features
 from io_ark.data_dir.fix import fix, fix_new, write_filtered
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import (
@@ -153,7 +153,7 @@ def _choose_utterances(
         if frames and is_sorted(frames):
             lengths = list(read_lines(frames))
         else:
-            lengths = sort_lines([read_chunks(frames) if frames else lengths_of_features(src.path("feats.scp"))])
+            lengths = sort_lines([read_chunks(frames) if frames else measure_features(src.path("feats.scp"))])
         write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lengths, size))
     else:
         stage.write("utt2spk", choose_lines(utt2spk, size, flag))
@@ -194,7 +194,7 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
         helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
         generators: dict[str, Callable[[SourceDir], Iterable[bytes]]] = {
             "utt2uniq": _map_utterances_to_themselves,
-            "segments": lambda src: segments_of(helper, src.folder),
+            "segments": lambda src: generate_segments(helper, src.folder),
         }
         for name in (*generators, *COMBINED_FILES.split(), *extra_files.replace("utt2uniq", "").split()):
             exists = [bool(src.path(name)) for src in srcs]

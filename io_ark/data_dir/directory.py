@@ -16,7 +16,7 @@ from io_ark.data_dir.awk_numbers import get_numbers, parse_number
 from io_ark.data_dir.fix import fix, fix_new
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_field
-from io_ark.data_dir.segment_times import durations_of_segments, is_to_the_end
+from io_ark.data_dir.segment_times import compute_segment_durations, is_to_the_end
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import (
@@ -131,21 +131,21 @@ class DataDir(os.PathLike[str]):
 
         For segments that end at -1, the durations of their recordings come from ``reco2dur`` or else from the audio.
         """
-        return self._hours(lambda names: durations.recording_durations(SourceDir(self.path), names))
+        return self._hours(lambda names: durations.measure_recordings(SourceDir(self.path), names))
 
     def _hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
         if "utt2dur" in self:
             durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
         if "segments" in self:
-            times = durations_of_segments(self.file("segments"), measure)
+            times = compute_segment_durations(self.file("segments"), measure)
             return sum(sum(seconds) for _, seconds in times) / 3600
         return None
 
     def _known_hours(self) -> float | None:
         """Return the hours that the text files tell; no audio is read."""
         with contextlib.suppress(DataDirError):
-            return self._hours(lambda names: durations.listed_durations(SourceDir(self.path), names))
+            return self._hours(lambda names: durations.read_reco2dur(SourceDir(self.path), names))
         return None
 
     def _keys(self) -> Iterator[bytes]:
@@ -293,7 +293,7 @@ class DataDir(os.PathLike[str]):
             number: number of utterances.
             how: choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
                 features), all utterances of random "speakers" up to about ``number``, or ``number`` "per speaker".
-            utterances, speakers: names, or a file with a name in criterion line.
+            utterances, speakers: names, or a file with a name in each line.
             durations: minimum and maximum duration in seconds, by ``utt2dur``.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
@@ -305,7 +305,7 @@ class DataDir(os.PathLike[str]):
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         if how not in _HOW or (number is not None and number < 1):
             raise DataDirError(f"how is one of {', '.join(_HOW)}, and number 1 or more", self.path)
-        options: dict[str, Any] = {"utt_list": _list_of(utterances), "spk_list": _list_of(speakers)}
+        options: dict[str, Any] = {"utt_list": _convert_names(utterances), "spk_list": _convert_names(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True
         count = [] if number is None else [str(number)]
@@ -406,7 +406,7 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
 
-def _list_of(names: Path | Iterable[str] | None) -> directories.IdList:
+def _convert_names(names: Path | Iterable[str] | None) -> directories.IdList:
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
     return {name.encode("utf-8", "surrogateescape") for name in names} or {b""}

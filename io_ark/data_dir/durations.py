@@ -17,7 +17,7 @@ from io_ark.data_dir.audio_commands import OFFSET, head_of
 from io_ark.data_dir.awk_numbers import format_number, get_numbers, parse_number, replace_values
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
-from io_ark.data_dir.segment_times import durations_of_segments
+from io_ark.data_dir.segment_times import compute_segment_durations
 from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
 from io_ark.errors import ArkError
@@ -34,7 +34,7 @@ MAX_HEADER_LINES = 31  # Kaldi's script reads no more.
 MAX_HEADER_BYTES = 1 << 14  # The size of a SPHERE header is a multiple of 1024 bytes, and rarely above 1024.
 
 
-def sphere_durations(wav_scp: str) -> list[bytes] | None:
+def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
     """Return lines of durations if all entries are sph2pipe commands whose files have complete headers, else None.
 
     No command is run. Only regular files are read, and only their first bytes.
@@ -53,14 +53,14 @@ def sphere_durations(wav_scp: str) -> list[bytes] | None:
     return durations
 
 
-def audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
+def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
     """Yield lines of durations in the format of wav-to-duration, from headers or from all samples."""
     import io_ark
 
     refuse_endless_entries(wav_scp)
     with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_codec(read_entire_file)) as audio:
         for key, wave in audio:
-            yield f"{key} {seconds_of(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
+            yield f"{key} {compute_seconds(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
@@ -93,7 +93,7 @@ def _codec(read_entire_file: bool) -> WaveInfoCodec:
     return WaveInfoCodec(counts_samples=read_entire_file)
 
 
-def seconds_of(audio: WaveInfo, wav_scp: str, key: str) -> float:
+def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision."""
     import numpy as np
 
@@ -103,7 +103,7 @@ def seconds_of(audio: WaveInfo, wav_scp: str, key: str) -> float:
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 
-def lengths_of_features(feats_scp: str) -> list[bytes]:
+def measure_features(feats_scp: str) -> list[bytes]:
     """Return lines of utterances and their numbers of frames, in the format of feat-to-len."""
     import io_ark
     from io_ark.codecs import InfoCodec
@@ -113,7 +113,7 @@ def lengths_of_features(feats_scp: str) -> list[bytes]:
         return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in features]
 
 
-def in_parts(
+def compute_in_parts(
     say: Say, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
     """Compute a file from the parts of a split directory, as Kaldi's scripts do for their jobs, and join the results."""
@@ -157,11 +157,11 @@ def get_utt2dur(
 
             def of_recordings(names: set[bytes]) -> Mapping[bytes, float]:
                 try:
-                    return recording_durations(stage, names, entire)
+                    return measure_recordings(stage, names, entire)
                 except (ArkError, OSError) as error:
                     raise say.fails("there was a problem getting the durations", str(error)) from None
 
-            times = durations_of_segments(segments, of_recordings)
+            times = compute_segment_durations(segments, of_recordings)
             stage.write("utt2dur", (replace_values(part, seconds) for part, seconds in times))
         elif has_shift and stage.path("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
@@ -169,15 +169,17 @@ def get_utt2dur(
             stage.write("utt2dur", (b" ".join([seconds(*[*row, b"", b""][:2]), *row[2:]]) + b"\n" for row in rows))
         elif stage.path("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
-            if not from_headers(say, stage, "utt2dur", "utterance"):
+            if not write_from_headers(say, stage, "utt2dur", "utterance"):
                 entire = read_entire_file | _reads_entire(say, wav, "utt2dur")
                 parts = min(nj, stage.count("utt2spk"))
-                in_parts(say, stage, "utt2dur", parts, "wav.scp", lambda path: audio_durations(path, entire))
+                compute_in_parts(
+                    say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, entire)
+                )
         elif stage.path("feats.scp"):
             say("wave file does not exist so getting durations from feats files")
             if has_shift:
                 say(f"using frame_shift={os.fsdecode(shift)} from file {folder}/frame_shift")
-            stage.write("utt2dur", (seconds(*line.split()) + b"\n" for line in lengths_of_features(feats)))
+            stage.write("utt2dur", (seconds(*line.split()) + b"\n" for line in measure_features(feats)))
         else:
             raise say.fails(f"Expected {wav}, {segments} or {feats} to exist")
         check_complete(say, stage, "utt2dur", "utt2spk", "utterances")
@@ -185,9 +187,9 @@ def get_utt2dur(
     return 0
 
 
-def from_headers(say: Say, stage: Stage, name: str, what: str) -> bool:
+def write_from_headers(say: Say, stage: Stage, name: str, what: str) -> bool:
     """Write durations from the headers of SPHERE files if all audio is in such files, and return True if it is."""
-    durations = sphere_durations(stage.path("wav.scp"))
+    durations = read_sphere_durations(stage.path("wav.scp"))
     if durations is None:
         say(f"could not get {what} lengths from sphere-file headers, using wav-to-duration")
         return False
@@ -205,7 +207,7 @@ def check_complete(say: Say, stage: Stage, name: str, listing: str, what: str) -
             raise say.fails(f"less than half of {what} got a duration: failing.")
 
 
-def recording_durations(src: SourceDir, names: set[bytes], entire: bool = False) -> dict[bytes, float]:
+def measure_recordings(src: SourceDir, names: set[bytes], entire: bool = False) -> dict[bytes, float]:
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
@@ -213,7 +215,7 @@ def recording_durations(src: SourceDir, names: set[bytes], entire: bool = False)
         names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are left out.
         entire: count samples instead of reading headers.
     """
-    durations = listed_durations(src, names)
+    durations = read_reco2dur(src, names)
     if (missing := names.difference(durations)) and (path := src.path("wav.scp")):
         from io_ark.api import load_scp
 
@@ -222,11 +224,11 @@ def recording_durations(src: SourceDir, names: set[bytes], entire: bool = False)
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
             if (key := shown(name)) in recordings:
-                durations[name] = seconds_of(recordings[key], path, key)
+                durations[name] = compute_seconds(recordings[key], path, key)
     return durations
 
 
-def listed_durations(src: SourceDir, names: set[bytes]) -> dict[bytes, float]:
+def read_reco2dur(src: SourceDir, names: set[bytes]) -> dict[bytes, float]:
     """Return the durations of those recordings that are in ``reco2dur``."""
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.path("reco2dur")) else ():
@@ -266,9 +268,9 @@ def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shi
         if not stage.path("wav.scp"):
             raise say.fails(f"Expected {wav} to exist")
         say("obtaining durations from recordings")
-        if not from_headers(say, stage, "reco2dur", "recording"):
+        if not write_from_headers(say, stage, "reco2dur", "recording"):
             entire = _reads_entire(say, wav, "reco2dur")
-            measure(say, stage, "reco2dur", lambda: audio_durations(wav, entire))
+            measure(say, stage, "reco2dur", lambda: read_audio_durations(wav, entire))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0
@@ -285,7 +287,7 @@ def get_utt2num_frames(
             say(f"{folder}/utt2num_frames already present!")
             return 0
         if stage.path("feats.scp"):
-            in_parts(say, stage, "utt2num_frames", nj, "feats.scp", lengths_of_features)
+            compute_in_parts(say, stage, "utt2num_frames", nj, "feats.scp", measure_features)
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
         get_utt2dur(say.called("utils/data/get_utt2dur.sh"), folder, nj=nj)
@@ -302,7 +304,7 @@ def _toward_zero(value: float) -> float:
     return float(math.trunc(value)) if math.isfinite(value) else value
 
 
-def segments_of(say: Say, folder: str) -> Iterator[bytes]:
+def generate_segments(say: Say, folder: str) -> Iterator[bytes]:
     """Return lines of segments that are whole recordings."""
     if not SourceDir(folder).has("utt2dur"):
         get_utt2dur(say, folder)
@@ -315,5 +317,5 @@ def get_segments_for_data(say: Say, folder: str) -> int:
     """Print segments that are whole recordings."""
     helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
     with locked(folder):
-        sys.stdout.buffer.writelines(segments_of(helper, folder))
+        sys.stdout.buffer.writelines(generate_segments(helper, folder))
     return 0

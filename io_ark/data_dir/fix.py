@@ -11,7 +11,7 @@ from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys, select_lines
 from io_ark.data_dir.lists import bad_line, read_id_list
-from io_ark.data_dir.segment_times import keys_to_the_end
+from io_ark.data_dir.segment_times import find_open_ended_segments
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.stage import (
     BACKUP,
@@ -19,8 +19,8 @@ from io_ark.data_dir.stage import (
     DataDirError,
     Say,
     Stage,
+    have_same_bytes,
     refuse_byte_order_mark,
-    same_bytes,
     warn,
 )
 from io_ark.data_dir.validate import find_bad_lines, has_positive, run_image_script
@@ -147,7 +147,7 @@ class _Fix:
             if name != "spk2utt" and any(line.split() != first.split() for line in repetitions):
                 self.report_two_values(name, path, key)
         self.stage.write(name, unique_lines)
-        if not same_bytes(self.stage.path(os.path.join(BACKUP, name)), self.stage.path(name)):
+        if not have_same_bytes(self.stage.path(os.path.join(BACKUP, name)), self.stage.path(name)):
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
@@ -265,7 +265,7 @@ class _Fix:
         """Refuse the negative durations that Kaldi's get_utt2dur.sh computes for segments that end at -1."""
         path, segments = self.stage.path(name), self.stage.path("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
-        open_ended = keys_to_the_end(segments) if bad_lines else set()
+        open_ended = find_open_ended_segments(segments) if bad_lines else set()
         for number, line in bad_lines:
             if get_field(line) in open_ended:
                 raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), number, get_field(line))

@@ -18,7 +18,16 @@ from io_ark.data_dir.line_fields import get_column, has_single_spaces
 from io_ark.data_dir.lists import bad_line
 from io_ark.data_dir.segment_times import is_to_the_end
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import DATA_FILES, DataDirError, Say, SourceDir, Stage, exits_with, passing, refuse_target
+from io_ark.data_dir.stage import (
+    DATA_FILES,
+    DataDirError,
+    Say,
+    SourceDir,
+    Stage,
+    exits_with,
+    make_temporary_directories,
+    refuse_target,
+)
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
@@ -26,10 +35,10 @@ _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
 
 
-def with_speed(key: bytes, name: bytes, factor: bytes) -> bytes:
+def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
     """Return a line of wav.scp with the command that changes the speed of a recording.
 
-    >>> with_speed(b"a", b"a.wav", b"0.9")
+    >>> add_speed_command(b"a", b"a.wav", b"0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
     audio = audio_input(name)
@@ -41,7 +50,7 @@ def with_speed(key: bytes, name: bytes, factor: bytes) -> bytes:
     return b"%b sox -t wav%b -t wav - speed %b |\n" % (key, file, factor)
 
 
-def audio_at(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
+def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
     """Yield chunks of wav.scp with the commands that change the speed. Single spaces follow the keys in the chunks."""
     end = b" -t wav - speed %b |\n" % factor
     for before, chunk in number_chunks(chunks):
@@ -52,7 +61,7 @@ def audio_at(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[byte
         for number, line in enumerate(chunk.split(b"\n")[:-1], before + 1):
             key, _, name = line.partition(b" ")
             try:
-                out.append(with_speed(key, name, factor))
+                out.append(add_speed_command(key, name, factor))
             except ValueError as error:
                 raise DataDirError(str(error), path, number, key) from None
         yield b"".join(out)
@@ -79,12 +88,12 @@ def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
     return chunk.replace(b" ", before).replace(b"\n", after)
 
 
-def durations_at(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
+def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Return chunks of durations at another speed."""
     return (replace_values(chunk, [seconds / speed for seconds in get_numbers(chunk, 2)]) for chunk in chunks)
 
 
-def segments_at(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
+def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Return chunks of segments at another speed, without those that are too short."""
     for chunk in chunks:
         lines = []
@@ -109,7 +118,7 @@ def _need_sox(say: Say, text: str) -> str:
     return path
 
 
-def write_at_speed(
+def write_files_at_speed(
     stage: Stage, src: SourceDir, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> None:
     """Write the files of a directory at another speed, but for durations."""
@@ -118,11 +127,13 @@ def write_at_speed(
     if segments := src.path("segments"):
         speed = parse_number(factor.encode())
         stage.write(
-            "segments", segments_at(recordings.rename_lines(segments, 2, utterances.rename_lines(segments)), speed)
+            "segments", scale_segments(recordings.rename_lines(segments, 2, utterances.rename_lines(segments)), speed)
         )
         stage.write_from(src, "reco2file_and_channel", recordings.rename_lines)
         audio = recordings
-    stage.write_from(src, "wav.scp", lambda path: audio_at(path, audio.rename_lines(path), factor.encode()))
+    stage.write_from(
+        src, "wav.scp", lambda path: change_speed_in_wav_scp(path, audio.rename_lines(path), factor.encode())
+    )
     stage.write_from(src, "text", utterances.rename_lines)
     stage.write_from(src, "spk2gender", speakers.rename_lines)
     stage.write_from(src, "utt2lang", utterances.rename_lines)
@@ -149,7 +160,7 @@ def combined_speeds(
     folders = [os.path.join(parent, f".{name}_speed{factor}") for factor in (*factors, "s")]
     for folder in folders:
         refuse_target(folder, source)
-    with passing(*folders, beside=[source, target]):
+    with make_temporary_directories(*folders, beside=[source, target]):
         try:
             combined = _combine_speeds(write, source, folders, factors)
         except DataDirError as error:
@@ -175,10 +186,10 @@ def _combine_speeds(
                 Renaming(path, f"sp{factor}-") for path in (stage.path("spk2utt"), utt2spk, src.need(say, "wav.scp"))
             )
             speakers, utterances, recordings = names
-            write_at_speed(stage, src, factor, speakers, utterances, recordings)
+            write_files_at_speed(stage, src, factor, speakers, utterances, recordings)
             for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
                 if path := src.path(name):
-                    stage.write(name, durations_at(renaming.rename_lines(path), parse_number(factor.encode())))
+                    stage.write(name, scale_durations(renaming.rename_lines(path), parse_number(factor.encode())))
     combine(say, folders[-1], *directories)
     return SourceDir(folders[-1])
 
@@ -198,11 +209,11 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
         utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.need(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
             speakers.suffix = b""
-        write_at_speed(stage, src, factor, speakers, utterances, recordings)
+        write_files_at_speed(stage, src, factor, speakers, utterances, recordings)
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
-            stage.write(name, durations_at(names.rename_lines(src.path(name)), speed))
+            stage.write(name, scale_durations(names.rename_lines(src.path(name)), speed))
         say(f"generated speed-perturbed version of data in {source}, in {target}")
         fix_new(say.called("utils/fix_data_dir.sh"), stage)
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
@@ -222,7 +233,7 @@ def perturb_speed_3way(
     folders = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
     for folder in folders:
         refuse_target(folder, source)
-    with passing(*folders, beside=[source, target]):
+    with make_temporary_directories(*folders, beside=[source, target]):
         _make_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
@@ -279,7 +290,7 @@ def perturb_volume(
         raise say.fails(f"Expected {path} to exist")
     for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
         if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
-            raise DataDirError("is path_of_input by this job: write the volumes to another file", write_reco2vol)
+            raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
     known_volumes = _read_volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []

@@ -27,7 +27,7 @@ def is_interval(start: bytes, end: bytes) -> bool:
     return is_number(start) and float(start) >= 0 if is_to_the_end(end) else is_above(end, start)
 
 
-def durations_of_segments(
+def compute_segment_durations(
     segments: str, measure: Callable[[set[bytes]], Mapping[bytes, float]]
 ) -> Iterator[tuple[bytes, list[float]]]:
     """Yield chunks of segments, with the duration of each line in seconds.
@@ -39,12 +39,12 @@ def durations_of_segments(
     Raises:
         DataDirError: such a recording has no duration, or ends before the segment starts.
     """
-    names = {name for chunk in read_chunks(segments) for _, name in _open_ends(chunk)}
+    names = {name for chunk in read_chunks(segments) for _, name in _find_open_ends(chunk)}
     durations = measure(names) if names else {}
     before = 0
     for chunk in read_chunks(segments):
         starts, ends = get_numbers(chunk, 3), get_numbers(chunk, 4)
-        for at, name in _open_ends(chunk) if names else ():
+        for at, name in _find_open_ends(chunk) if names else ():
             ends[at] = durations.get(name, math.nan)
             if not ends[at] > starts[at]:
                 keys = get_column(chunk, awk=True)
@@ -56,16 +56,16 @@ def durations_of_segments(
         yield chunk, list(map(float.__sub__, ends, starts))
 
 
-def keys_to_the_end(segments: str) -> set[bytes]:
+def find_open_ended_segments(segments: str) -> set[bytes]:
     """Return the segments that last to the end of their recordings."""
     segments_to_the_end: set[bytes] = set()
     for chunk in read_chunks(segments):
         keys = get_column(chunk, awk=True)
-        segments_to_the_end.update(keys[at] for at, _ in _open_ends(chunk))
+        segments_to_the_end.update(keys[at] for at, _ in _find_open_ends(chunk))
     return segments_to_the_end
 
 
-def _open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
+def _find_open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
     """Return the line, from 0, and the recording of each segment that lasts to the end."""
     if b" -" not in chunk and b"\t-" not in chunk:
         return []

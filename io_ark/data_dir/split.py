@@ -10,7 +10,7 @@ from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import bad_line, divide_by_speaker, divide_evenly, parse_positive
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, own_files, warn
+from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, list_known_files, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 # A change of one of these files makes the parts out of date.
@@ -93,7 +93,7 @@ class _Split:
         self.divide("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
         if has_segments:
             self.divide("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
-        for name in own_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
+        for name in list_known_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
             if not self.stage.has_written(name):  # An earlier split wrote it, when the directory had this file.
                 self.stage.remove(name)
 

@@ -258,7 +258,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
             if not stat.S_ISREG(status.st_mode):
                 continue
             if match[1] == _CHANGES:
-                renames = listed_changes(folder, name, match[3]) if match[2] == _MACHINE else []
+                renames = read_changes(folder, name, match[3]) if match[2] == _MACHINE else []
                 if not renames:
                     skipped.add((match[2], match[3]))
                     if path not in _reported:
@@ -304,7 +304,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
     return any(os.path.lexists(path) and _changed(os.lstat(path)) > time_of_list for path in paths)
 
 
-def listed_changes(folder: str, name: str, process: str) -> list[Rename]:
+def read_changes(folder: str, name: str, process: str) -> list[Rename]:
     """Return the renames that a temporary file lists; none if the process with this number cannot have listed them all."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
@@ -328,7 +328,7 @@ def inside(folder: str, name: str) -> bool:
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
     is_plain = os.pardir not in bases and not os.path.isabs(name)
-    return is_plain and not any(os.path.lexists(path) and is_other(path) for path in paths)
+    return is_plain and not any(os.path.lexists(path) and is_not_directory(path) for path in paths)
 
 
 def check_place(folder: str, name: str) -> None:
@@ -366,34 +366,34 @@ def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
             os.rmdir(os.path.join(folder, base))
 
 
-def own_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
+def list_known_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
     """Return the names of the known files of a data directory, or of folders within it. Links count as files."""
     names = []
     for base in within:
         place = os.path.join(folder, base)
-        for name in () if base and is_other(place) else DATA_FILES:
+        for name in () if base and is_not_directory(place) else DATA_FILES:
             path = os.path.join(place, name)
             if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
                 names.append(os.path.join(base, name))
     return names
 
 
-def is_other(path: str) -> bool:
+def is_not_directory(path: str) -> bool:
     """Return True unless a path is a directory itself. A link to a directory is not a directory."""
     return os.path.islink(path) or not os.path.isdir(path)
 
 
-def parts_of(folder: str) -> list[str]:
+def list_parts(folder: str) -> list[str]:
     """Return the names of all parts of a directory: ``split4/1`` and so on."""
     parts = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
-        if _OWN_FOLDER.fullmatch(name) and name != BACKUP and not is_other(path):
+        if _OWN_FOLDER.fullmatch(name) and name != BACKUP and not is_not_directory(path):
             parts += [os.path.join(name, part) for part in os.listdir(path) if part.isdecimal()]
     return parts
 
 
-def _identities(path: str) -> Iterator[tuple[int, int]]:
+def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
     """Yield the device and the inode of a directory and of all directories around it, whatever their names are."""
     last = None
     while True:
@@ -408,7 +408,7 @@ def _identities(path: str) -> Iterator[tuple[int, int]]:
         last, path = identity, os.path.join(path, os.pardir)
 
 
-def _links_of(folder: str) -> Iterator[str]:
+def _iterate_link_targets(folder: str) -> Iterator[str]:
     """Yield the targets of the links in a directory. For a link to a link, yield the target of every link."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
@@ -428,23 +428,23 @@ def refuse_target(target: str, *sources: str) -> None:
             job cannot be put in place.
     """
     real = os.path.realpath(target)
-    here = next(_identities(real), None)
+    here = next(_iterate_identities(real), None)
     for source in sources:
-        around = list(_identities(source))
+        around = list(_iterate_identities(source))
         if around[:1] == [here]:
             raise DataDirError(f"is a source ({source}): choose another target", target)
         if here in around:
             raise DataDirError(f"contains the source {source}: choose another target", target)
-        for path in _links_of(source):
-            if here and here in _identities(os.path.dirname(path)):
+        for path in _iterate_link_targets(source):
+            if here and here in _iterate_identities(os.path.dirname(path)):
                 text = f"contains {path}, to which a file of the source {source} is a link: choose another target"
                 raise DataDirError(text, target)
         base, name = os.path.split(real)
         while name and around:
-            if _OWN_FOLDER.fullmatch(name) and next(_identities(base), None) == around[0]:
+            if _OWN_FOLDER.fullmatch(name) and next(_iterate_identities(base), None) == around[0]:
                 raise DataDirError(f"belongs to the source {source}: choose another target", target)
             base, name = os.path.split(base)
-    if here and here in _identities(os.curdir):
+    if here and here in _iterate_identities(os.curdir):
         raise DataDirError("is or contains the working directory: choose another target", target)
     while not os.path.lexists(real):
         real = os.path.dirname(real)
@@ -480,11 +480,11 @@ def remove_empty(folders: Iterable[str]) -> None:
 
 def is_locked_here(*folders: str) -> bool:
     """Return True if directories exist and this process has locked them. Always True on systems without locks."""
-    return not fcntl or all(next(_identities(folder), None) in _held for folder in folders)
+    return not fcntl or all(next(_iterate_identities(folder), None) in _held for folder in folders)
 
 
 @contextlib.contextmanager
-def passing(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
+def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
     """Make directories beside each other, and remove them at the end of this context.
 
     The directories are marked, so that a later job recognizes those that a killed job left.
@@ -503,7 +503,7 @@ def passing(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
     while True:
         with locked(parent):  # Released early, because another job may need this directory while this job waits.
             for folder in folders:
-                is_empty = not os.path.lexists(folder) or (not is_other(folder) and not os.listdir(folder))
+                is_empty = not os.path.lexists(folder) or (not is_not_directory(folder) and not os.listdir(folder))
                 if not (is_empty or os.path.isfile(os.path.join(folder, _PASSING))):
                     text = "is in the way of a directory that this job makes and removes: move it away"
                     raise DataDirError(text, folder)
@@ -519,7 +519,7 @@ def passing(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
             finally:
                 remove_empty(missing)
                 for folder in filter(os.path.isdir, folders):
-                    names = [*own_files(folder, ("", BACKUP, *parts_of(folder))), _PASSING]
+                    names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _PASSING]
                     carry_out(folder, [(name, "") for name in names])
                     remove_empty([folder])
             return
@@ -685,7 +685,7 @@ class Stage(SourceDir):
         if self._new and self._sources:
             renames += self._set_aside()
         if renames and self._sources:
-            renames += [(name, "") for name in own_files(self.folder, parts_of(self.folder))]
+            renames += [(name, "") for name in list_known_files(self.folder, list_parts(self.folder))]
         for base in {os.path.dirname(name) for rename in renames for name in rename if name}:
             place = os.path.join(self.folder, base)
             if os.path.isdir(place) and not os.access(place, os.W_OK | os.X_OK):
@@ -718,14 +718,14 @@ class Stage(SourceDir):
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []
-        if same_bytes(new, path) and not (self._sources and os.path.islink(path)):
+        if have_same_bytes(new, path) and not (self._sources and os.path.islink(path)):
             return []  # An unchanged file keeps its time, and stays a link if it is one.
         return [(os.path.basename(new), name)]
 
     def _set_aside(self) -> list[Rename]:
         """Return the renames that move old files that this job has not written into ``.backup``."""
         renames = []
-        for name in own_files(self.folder):
+        for name in list_known_files(self.folder):
             if name not in self._new:
                 has_it = any(SourceDir(source).path(name) for source in self._sources)
                 why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is none of this job."
@@ -741,7 +741,7 @@ def _unchanged(error: OSError, path: str) -> DataDirError:
     return DataDirError(f"{error.strerror or error}: nothing was changed", str(error.filename or path))
 
 
-def same_bytes(one: str, other: str) -> bool:
+def have_same_bytes(one: str, other: str) -> bool:
     """Return True if two files have the same content."""
     if not os.path.isfile(other) or os.path.getsize(one) != os.path.getsize(other):
         return False

@@ -98,7 +98,10 @@ class Check(SourceDir):
     def listed(self, name: str, number: int = 1) -> KeyList:
         """Return the keys of a file."""
         if (name, number) not in self._lists:
-            self._lists[name, number] = KeyList(self.name(name), number)
+            key_list, utterances = KeyList(self.name(name), number), self._lists.get(("utt2spk", 1))
+            if utterances and key_list.keys == utterances.keys:
+                key_list.keys = utterances.keys  # Most files have the same keys, and one list of them is enough.
+            self._lists[name, number] = key_list
         return self._lists[name, number]
 
     def sorted_and_unique(self, name: str) -> None:
@@ -347,7 +350,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 def check_transcripts(check: Check, *, non_print: bool) -> None:
     """Check the file of transcripts."""
     path = check.name("text")
-    unprintable_lines = [] if non_print or not check.path("text") else list(not_printable(path))
+    unprintable_lines = [] if non_print or not check.path("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
         text = f"text contains {len(unprintable_lines)} lines with non-printable characters"
         advice = "contains characters that cannot be printed: remove them, or pass --non-print"
@@ -366,7 +369,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
     check.equal(check.listed("utt2spk"), check.listed("text"), "utterance lists extracted from utt2spk and text")
 
 
-def not_printable(file: str) -> Iterator[tuple[int, bytes]]:
+def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
     """Yield the number and the key of lines with characters that grep does not count as printable in a UTF-8 locale."""
     is_unprintable: dict[str, bool] = {}
     for before, chunk in number_chunks(read_chunks(file)):

@@ -16,7 +16,7 @@ import numpy as np
 import io_ark
 from io_ark import data_dir
 from io_ark.data_dir.perturb import combined_speeds
-from io_ark.data_dir.stage import Say, Stage, own_files, refuse_target
+from io_ark.data_dir.stage import Say, Stage, list_known_files, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import is_speed
@@ -74,7 +74,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
         combined_speeds(_warn_of_loss, str(source), str(target), factors) as combined,
         Stage(str(target), say, sources=[str(source)]) as stage,
     ):
-        for name in own_files(str(target)):
+        for name in list_known_files(str(target)):
             stage.move_to_backup(name)
         stage.write_from(combined, TAKEN)
 

@@ -20,7 +20,7 @@ import io_ark
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import audio_commands, perturb, split_speed
 from io_ark.data_dir.audio_commands import audio_input, quote
-from io_ark.data_dir.perturb import replaced, with_speed
+from io_ark.data_dir.perturb import add_speed_command, replaced
 from io_ark.data_dir.stage import Say
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import read_audio
@@ -89,7 +89,7 @@ def test_names_survive_in_a_command(name: bytes, extension: bytes) -> None:
     name += extension
     if os.path.splitext(name)[1].lower() in audio_commands._UNREADABLE:
         return
-    line = with_speed(b"key", name, b"0.9")[:-1].decode("utf-8", "surrogateescape")
+    line = add_speed_command(b"key", name, b"0.9")[:-1].decode("utf-8", "surrogateescape")
     found = split_speed(line.partition(" ")[2])
     assert found is not None
     assert found[0].encode("utf-8", "surrogateescape") in (name, b"./" + name) and found[1] == "0.9"
@@ -245,7 +245,9 @@ def test_plain_files_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a file is opened")
 
     monkeypatch.setattr(audio_commands, "head_of", fail)
-    assert list(perturb.audio_at("wav.scp", [b"a a.wav\nb b c.wav\nc c.flac\nd cat x |\ne e.ark:5\n"], b"0.9"))
+    assert list(
+        perturb.change_speed_in_wav_scp("wav.scp", [b"a a.wav\nb b c.wav\nc c.flac\nd cat x |\ne e.ark:5\n"], b"0.9")
+    )
 
 
 @NEEDS_SOX
@@ -273,7 +275,7 @@ def test_sox_takes_a_name_for_nothing_else(
 def test_commands_in_a_playlist_are_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("x.m3u").write_text("|touch PWNED; cat x.wav\n")
-    command = with_speed(b"u", b"x.m3u", b"0.9").decode().partition(" ")[2].rstrip(" |\n")
+    command = add_speed_command(b"u", b"x.m3u", b"0.9").decode().partition(" ")[2].rstrip(" |\n")
     path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     subprocess.run(command, shell=True, env={**os.environ, "PATH": path}, capture_output=True)
     assert not os.path.exists("PWNED")

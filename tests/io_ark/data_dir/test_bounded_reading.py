@@ -15,7 +15,7 @@ import io_ark
 from io_ark import DataDir
 from io_ark.codecs import audio, wave
 from io_ark.codecs.wave import WaveInfoCodec
-from io_ark.data_dir.durations import sphere_durations
+from io_ark.data_dir.durations import read_sphere_durations
 from io_ark.streams.source import StreamSource
 
 RATE = 8000
@@ -59,7 +59,7 @@ def test_files_named_in_commands_are_read_as_far_as_their_header(tmp_path: Path,
     os.mkfifo(tmp_path / "fifo")
     for name in ("/dev/zero", str(tmp_path / "fifo"), str(tmp_path)):
         (tmp_path / "wav.scp").write_text(f"u sph2pipe -f wav {name} |\n")
-        assert sphere_durations(str(tmp_path / "wav.scp")) is None
+        assert read_sphere_durations(str(tmp_path / "wav.scp")) is None
     said = limited(directory(tmp_path / "data", u="sph2pipe -f wav /dev/zero |"), IO_ARK_NO_PIPES=no_pipes)
     assert said.startswith("error:") and ("is not run" in said) == bool(no_pipes)
 
@@ -71,7 +71,7 @@ def test_header_of_sphere_is_bounded(tmp_path: Path, count: str, expected: float
         file.write(head)
         file.truncate(1 << 40)  # a sparse file without a line break
     (tmp_path / "wav.scp").write_text(f"u sph2pipe -f wav {tmp_path}/a.sph |\n")
-    found = sphere_durations(str(tmp_path / "wav.scp"))
+    found = read_sphere_durations(str(tmp_path / "wav.scp"))
     assert found == (None if expected is None else [b"u %g\n" % expected])
 
 
