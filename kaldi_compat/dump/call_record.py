@@ -1,8 +1,9 @@
-"""Record what the calls of an extractor read beside its own state: files, environment variables, programs, network."""
+"""Record the files, environment variables, programs and network connections that the calls of an extractor use."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.machinery
 import os
 import sys
@@ -14,16 +15,18 @@ from typing import Any
 
 from kaldi_compat.dump.user_modules import is_library_file, is_user_module
 
-# Audit events of Python whose first argument is the path of a file that is read.
-FILE_EVENTS = ("open", "sqlite3.connect", "ctypes.dlopen")
-# Audit events that fetch data from outside, and their descriptions.
+# Audit events of Python whose first argument is the path of a file.
+FILE_EVENTS = ("open", "ctypes.dlopen")
+# Audit events of sources of data that cannot be compared, with descriptions.
+UPDATED_FILE = "a file that its calls open for reading and writing"
 EXTERNAL_EVENTS = {
+    "sqlite3.connect": "a database that its calls open",
     "subprocess.Popen": "a program that its calls run",
     "os.system": "a program that its calls run",
     "os.posix_spawn": "a program that its calls run",
     "socket.connect": "a network connection of its calls",
 }
-# Libraries that compile code during the first calls. What they read does not decide numbers.
+# Libraries that compile code during the first calls. The files that they read do not decide numbers.
 COMPILERS = ("torch._dynamo", "torch._inductor", "triton", "numba")
 SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")
 CODE_SUFFIXES = tuple(importlib.machinery.all_suffixes())
@@ -32,13 +35,13 @@ ENVIRONMENT_MODULES = ("os", "collections.abc", "_collections_abc", __name__)
 
 @dataclass
 class CallRecord:
-    """What calls have read.
+    """A record of calls.
 
     Attributes:
         read: files that were opened for reading.
         written: files that were opened for writing. They do not decide numbers, since the calls create them.
         variables: names of environment variables that the user's code has read.
-        external: descriptions of data from outside, which cannot be compared.
+        external: descriptions of sources of data that cannot be compared.
     """
 
     read: set[Path] = field(default_factory=set)
@@ -47,34 +50,36 @@ class CallRecord:
     external: set[str] = field(default_factory=set)
 
     def files(self) -> list[Path]:
-        """Return the files that decide numbers, apart from source files of modules."""
+        """Return the existing files that the calls have read and not written."""
         return sorted(path for path in self.read - self.written if path.is_file())
 
 
-_active: list[CallRecord] = []  # The record of the current block. Python cannot remove an audit hook.
-_has_hook: list[bool] = []
+_active: list[CallRecord] = []  # Holds the record of the current block.
+
+
+@functools.cache
+def _install_hook() -> None:
+    sys.addaudithook(_record_event)  # Python cannot remove an audit hook, so the hook is added once.
 
 
 @contextlib.contextmanager
 def record_calls() -> Iterator[CallRecord]:
-    """Record what the code of this block reads."""
-    if not _has_hook:
-        sys.addaudithook(_take_event)
-        _has_hook.append(True)
+    """Record the files and other sources of data that the code of this block uses."""
+    _install_hook()
     record = CallRecord()
     environment: Any = os.environ
     original = environment.__class__
-    _active.append(record)
+    _active[:] = [record]
     environment.__class__ = _RecordedEnvironment
     try:
         yield record
     finally:
         environment.__class__ = original
-        _active.remove(record)
+        _active.clear()
 
 
 class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
-    """Environment variables whose names are recorded when the user's code reads them."""
+    """Environment variables that record their names when the user's code reads them."""
 
     def __getitem__(self, name: str) -> str:
         frame: FrameType | None = sys._getframe(1)
@@ -87,14 +92,13 @@ class _RecordedEnvironment(type(os.environ)):  # type: ignore[misc]
         return value
 
 
-def _take_event(event: str, arguments: tuple[Any, ...]) -> None:
-    """Record an audit event. Every call of this process that raises an event comes here, so it returns early."""
-    if not _active or (event not in FILE_EVENTS and event not in EXTERNAL_EVENTS):
-        return
-    if _is_compiling():
+def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
+    """Record an audit event. Python calls this for all events of the process, so it returns early."""
+    record = next(iter(_active), None)
+    if record is None or (event not in FILE_EVENTS and event not in EXTERNAL_EVENTS) or _is_compiling():
         return
     if event in EXTERNAL_EVENTS:
-        _active[-1].external.add(EXTERNAL_EVENTS[event])
+        record.external.add(EXTERNAL_EVENTS[event])
         return
     if not isinstance(arguments[0], str | bytes | os.PathLike):
         return
@@ -102,8 +106,12 @@ def _take_event(event: str, arguments: tuple[Any, ...]) -> None:
     if name.startswith(SYSTEM_FOLDERS) or name.endswith(CODE_SUFFIXES) or is_library_file(Path(name)):
         return
     flags = arguments[2] if event == "open" and isinstance(arguments[2], int) else os.O_RDONLY
-    is_written = flags & os.O_ACCMODE == os.O_WRONLY or flags & (os.O_CREAT | os.O_TRUNC)
-    (_active[-1].written if is_written else _active[-1].read).add(Path(name))
+    if flags & os.O_ACCMODE == os.O_WRONLY or flags & (os.O_CREAT | os.O_TRUNC):
+        record.written.add(Path(name))
+    elif flags & os.O_ACCMODE == os.O_RDWR:
+        record.external.add(UPDATED_FILE)
+    else:
+        record.read.add(Path(name))
 
 
 def _is_compiling() -> bool:

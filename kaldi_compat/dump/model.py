@@ -126,11 +126,17 @@ class Model:
 
     def make_first_call(self) -> None:
         """Make a first call, in which an extractor may create weights or tables, and prepare its new modules."""
-        if self.source.changes_in_calls:
-            rate = self.extractor.sample_rate or DEFAULT_RATE
+        if not self.source.changes_in_calls:
+            return
+        rate = self.extractor.sample_rate or DEFAULT_RATE
+        try:
             self([make_noise(round(FIRST_CALL_SECONDS * rate))], [rate])
-            with guard(self.source.label):
-                self.source.after_first_call(self.device)
+        except DumpError:
+            raise
+        except Exception as error:
+            raise DumpError(f"{self.extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
+        with guard(self.source.label):
+            self.source.after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
         """Return True for an error about insufficient memory."""
@@ -231,8 +237,8 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     audio = [make_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
     notes = list(extractor.notes)
     with record_calls() if model.source.changes_in_calls else nullcontext(CallRecord()) as record:
+        model.make_first_call()
         try:
-            model.make_first_call()
             alone, outputs = _compute_alone(model, audio, rate)
         except DumpError:
             raise
@@ -425,12 +431,7 @@ class ModelComputer:
         _trial_models.clear()
         extractor = self.model.extractor
         if not tried_model:
-            try:
-                self.model.make_first_call()
-            except DumpError:
-                raise
-            except Exception as error:
-                raise DumpError(f"{extractor.name} fails for a second of noise: {_describe_error(error)}") from error
+            self.model.make_first_call()
         if not job.options.trust_extractor:
             with guard(self.model.source.label):
                 digests = self.model.source.digests(trial.volatile, trial.variables).parts

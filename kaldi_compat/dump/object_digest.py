@@ -273,9 +273,10 @@ class _Walk:
         """Return the node of a value that refers to no other value, apart from extra attributes; otherwise None."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
-            is_masked = isinstance(array, np.ma.MaskedArray)
-            mask = [np.ma.getmaskarray(array), np.asarray(array.fill_value)] if is_masked else []
-            parts = [part for piece in (np.asarray(array), *mask) for part in _array_parts(piece)]
+            pieces = [np.asarray(array)]
+            if isinstance(array, np.ma.MaskedArray):
+                pieces += [np.ma.getmaskarray(array), np.asarray(array.fill_value)]
+            parts = [part for piece in pieces for part in _array_parts(piece)]
             return Node(_hash("array", *parts), has_arrays=True, has_content=True)
         if self.torch and self.torch.is_tensor(value):
             return Node(_hash("array", *self.torch.tensor_parts(value)), has_arrays=True, has_content=True)

@@ -141,9 +141,9 @@ def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
 
 def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     sample = inspect_audio(job)
-    if not sample.count:
+    if not sample.inspected:
         return
-    note = f'<p class="note">Among {sample.count} utterances, evenly spread over the list.</p>'
+    note = f'<p class="note">Among {sample.inspected} utterances, evenly spread over the list.</p>'
     anomalies = table(sample.anomalies[:MAX_ANOMALIES]) + _more(len(sample.anomalies) - MAX_ANOMALIES)
     yield "Odd audio: silence, clipping, offset, rates", note + (anomalies or "<p>None was found.</p>")
     yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")

@@ -27,12 +27,12 @@ class Sample(NamedTuple):
     """The inspected utterances.
 
     Attributes:
-        count: number of utterances.
+        inspected: number of utterances.
         anomalies: key and description of each anomaly. The key "all" stands for all utterances.
         slowest: key and seconds of reading of the slowest utterances, in descending order.
     """
 
-    count: int
+    inspected: int
     anomalies: list[tuple[str, str]]
     slowest: list[tuple[str, float]]
 

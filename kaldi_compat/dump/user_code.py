@@ -43,8 +43,9 @@ def guard(name: str) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, Exception) or _is_from_signal(error):
             raise
-        is_exit = isinstance(error, SystemExit)
-        action = f"called sys.exit({error.code!r})" if is_exit else f"raised {type(error).__name__}"
+        action = f"raised {type(error).__name__}"
+        if isinstance(error, SystemExit):
+            action = f"called sys.exit({error.code!r})"
         raise DumpError(f"{name} has {action}: an extractor returns its outputs or raises an error") from error
     finally:
         changes += process.restore()

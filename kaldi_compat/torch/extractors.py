@@ -104,7 +104,7 @@ def tensor_parts(value: Any) -> Iterator[str | memoryview]:
         ValueError: the tensor has no values yet.
     """
     if isinstance(value, torch.TypedStorage):
-        value = value.untyped()
+        value = value._untyped_storage
     if isinstance(value, torch.UntypedStorage):
         value = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value)
     if value.is_meta or nn.parameter.is_lazy(value):

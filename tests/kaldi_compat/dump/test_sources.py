@@ -412,11 +412,21 @@ def test_files_that_calls_write_and_library_files_are_not_compared(data: Path, t
     said(*arguments, "--resume")
 
 
-@pytest.mark.parametrize("code", ["subprocess.run(['true']).returncode + 1", "os.system('true') + 1"])
-def test_programs_that_calls_run_cannot_be_compared(data: Path, tmp_path: Path, code: str) -> None:
-    (tmp_path / "reader.py").write_text("import subprocess\n" + READER.format(code))
+EXTERNAL = {
+    "subprocess.run(['true']).returncode + 1": "a program that its calls run",
+    "os.system('true') + 1": "a program that its calls run",
+    "len(sqlite3.connect('d.db').execute('select 1').fetchall())": "a database that its calls open",
+    "np.memmap('m', np.float32, 'r+')[0]": "a file that its calls open for reading and writing",
+    "socket.socket().connect_ex(('127.0.0.1', 9)) * 0 + 1": "a network connection of its calls",
+}
+
+
+@pytest.mark.parametrize("code", EXTERNAL)
+def test_data_from_outside_that_calls_use_cannot_be_compared(data: Path, tmp_path: Path, code: str) -> None:
+    np.ones(1, np.float32).tofile("m")
+    (tmp_path / "reader.py").write_text("import subprocess, socket, sqlite3\n" + READER.format(code))
     arguments = ("--module=reader.py:Reader", str(data), "--shard-utterances=2")
-    assert "(a program that its calls run) of Reader cannot be compared" in said(*arguments)
+    assert f"({EXTERNAL[code]}) of Reader cannot be compared" in said(*arguments)
     assert "cannot be compared with the extractor of the plan" in refused(*arguments, "--resume")
 
 
