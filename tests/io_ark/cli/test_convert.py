@@ -551,9 +551,8 @@ def test_safetensors_reads_the_file_and_is_read() -> None:
 def test_null_in_a_parquet_file_is_an_error(name: str, ark: Ark) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table(NULLS[name]), "n.parquet")
-    assert (
-        ark("convert n.parquet o.ark", 2).err == "ark: n.parquet: has a null value, which an array cannot represent\n"
-    )
+    expected = "ark: n.parquet: has a null value, which an array cannot represent\n"
+    assert ark("convert n.parquet o.ark", 2).err == expected
 
 
 def test_parquet_file_of_other_values_is_an_error(ark: Ark) -> None:
