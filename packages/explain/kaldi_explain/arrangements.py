@@ -249,7 +249,9 @@ def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list
     """
     running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _without_running_mean)
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    few, goal = features[:, columns], target[:, columns]
+    # Rows in the first half of a long recording have windows that are whole.
+    limit = THRESHOLDS.settled_rows
+    few, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
     def cost(window: int, center: bool, norm_vars: bool) -> float:
         charge(100 + 0.1 * few.size)
@@ -257,12 +259,12 @@ def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list
 
     arrangements = []
     for center, norm_vars in ((True, False), (False, False), (True, True)):
-        costs = {window: cost(window, center, norm_vars) for window in _window_lengths(len(features))}
+        costs = {window: cost(window, center, norm_vars) for window in _window_lengths(len(few))}
         step = 1 << 8
         while step:
             best = min(costs, key=costs.__getitem__)
             for window in (best - step, best + step):
-                if 1 < window <= len(features) + step and window not in costs:
+                if 1 < window <= len(few) + step and window not in costs:
                     costs[window] = cost(window, center, norm_vars)
             step = step // 2 if min(costs, key=costs.__getitem__) == best else step
         arrangements.append(_sliding(min(costs, key=costs.__getitem__), center, norm_vars))

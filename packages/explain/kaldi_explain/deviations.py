@@ -71,11 +71,6 @@ class Deviations:
     compared: Mask
     missing: tuple[int, int] = (0, 0)
 
-    @property
-    def is_verified(self) -> bool:
-        """Return True if there is a reason for every difference."""
-        return not self.unexplained
-
 
 def find_deviations(comparison: Comparison) -> Deviations:
     """Return the places where an array differs from features."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain import arrangements
 from kaldi_explain.candidates import Candidate, Sheet
@@ -299,7 +300,10 @@ class Finder:
             candidate = search.improve(attempt.candidate)
             if search.cost(candidate) > THRESHOLDS.sliding:
                 return
-            features = sheet.arrangement.apply(features_of(candidate))
+            try:
+                features = sheet.arrangement.apply(features_of(candidate))
+            except KaldiCompatError:
+                return
             start = round(candidate.start / sheet.arrangement.stride)
             sliding = arrangements.sliding_arrangements(features, sheet.values, start)
             for arrangement in self.budget.limit(sliding):
