@@ -34,7 +34,7 @@ _MIN_UNCOPIED_BYTES = 1 << 15
 Value = TypeVar("Value", contravariant=True)
 
 
-class Chunks(list[Any]):
+class CollectedChunks(list[Any]):
     """Sink that collects the output of a codec, so that a refused value leaves no partial object in the table."""
 
     write = list.append
@@ -216,7 +216,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         """Add a key and its value to the table."""
         if process.current is not self._process:
             self._refuse_process(key)
-        chunks = Chunks((key_bytes(key) + b" ",))
+        chunks = CollectedChunks((key_bytes(key) + b" ",))
         try:
             self._encoder.write(chunks, value, binary=self._table.binary)
             with self._lock:

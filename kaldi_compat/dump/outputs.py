@@ -57,7 +57,7 @@ def check_speed_outputs(job: Job, changed: Job) -> None:
         changed: the job on the directory of changed speeds, which need not exist yet.
     """
     layout = changed.layout
-    written = [*map(layout.in_data, (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES)))]
+    written = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
         written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
     written += [Path(job.options.report)] if job.options.report else []

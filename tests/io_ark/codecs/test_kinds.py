@@ -28,7 +28,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.specifier import parse_range
 from io_ark.streams.source import BytesSource
-from io_ark.tables.writers import Chunks
+from io_ark.tables.writers import CollectedChunks
 from tests.support.codec_samples import BINARY_ONLY, OWN_FILES, VALUES, kaldi_examples, samples
 from tests.support.codec_tools import from_bytes, to_bytes
 from tests.support.processes import memory_below
@@ -281,7 +281,7 @@ ODD_VALUES = {
 def test_value_of_another_kind_is_written_or_refused(kind: str) -> None:
     failures = {}
     for (name, value), binary in itertools.product(ODD_VALUES.items(), (True, False)):
-        sink = Chunks()
+        sink = CollectedChunks()
         try:
             codec(kind).write(sink, value, binary=binary)
         except FormatError as error:

@@ -49,7 +49,7 @@ from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import Script
 from io_ark.tables.whole_reads import raises_again
-from io_ark.tables.writers import Chunks
+from io_ark.tables.writers import CollectedChunks
 from kaldi_standins.as_stored import AsStored
 from kaldi_standins.file_objects import (
     FileOrName,
@@ -599,7 +599,7 @@ def _check_float(array: Array) -> None:
 
 
 def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:
-    buffer = Chunks()
+    buffer = CollectedChunks()
     try:
         if key:
             check_key(key)

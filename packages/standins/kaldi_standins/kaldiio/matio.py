@@ -21,7 +21,7 @@ from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
 from io_ark.tables.whole_reads import raises_again
-from io_ark.tables.writers import Chunks
+from io_ark.tables.writers import CollectedChunks
 from io_ark.text import WHITE_SPACE
 from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
 from kaldi_standins.file_objects import read_key as read_token
@@ -222,7 +222,7 @@ def save_ark(
             script.follows = archive
         for key, value in array_dict.items():
             check_key(key)
-            gathered = Chunks()
+            gathered = CollectedChunks()
             try:
                 codec.write(gathered, value, binary=not text)
             except ArkError as error:
@@ -257,7 +257,7 @@ def save_mat(
 
 def _save(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
     """Write an object whole, or nothing of one that is refused, and return the number of bytes written."""
-    gathered = Chunks()
+    gathered = CollectedChunks()
     codec.write(gathered, array, binary=binary)
     with output.entry:
         output.write_all(gathered)
