@@ -100,7 +100,7 @@ def test_errors_of_opening_a_gpu_say_what_to_do() -> None:
 def test_errors_of_a_gpu_that_is_gone_say_so() -> None:
     for text in ("No CUDA GPUs are available", "CUDA error: invalid device ordinal\nCUDA kernel errors might"):
         said = why_unavailable(RuntimeError(text), "cuda:1")
-        assert said and said.startswith("cuda:1 is not there any more") and "\n" not in said
+        assert said and said.startswith("cuda:1 has disappeared") and "\n" not in said
 
 
 def worker(device: str, shard: Shard | None = None) -> Any:
