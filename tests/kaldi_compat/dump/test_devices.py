@@ -180,7 +180,7 @@ def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(SpectralComputer, "submit", counted)
     monkeypatch.setattr(ArchiveWriter, "add", slow)
-    monkeypatch.setattr(shard, "MAX_BEHIND", 1)
+    monkeypatch.setattr(shard, "MAX_WAITING_BATCHES", 1)
     monkeypatch.setattr(read, "BLOCK_BYTES", 1)
     monkeypatch.setattr(read, "FIRST_LINES", 1)
     assert dump(make_data(tmp_path, 30), "--window-utterances=1") == 0
