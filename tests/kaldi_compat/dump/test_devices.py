@@ -100,7 +100,7 @@ def test_errors_of_opening_a_gpu_say_what_to_do() -> None:
 def test_errors_of_a_gpu_that_is_gone_say_so() -> None:
     for text in ("No CUDA GPUs are available", "CUDA error: invalid device ordinal\nCUDA kernel errors might"):
         said = why_unavailable(RuntimeError(text), "cuda:1")
-        assert said and said.startswith("cuda:1 is not there any more") and "\n" not in said
+        assert said and said.startswith("cuda:1 has disappeared") and "\n" not in said
 
 
 def worker(device: str, shard: Shard | None = None) -> Any:
@@ -180,7 +180,7 @@ def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(SpectralComputer, "submit", counted)
     monkeypatch.setattr(ArchiveWriter, "add", slow)
-    monkeypatch.setattr(shard, "MAX_BEHIND", 1)
+    monkeypatch.setattr(shard, "MAX_WAITING_BATCHES", 1)
     monkeypatch.setattr(read, "BLOCK_BYTES", 1)
     monkeypatch.setattr(read, "FIRST_LINES", 1)
     assert dump(make_data(tmp_path, 30), "--window-utterances=1") == 0
