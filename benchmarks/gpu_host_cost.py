@@ -47,7 +47,7 @@ from kaldi_compat.torch.kernels import compression, launch
 from kaldi_compat.torch.kernels.transfers import Transfers
 
 RATE = 16000
-LEAST_PIECE = packed_batch.LEAST_PIECE
+MIN_PIECE_SAMPLES = packed_batch.MIN_PIECE_SAMPLES
 # Seconds of an utterance, utterances, VTLN factors, and whether all audio is copied on the host.
 CASES = {
     "2 s": (2.0, 3000, 0, False),
@@ -213,7 +213,7 @@ def main() -> None:
     measured(chosen.cases[0], chosen.rounds, None)  # the first corpus of a process costs 10 us an utterance more
     for name in chosen.cases if chosen.jobs == 1 else ():
         seconds, count, _, copied = CASES[name]
-        packed_batch.LEAST_PIECE = 1 << 62 if copied else LEAST_PIECE
+        packed_batch.MIN_PIECE_SAMPLES = 1 << 62 if copied else MIN_PIECE_SAMPLES
         rounds = math.ceil(3600 * chosen.hours / (count * seconds)) or chosen.rounds
         profile = Profile()
         taken, wall = measured(name, rounds, profile if chosen.profile else None)

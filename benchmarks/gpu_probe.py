@@ -50,7 +50,7 @@ BATCHES = 3 if IN_INTERPRETER else 200
 ROUNDS = 1 if IN_INTERPRETER else 12
 if IN_INTERPRETER:
     kernels.DEVICE_TYPE = "cpu"
-    packed_batch.FRAMES_AT_ONCE = 8
+    packed_batch.ROW_MULTIPLE_FRAMES = 8
 
 
 def say(**values: Any) -> None:

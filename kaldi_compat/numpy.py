@@ -28,7 +28,7 @@ from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
 from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, rate_advice, refuse_lengths
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
 from kaldi_compat.options.constructors import (
     FbankConstructor,
@@ -224,12 +224,19 @@ class ArrayStream:
         return self(np.empty(0, np.int16), final=True, vtln_warp=vtln_warp, generator=generator)
 
     def __call__(
-        self, samples: npt.NDArray[Any], *, final: bool = False, vtln_warp: float = 1.0, generator: Generator = None
+        self,
+        samples: npt.NDArray[Any],
+        lengths: None = None,
+        *,
+        final: bool = False,
+        vtln_warp: float = 1.0,
+        generator: Generator = None,
     ) -> Floats:
         """Return the frames that are complete with a chunk.
 
         Args:
             samples: the next chunk, (T,); T may be 0.
+            lengths: must be None, because a stream takes one utterance.
             final: the utterance ends with this chunk: its last frames are returned, and the stream is reset.
             vtln_warp, generator: as for the feature.
 
@@ -241,6 +248,7 @@ class ArrayStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
+        refuse_lengths(lengths, rate_advice(lengths))
         feature = self.feature
         seeds = feature._seeds(generator) if feature.options.dither != 0 else None
         return self._chunks.advance(feature._checked(samples).samples, final, vtln_warp, seeds)

@@ -38,9 +38,9 @@ def dump(
             ``"path/to/file.py:name"``, or an object to be called. With ``transformers=`` or ``onnx=``, leave it out.
         log: directory of plan and logs, ``<data>/log`` by default.
         archives: directory of the archives, ``<data>/data`` by default.
-        name: of the extractor, as part of file names, if it is an object; by default that of its class.
-        options: those of the program, such as ``nj=8``, ``device="cuda"``, ``resume=True``; and those of a feature,
-            such as ``num_mel_bins=80``.
+        name: name of an extractor object, which becomes a part of file names. The default is the name of its class.
+        options: options of the program, such as ``nj=8``, ``device="cuda"`` or ``resume=True``, and options of a
+            feature, such as ``num_mel_bins=80``.
 
     Returns:
         the outcome: ``utterances``, ``wanted``, ``failures`` (pairs of key and reason), ``seconds`` and others.

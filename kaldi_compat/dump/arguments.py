@@ -1,4 +1,4 @@
-"""Parse the command line of ``kaldi-compat dump``: the options of :class:`DumpOptions` and those of the feature."""
+"""Parse the command line of ``kaldi-compat dump``: options of :class:`DumpOptions` and options of the feature."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     """Parse the arguments of ``kaldi-compat``.
 
     Returns:
-        the dump, or what to print instead: help or version.
+        the job, or the text of the help or version to print instead.
 
     Raises:
         OptionError: an unknown command, feature or option, an invalid value, or a wrong number of arguments.
     """
     if not argv or argv[0] != "dump":
         return _without_command(argv)
-    any_feature = {name: flag for each in FEATURES for name, flag in feature_flags(each).items()} | OWN_FLAGS
+    any_feature = {name: flag for feature in FEATURES for name, flag in feature_flags(feature).items()} | OWN_FLAGS
     words = from_script_style(argv[1:], any_feature | flag_table(CommonOptions))
     first = "".join(words[words.index("--") + 1 :][:1])
     flags = any_feature | (feature_flags(first) if first in FEATURES else {})
@@ -87,26 +87,26 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     if line.standard.version:
         return version("kaldi-compat")
     options = _options_of({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
-    wanted = [] if options.source else ["<feature>"]
-    if not len(wanted) < len(line.arguments) <= len(wanted) + 3:
-        given = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
-        expected = " ".join([*wanted, "<data> [<log> [<archives>]]"])
-        raise UsageError(f"expected {expected}, but {given} given: {HELP}")
+    leading = [] if options.source else ["<feature>"]
+    if not len(leading) < len(line.arguments) <= len(leading) + 3:
+        actual = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
+        expected = " ".join([*leading, "<data> [<log> [<archives>]]"])
+        raise UsageError(f"expected {expected}, but {actual} given: {HELP}")
     feature, *places = (*([extractor_name(options)] if options.source else []), *line.arguments)
-    of_feature = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
-    if options.source and of_feature:
-        name = of_feature[0].name
+    overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
+    if options.source and overridden:
+        name = overridden[0].name
         raise UsageError(f"--{name} is an option of Kaldi's features, which do not go with --{options.source}")
     if not options.source:
         if feature not in FEATURES:
             raise UsageError(f"there is no feature {feature!r}: {_hint(feature)}")
-        check_overrides(of_feature, feature)
-    overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in of_feature)
+        check_overrides(overridden, feature)
+    overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in overridden)
     return Job(Layout.of(places[0], feature, *places[1:]), options, overrides)
 
 
 def _options_of(values: dict[str, Any]) -> DumpOptions:
-    """Return the options of a dump: archives of extractors are compressed only if that is asked for."""
+    """Return the options of a dump. The outputs of an extractor are compressed only on request."""
     try:
         options = DumpOptions(**values)
     except OptionError as error:
@@ -137,8 +137,8 @@ def _without_command(argv: Sequence[str]) -> str:
         from kaldi_compat.dump.catalogue import program_list
 
         return program_list()
-    found = f"not {argv[0]!r}" if argv else "but none was given"
+    actual = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
-        f"expected the command conform, dump, explain, frontend, info or programs, {found}: "
+        f"expected the command conform, dump, explain, frontend, info or programs, {actual}: "
         "kaldi-compat --help lists them"
     )

@@ -11,9 +11,9 @@ def programs() -> dict[str, Any]:
     """Return Kaldi's programs by name, sorted."""
     scripts = importlib.metadata.distribution("kaldi-compat").entry_points
     return {
-        each.name: each.load()
-        for each in sorted(scripts, key=lambda script: script.name)
-        if each.value.startswith("kaldi_compat.programs.")
+        script.name: script.load()
+        for script in sorted(scripts, key=lambda script: script.name)
+        if script.value.startswith("kaldi_compat.programs.")
     }
 
 
@@ -29,4 +29,4 @@ def summary(text: str) -> str:
 
 def program_list() -> str:
     """Return a line for each program."""
-    return "\n".join(f"{name:38} {summary(each.text)}" for name, each in programs().items())
+    return "\n".join(f"{name:38} {summary(program.text)}" for name, program in programs().items())

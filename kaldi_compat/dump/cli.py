@@ -1,4 +1,4 @@
-"""The command ``kaldi-compat dump``, and those of ``kaldi-compat`` that only print something."""
+"""The commands ``dump``, ``info``, ``programs``, ``--help`` and ``--version`` of ``kaldi-compat``."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ from kaldi_compat.options.base import require
 from kaldi_compat.options.config import normalize
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
-AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
+ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-# Time after a signal in which the job ends in order, before it ends at once.
+# Time that a job may take to end in order after a signal. Then the process ends at once.
 SECONDS_TO_END = 1.5
-REASONS_SHOWN = 5
-# What the summary says of utterances that archives count.
+MAX_REASONS = 5  # Reasons of failures in the summary.
+# Text of the summary for each count of utterances in the manifests.
 NOTES = {
     "computed_on_cpu": "did not fit into a GPU's memory when it was their turn, and ran on the CPU",
     "without_kernels": "ran on GPUs without the fused kernels: the .log files say why",
@@ -75,32 +75,35 @@ INTERRUPTED = "interrupted; what is complete is kept, and --resume continues wit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run this command line and return the exit status; without one, this process's, which may end here."""
+    """Run a command line and return the exit status.
+
+    Without ``argv``, run the command line of this process, which may end the process.
+    """
     if argv is None:
         open_closed_streams()
         status = _run(sys.argv[1:], is_program=True)
         if status == INTERRUPTED_STATUS:
-            os._exit(status)  # Python would wait for threads, which may wait for a file that nobody writes
+            os._exit(status)  # Python would wait for threads, which may read a pipe without a writer.
         return end_of_process(status)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         return _run(argv)
     finally:
         for number, handler in handlers.items():
-            with contextlib.suppress(ValueError):  # not in the main thread, so it was not changed
+            with contextlib.suppress(ValueError):  # Only the main thread can set a handler, and has changed one.
                 signal.signal(number, handler)
 
 
 def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
     try:
-        given = parse_arguments(argv)
+        job = parse_arguments(argv)
     except OptionError as error:
         return _say(str(error), INVALID_STATUS)
-    if isinstance(given, str):
-        return printing(lambda: print(given) or 0)
-    if is_program and (source := source_of(given)) and hasattr(os, "fork"):
-        return supervise(lambda: _run_job(given), source.label, _say)
-    return _run_job(given)
+    if isinstance(job, str):
+        return printing(lambda: print(job) or 0)
+    if is_program and (source := source_of(job)) and hasattr(os, "fork"):
+        return supervise(lambda: _run_job(job), source.label, _say)
+    return _run_job(job)
 
 
 def _run_job(job: Job) -> int:
@@ -123,8 +126,8 @@ def _run_job(job: Job) -> int:
 class Deadline:
     """Calls a function in a thread some time after :meth:`start`.
 
-    A signal handler may start it: it does so by a write to a pipe, since a new thread would wait for locks that the
-    interrupted code may hold.
+    A signal handler may call :meth:`start`, which writes to a pipe. Starting a thread there might wait for a lock that
+    the interrupted code holds.
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
@@ -133,21 +136,21 @@ class Deadline:
         threading.Thread(target=self._wait, args=(seconds, call), name="deadline", daemon=True).start()
 
     def _wait(self, seconds: float, call: Callable[[], object]) -> None:
-        if hasattr(signal, "pthread_sigmask"):  # not on Windows
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # this thread must not take them while the main one waits
+        if hasattr(signal, "pthread_sigmask"):  # Windows has no signal masks.
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # The main thread must receive the signals.
         started = b""
-        with contextlib.suppress(OSError):  # user code has closed it
+        with contextlib.suppress(OSError):  # User code may have closed the pipe.
             started = os.read(self._listening, 1)
             os.close(self._listening)
         if started and not self._cancelled.wait(seconds):
             call()
 
     def start(self) -> None:
-        """Let the time run."""
+        """Start the countdown."""
         os.write(self._writing, b".")
 
     def cancel(self) -> None:
-        """Do not call the function any more."""
+        """Prevent the call of the function."""
         self._cancelled.set()
         with contextlib.suppress(OSError):
             os.close(self._writing)
@@ -156,25 +159,25 @@ class Deadline:
 def end_at_once() -> None:
     """End this process and its commands."""
     with contextlib.suppress(OSError):
-        os.write(2, AT_ONCE.encode())
+        os.write(2, ENDED_AT_ONCE.encode())
     COMMANDS.end()
     os._exit(INTERRUPTED_STATUS)
 
 
 def take_signals(deadline: Deadline) -> None:
-    """Let ^C, SIGTERM and SIGHUP end the job in order until a deadline, and a second signal end it at once."""
+    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once."""
     if threading.current_thread() is not threading.main_thread():
         return
-    taken = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
     def end_in_order(*_: object) -> None:
-        for number in taken:
+        for number in handled:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
-        COMMANDS.end()  # which frees the threads that read from them
+        COMMANDS.end()  # Threads that wait for the output of commands can continue.
         raise Interrupted
 
-    for number in taken:
+    for number in handled:
         signal.signal(number, end_in_order)
 
 
@@ -185,7 +188,7 @@ def _say(message: str, status: int = 0) -> int:
 
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
-    """Run the job of a call from Python (see :func:`kaldi_compat.dump.dump`): that of a command line."""
+    """Run the job of :func:`kaldi_compat.dump.dump`, which has the options of a command line."""
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else option_of(extractor, name)
     is_given = bool(extractor) or not options.keys().isdisjoint(SOURCES)
@@ -212,16 +215,16 @@ def as_keywords(message: str) -> str:
     'per_speaker=True needs it: start again without resume=True, or with seed=3'
     """
 
-    def keyword(found: re.Match[str]) -> str:
-        is_switch = isinstance(getattr(OWN_FLAGS.get(found[1]), "default", ""), bool) and not found[2]
-        return found[1].replace("-", "_") + ("=True" if is_switch else found[2])
+    def keyword(flag: re.Match[str]) -> str:
+        is_switch = isinstance(getattr(OWN_FLAGS.get(flag[1]), "default", ""), bool) and not flag[2]
+        return flag[1].replace("-", "_") + ("=True" if is_switch else flag[2])
 
     return re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)(=?)", keyword, message)
 
 
 @contextlib.contextmanager
 def with_keywords() -> Iterator[None]:
-    """Spell options as keywords in what this block prints and raises."""
+    """Spell options as keywords in the messages that this block prints and raises."""
     before = _spelled.set(as_keywords)
     try:
         yield
@@ -233,15 +236,16 @@ def with_keywords() -> Iterator[None]:
 
 
 def run(job: Job) -> Outcome:
-    """Run a job, or resume it, and return its outcome; that of a part counts what is complete of all.
+    """Run or resume a job, and return its outcome. The outcome of a part counts the complete archives of all parts.
 
     Raises:
-        DumpError: it cannot be started or cannot continue; complete archives stay.
+        DumpError: the job cannot start or continue. Complete archives are kept.
     """
     check_system()
-    # Anything invalid is refused before any file is touched.
+    # Invalid options and inputs are refused before any file is changed.
     check_inputs(job)
-    check_feature(job, conf_texts(job))
+    confs = conf_texts(job)
+    check_feature(job, confs)
     if job.options.report:
         check_writable(Path(job.options.report))
     if job.options.runner == "local":
@@ -250,35 +254,35 @@ def run(job: Job) -> Outcome:
         from kaldi_compat.dump.ray_engine import check_cluster
 
         check_cluster(job.options.address)
-    for name in [name for name, path in job.conf_paths().items() if path is None]:
+    for name in [name for name, path in job.conf_paths.items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
     job = with_speeds(job)
     if source := source_of(job):
         job = source.local_job()
-    stamps = stamps_of(job, conf_texts(job))
+    stamps = stamps_of(job, confs)
     if not (job.options.shard and job.layout.plan.exists()):
-        listing = job.layout.in_data(listing_of(job))
+        listing = job.layout.data / listing_of(job)
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
-    made = None if _follows_plan(job) else _made_plan(job)
-    check_outputs(job, made or read_plan(job.layout.plan))
-    with locked_plan(job, made) as found:
-        plan = replace(found, stamps=stamps)
-        mine = plan.part(number, parts)
-        if job.options.shard:  # of all utterances, many parts would spend more time on this than on their own
-            own = chain.from_iterable(lines_of(plan, shard, job.layout.data) for shard in mine)
-            check_speakers(job, job.layout.in_data(plan.listing), own)
-        before = verify_archives(job, mine, _say) if job.options.resumes or job.options.shard else {}
-        missing = [shard for shard in mine if shard.number not in before]
+    new_plan = None if _follows_plan(job) else _try_and_plan(job)
+    check_outputs(job, new_plan or read_plan(job.layout.plan))
+    with locked_plan(job, new_plan) as current_plan:
+        plan = replace(current_plan, stamps=stamps)
+        shards = plan.part(number, parts)
+        if job.options.shard:  # Each of many parts checks its own lines only, since checking all would take too long.
+            lines_of_part = chain.from_iterable(lines_of(plan, shard, job.layout.data) for shard in shards)
+            check_speakers(job, job.layout.data / plan.listing, lines_of_part)
+        complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
+        missing = [shard for shard in shards if shard.number not in complete_before]
         prepare_archives(job.layout, plan.trial, [shard.number for shard in missing])
-        monitor = Monitor(sum(shard.count for shard in mine), job.options.max_failures, before)
+        monitor = Monitor(sum(shard.count for shard in shards), job.options.max_failures, complete_before)
         try:
             _runner(job)(job, plan, missing, monitor)
         finally:
             monitor.close()
         done = complete(job, plan)
-        if lost := [shard.number for shard in mine if shard.number not in done]:
+        if lost := [shard.number for shard in shards if shard.number not in done]:
             raise DumpError(
                 f"archive {lost[0]} is not complete: is another dump into {job.layout.archives} running? "
                 "--resume makes what is missing"
@@ -308,12 +312,12 @@ def _runner(job: Job) -> Any:
 
 
 def with_speeds(job: Job) -> Job:
-    """Make the data directory of changed speeds and return the job on it; without speeds, return the job."""
+    """Create the data directory of ``--speed-dir`` and return the job on it; without ``--speeds``, return the job."""
     if not job.options.speeds:
         return job
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
-    # Directories that were not given follow the new data directory.
+    # The default log and archive directories move to the new data directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
     changed = replace(job, layout=Layout.of(target, layout.feature, log, archives))
@@ -328,8 +332,8 @@ def _follows_plan(job: Job) -> bool:
     return (job.options.resumes or bool(job.options.shard)) and job.layout.plan.exists()
 
 
-def _made_plan(job: Job) -> DumpPlan:
-    """Return a new plan, with the outputs of an extractor, which is tried out; no file is touched."""
+def _try_and_plan(job: Job) -> DumpPlan:
+    """Try the extractor and return a new plan. No file is changed."""
     plan, options = make_plan(job), job.options
     if job.source:
         trial, lines = try_extractor(job, cores())
@@ -346,39 +350,40 @@ def _made_plan(job: Job) -> DumpPlan:
 
 
 @contextlib.contextmanager
-def locked_plan(job: Job, made: DumpPlan | None) -> Iterator[DumpPlan]:
-    """Write a plan, or read it, and lock it: nobody else may work on these archives, except on other parts of it.
+def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
+    """Write or read the plan and lock it. Only other parts of the plan may work on the archives at the same time.
 
     Args:
         job: the job.
-        made: the plan to write; a part follows the one that another part wrote meanwhile. None: read it.
+        new_plan: the plan to write, or None to read the existing plan. A part of a job reads the plan if another part
+            has written it meanwhile.
     """
     layout = job.layout
     make_directory(layout.log)
     in_parts = bool(job.options.shard)
-    held = lock(layout.lock, layout.plan if in_parts else None)
+    descriptor = lock(layout.lock, layout.plan if in_parts else None)
     try:
         if removed := clear_all_unfinished(job):
             _say(f"removed {removed} unfinished file{'s' * (removed > 1)} that killed dumps left")
-        if made is None or _follows_plan(job):
-            plan = resumed(job)
+        if new_plan is None or _follows_plan(job):
+            plan = read_resumed_plan(job)
         else:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
                 _say(f"the archives of an earlier dump are made again ({layout.plan}); --resume would keep them")
-            plan = made
+            plan = new_plan
             start_over(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:
-            share(held, layout.lock)
+            share(descriptor, layout.lock)
         yield plan
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
-def resumed(job: Job) -> DumpPlan:
-    """Read the plan to resume, and discard the archives that are to be made again.
+def read_resumed_plan(job: Job) -> DumpPlan:
+    """Read the plan to resume, and discard the archives that ``--retry-failed`` recreates.
 
     Raises:
         PlanError: the plan is damaged, or does not fit the job.
@@ -398,7 +403,7 @@ def resumed(job: Job) -> DumpPlan:
 
 
 def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
-    """Print the result."""
+    """Print the summary of a job."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",
@@ -413,9 +418,9 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
             lines.append(f"{utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")
     lines += outcome.warnings
     reasons = by_reason(outcome.failures)
-    lines += [f"  {utterances(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:REASONS_SHOWN]]
-    if len(reasons) > REASONS_SHOWN:
-        lines.append(f"  and {len(reasons) - REASONS_SHOWN} more reasons")
+    lines += [f"  {utterances(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:MAX_REASONS]]
+    if len(reasons) > MAX_REASONS:
+        lines.append(f"  and {len(reasons) - MAX_REASONS} more reasons")
     if outcome.failures:
         lines.append(f"the failed utterances are listed in {job.layout.failures}")
     for line in lines:
@@ -423,7 +428,7 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
 
 
 def utterances(count: int) -> str:
-    """Write a number of utterances.
+    """Format a number of utterances.
 
     >>> utterances(1), utterances(2)
     ('1 utterance', '2 utterances')

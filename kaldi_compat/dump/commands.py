@@ -1,4 +1,4 @@
-"""Run the commands of ``wav.scp`` such that they end with their job, however it ends, and within their time.
+"""Run the commands of ``wav.scp`` so that they end within their time limit, and with the job however the job ends.
 
 All commands of a process are in one process group, whose leader is a small shell, the guardian. The guardian reads from
 a pipe that only this process holds open. When this process ends, even by SIGKILL, the guardian reads the pipe's end and
@@ -32,10 +32,10 @@ from kaldi_compat.dump.failures import shorten
 logger = logging.getLogger(__name__)
 
 _GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"
-# A command whose output is broken gets this long to end by itself, so that its exit status can be reported.
+# Time that a command with invalid output may take to end by itself, so that its exit status can be reported.
 SECONDS_TO_EXPLAIN = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
-# Ends of a command that we stopped reading from: by SIGPIPE, or a shell that reports it of what it ran.
+# Exit statuses of a command whose output is no longer read: SIGPIPE ended the command, or a program of its shell.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
@@ -43,7 +43,7 @@ class CommandGroup:
     """The process group of this process's commands."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may find this thread in here
+        self._lock = threading.RLock()  # A signal handler may interrupt this thread while it holds the lock.
         self._guardian = 0
         self._lifeline = -1
         self._ended = False
@@ -52,14 +52,14 @@ class CommandGroup:
         """Start a shell command that reads nothing.
 
         Returns:
-            its process id, and a descriptor to read its output from.
+            process id of the command, and a descriptor that its output can be read from.
 
         Raises:
-            PipeError: it cannot be started.
+            PipeError: the command cannot be started.
         """
         with self._lock:
             if self._ended:
-                raise PipeError("is not started any more: the job is ending", file=name)
+                raise PipeError("is not started, because the job is ending", file=name)
             try:
                 if not self._guardian:
                     self._start_guardian()
@@ -67,7 +67,7 @@ class CommandGroup:
             except OSError as error:
                 raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
             try:
-                # Outside of the terminal's process group, a command that reads from it would be stopped.
+                # A command outside of the terminal's process group is stopped when it reads from the terminal.
                 process = _start(command, stdin=os.devnull, stdout=theirs, group=self._guardian)
             except (OSError, ValueError) as error:
                 os.close(ours)
@@ -84,7 +84,7 @@ class CommandGroup:
             os.close(listening)
 
     def end(self) -> None:
-        """Kill all commands; from now on none is started."""
+        """Kill all commands, and refuse to start new commands."""
         with self._lock:
             self._ended = True
             guardian, self._guardian = self._guardian, 0
@@ -98,7 +98,7 @@ class CommandGroup:
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
-        """Allow commands to be started within this block; kill those that are left at its end."""
+        """Allow commands to be started within this block, and kill the remaining commands at its end."""
         self._ended = False
         try:
             yield
@@ -116,7 +116,7 @@ def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, qui
             actions.append((os.POSIX_SPAWN_DUP2, target, place))
         else:
             actions.append((os.POSIX_SPAWN_OPEN, place, target, os.O_RDWR, 0))
-    # Python ignores SIGPIPE, and a thread may have blocked signals: commands should inherit neither.
+    # Python ignores SIGPIPE and a thread may have blocked signals. Commands should inherit neither.
     return os.posix_spawn(
         "/bin/sh",
         ["sh", "-c", command],
@@ -134,11 +134,11 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
     Args:
         rxfilename: the command, with a ``|`` at its end.
         codec: reads the object.
-        pipes: whether commands may be run.
+        pipes: False refuses all commands.
         timeout: seconds that the command may take; 0 is no limit.
 
     Raises:
-        ArkError: the command may not be run, failed or took too long, or its output is no such object.
+        ArkError: the command was refused, failed or took too long, or its output is not an object of this type.
     """
     command = rxfilename.rstrip().removesuffix("|")
     Access(pipes).check_command(command)
@@ -152,7 +152,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
         stream = raw
     else:
         process, descriptor = start(command)
-        raw, wait = open(descriptor, "rb", buffering=0), partial(_wait, process)  # noqa: SIM115  closed below
+        raw, wait = open(descriptor, "rb", buffering=0), partial(_wait, process)  # noqa: SIM115  It is closed below.
         stream = _InTime(raw, deadline, timeout, name)
     with raw:
         try:
@@ -166,7 +166,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
             message = f"the command {describe_status(status)} ({error.message})"
             raise PipeError(message, file=error.file) from error
     status = wait(deadline)
-    # The object is complete. It does not matter how a command ends whose output is not read to its end.
+    # The object is complete. A command whose output is not read to the end may end in any way.
     if status not in (0, *_STOPPED_READING):
         how = "was ended after its time" if status is None else describe_status(status)
         logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), how)
@@ -174,11 +174,11 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
 
 
 class _TooLateError(PipeError):
-    """A command took longer than it may."""
+    """A command took longer than its time limit."""
 
 
 class _InTime:
-    """A command's output, to be read until a point in time."""
+    """Output of a command that is read until a deadline."""
 
     def __init__(self, raw: Any, deadline: float | None, timeout: float, name: str) -> None:
         self._raw = raw
@@ -200,7 +200,7 @@ class _InTime:
 
 
 def _wait(process: int, deadline: float | None) -> int | None:
-    """Wait for a command and return its exit status; None if it was killed because it did not end in time."""
+    """Wait for a command and return its exit status; None if the command was killed after its deadline."""
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     while True:
@@ -218,14 +218,13 @@ def _wait(process: int, deadline: float | None) -> int | None:
 
 
 def _descendants(process: int) -> list[int]:
-    """Return the children of a process, their children and so on, where there is a /proc to look them up in."""
+    """Return the children of a process, their children and so on; none on a system without /proc."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
             children[parent].append(int(entry.parent.name))
-    found, at = [process], 0
-    while at < len(found):
-        found += children[found[at]]
-        at += 1
-    return found[1:]
+    descendants = children[process]
+    for child in descendants:  # The list grows while it is walked through.
+        descendants += children[child]
+    return descendants

@@ -1,4 +1,4 @@
-"""The configuration of the features: Kaldi's files, and options of the feature on the command line, which win."""
+"""The configuration of the features: Kaldi's files, and options of the command line, which take precedence."""
 
 from __future__ import annotations
 
@@ -40,21 +40,28 @@ def options_class(conf: str) -> type[Any]:
     return classes[conf] if conf in classes else program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
 
 
+@cache
+def conf_flags(conf: str) -> dict[str, Flag]:
+    """Return the flags that a configuration file may set, by its name in ``<data>/conf``."""
+    return flag_table(options_class(conf))
+
+
+@cache
 def feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags of a feature that a dump's command line takes; with pitch pasted, those of the other part."""
-    table = flag_table(options_class(f"{spectral_of(feature) or PITCH}.conf"))
+    """Return the flags of a feature that a dump's command line accepts. Pasted pitch has no flags there."""
+    table = conf_flags(f"{spectral_of(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
 def as_text(value: Scalar) -> str:
-    """Return the value of an option as a configuration file has it."""
+    """Format the value of an option for a configuration file."""
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
     )
 
 
 def check_overrides(overrides: Iterable[Flag], feature: str) -> None:
-    """Raise :class:`UsageError` unless the options on the command line are those of the feature."""
+    """Raise :class:`UsageError` unless the feature has the options of the command line."""
     flags = feature_flags(feature)
     for flag in overrides:
         if normalize(flag.name) not in flags:
@@ -62,7 +69,7 @@ def check_overrides(overrides: Iterable[Flag], feature: str) -> None:
 
 
 def conf_texts(job: Job) -> dict[str, str]:
-    """Return the configuration: the text of each file, by its name in ``<data>/conf``, with the overrides added.
+    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``.
 
     Raises:
         DumpError: a file cannot be read.
@@ -71,16 +78,15 @@ def conf_texts(job: Job) -> dict[str, str]:
     texts: dict[str, str] = {}
     if job.source:
         return texts
-    for name, path in job.conf_paths().items():
+    for name, path in job.conf_paths.items():
         try:
             texts[name] = path.read_text(encoding="utf-8", errors="surrogateescape") if path else ""
         except OSError as error:
             raise DumpError(f"{path}: {error.strerror}") from None
     main = texts[job.main_conf]
-    already = set_values(job, job.main_conf, main)
-    table = flag_table(options_class(job.main_conf))
-    given = parse_config("\n".join(job.overrides), "the command line", table)
-    added = [f"--{flag.name}={as_text(value)}\n" for flag, value in given if already.get(flag.name) != value]
+    in_file = set_values(job, job.main_conf, main)
+    overrides = parse_config("\n".join(job.overrides), "the command line", conf_flags(job.main_conf))
+    added = [f"--{flag.name}={as_text(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
     separator = "" if not main or main.endswith("\n") or not added else "\n"
     texts[job.main_conf] = main + separator + "".join(added)
     return texts
@@ -92,13 +98,13 @@ def set_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
     Raises:
         OptionError: the configuration is invalid.
     """
-    path = job.conf_paths().get(conf)
-    return {flag.name: value for flag, value in parse_config(text, str(path or conf), flag_table(options_class(conf)))}
+    path = job.conf_paths.get(conf)
+    return {flag.name: value for flag, value in parse_config(text, str(path or conf), conf_flags(conf))}
 
 
 def changed_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
     """Return the options that two texts of a configuration file set differently, with both values."""
-    defaults = {flag.name: flag.default for flag in flag_table(options_class(conf)).values()}
+    defaults = {flag.name: flag.default for flag in conf_flags(conf).values()}
     old, new = (defaults | set_values(job, conf, text) for text in (before, now))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
 
@@ -107,35 +113,34 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of the programs that Kaldi's scripts would run with this configuration.
 
     Returns:
-        options by feature; those of what is made of the pitch as "pitch_postprocess".
+        options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
 
     Raises:
         OptionError: the configuration is invalid.
     """
-    found: dict[str, Any] = {}
+    configured: dict[str, Any] = {}
     if job.spectral:
         conf = f"{job.spectral}.conf"
-        options = found[job.spectral] = _options_of(job, conf, texts)
+        options = configured[job.spectral] = _options_of(job, conf, texts)
         defaults = {field.name: field.default for field in fields(options)}
         for name, instead in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
-            place = job.conf_paths()[conf] or conf
+            place = job.conf_paths[conf] or conf
             unused = f"{place}: {flag} has no place in the configuration of a dump, {instead}"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
-        found[PITCH] = _options_of(job, PITCH_CONF, texts)
-        found["pitch_postprocess"] = _options_of(job, PROCESS_CONF, texts)
-    return found
+        configured[PITCH] = _options_of(job, PITCH_CONF, texts)
+        configured["pitch_postprocess"] = _options_of(job, PROCESS_CONF, texts)
+    return configured
 
 
 def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
-    options = options_class(conf)
-    table = flag_table(options)
+    options, table = options_class(conf), conf_flags(conf)
     values = set_values(job, conf, texts.get(conf, ""))
     try:
         return options(**{table[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:
         message = spell_as_flags(str(error), options)
-        given = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []
-        place = "" if any(flag in message for flag in given) else f"{job.conf_paths().get(conf) or conf}: "
+        overridden = [line.partition("=")[0] for line in job.overrides] if conf == job.main_conf else []
+        place = "" if any(flag in message for flag in overridden) else f"{job.conf_paths.get(conf) or conf}: "
         raise OptionError(f"{place}{message}") from None

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from kaldi_compat.dump.errors import DumpError, LostDeviceError, one_line
 from kaldi_compat.dump.options import CPU
 
-# Number of cuFFT plans that are kept: each frame size has its own, and they hold device memory.
-FFT_PLANS = 16
+MAX_FFT_PLANS = 16  # Each frame size has a cuFFT plan, which holds device memory.
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")
@@ -20,45 +19,45 @@ def devices_of(text: str) -> list[str]:
     """Return the devices that ``--device`` names.
 
     Raises:
-        DumpError: it names none, or GPUs that do not exist.
+        DumpError: the text names no device, or a GPU that does not exist.
 
     >>> devices_of("cpu")
     ['cpu']
     """
     if text == CPU:
         return [CPU]
-    found = _CUDA.fullmatch(text)
-    if not found:
+    cuda = _CUDA.fullmatch(text)
+    if not cuda:
         raise DumpError(f"--device={text}: expected cpu, cuda, or GPUs by number such as cuda:0,1")
     import torch
 
     available = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    wanted = [int(number) for number in found[1].split(",")] if found[1] else list(range(available))
-    if not wanted or max(wanted) >= available:
+    numbers = [int(number) for number in cuda[1].split(",")] if cuda[1] else list(range(available))
+    if not numbers or max(numbers) >= available:
         raise DumpError(f"--device={text}: PyTorch sees {available} GPUs here; use --device=cpu")
-    return [f"cuda:{number}" for number in wanted]
+    return [f"cuda:{number}" for number in numbers]
 
 
 def prepare_device(device: str, max_memory: float) -> None:
     """Make a GPU this process's current device, and limit its memory.
 
     Args:
-        device: as returned by :func:`devices_of`.
-        max_memory: in GiB; 0 is no limit.
+        device: an element of the list that :func:`devices_of` returns.
+        max_memory: limit in GiB; 0 is no limit.
     """
     if device == CPU:
         return
     import torch
 
     torch.cuda.set_device(device)
-    torch.backends.cuda.cufft_plan_cache[torch.cuda.current_device()].max_size = FFT_PLANS
+    torch.backends.cuda.cufft_plan_cache[torch.cuda.current_device()].max_size = MAX_FFT_PLANS
     if max_memory:
         total = torch.cuda.get_device_properties(device).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, max_memory * GIB / total), device)
 
 
 def why_unavailable(error: BaseException, device: str) -> str | None:
-    """Return what to do about a GPU that a process cannot open now; None if the error means something else."""
+    """Return advice for a GPU that a process cannot open now; None if the error has another cause."""
     text = str(error)
     if "busy or unavailable" in text or "exclusive-thread device" in text:
         return (
@@ -68,13 +67,13 @@ def why_unavailable(error: BaseException, device: str) -> str | None:
     if "CUDA" in text and "out of memory" in text:
         return f"{device} has no memory left for another process: use fewer (--nj), or free it"
     if _GONE.search(text):
-        return f"{device} is not there any more ({one_line(error)[:200]}): --resume continues on others (--device)"
+        return f"{device} has disappeared ({one_line(error)[:200]}): --resume continues on others (--device)"
     return None
 
 
 @contextlib.contextmanager
 def watch_device(device: str) -> Iterator[None]:
-    """Raise :class:`LostDeviceError` for an error in this block after which a GPU does nothing any more."""
+    """Raise :class:`LostDeviceError` for an error in this block after which a GPU no longer works."""
     try:
         yield
     except RuntimeError as error:
@@ -87,6 +86,6 @@ def watch_device(device: str) -> Iterator[None]:
         if not kernels.is_broken(torch.device(device)):
             raise
         raise LostDeviceError(
-            f"{device} does nothing any more after a fault of the card, its driver or a kernel "
-            f"({one_line(error)[:200]}): {kernels.SWITCH}=0 in the environment does without our kernels"
+            f"{device} no longer works after a fault of the card, its driver or a kernel "
+            f"({one_line(error)[:200]}): {kernels.SWITCH}=0 in the environment disables our kernels"
         ) from error

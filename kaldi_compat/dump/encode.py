@@ -1,4 +1,4 @@
-"""Encoding: feature matrices to the bytes in the archive."""
+"""Encode feature matrices as the bytes of an archive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Encoder:
-    """Turns features into bytes as ``copy-feats --compress`` does."""
+    """Encodes features with the bytes of ``copy-feats --compress``."""
 
     def __init__(self, options: DumpOptions, trial: Trial) -> None:
         self.trial = trial
@@ -31,7 +31,7 @@ class Encoder:
         self.compressed = codec("compressed-matrix", method=options.compression_method) if options.compress else None
 
     def __call__(self, features: Features) -> Sequence[Encoded | Failure]:
-        """Return the bytes; a failure if features cannot be encoded."""
+        """Return the encoded features, or a failure for features that cannot be encoded."""
         if isinstance(features, Encoded):
             return [features]
         block = features.block
@@ -40,25 +40,25 @@ class Encoder:
         if isinstance(block, ArrayBlock) and (packed := self._packed(block)) is not None:
             return [_encoded(features, packed, block.shapes[:, 0])]
         if len(features) > 1:
-            return [encoded for each in features.each() for encoded in self(each)]
-        return [self._alone(features)]
+            return [encoded for utterance in features.each() for encoded in self(utterance)]
+        return [self._encode_alone(features)]
 
     def _exact(self, features: Features, block: ArrayBlock) -> Encoded:
-        """Return vectors, or the codes of a codec as matrices, as they are."""
+        """Encode vectors, or matrices of codes, without compression."""
         is_labels = block.values.dtype == np.int32
         packed = _entry(block.keys, _written(self.integers, features.value)) if is_labels else _uncompressed(block)
         return _encoded(features, packed, block.shapes[:, 0])
 
     def _packed(self, features: ArrayBlock) -> PackedBlock | None:
-        """Encode matrices together; None if one of them is empty or cannot be compressed."""
+        """Encode matrices together; None if a matrix is empty or cannot be compressed."""
         if not features.shapes.all():
             return None
         if self.method is not None:
             return compressed_block(features, self.method)
         return _uncompressed(features)
 
-    def _alone(self, features: Features) -> Encoded | Failure:
-        """Return the bytes of a matrix that is empty or cannot be compressed."""
+    def _encode_alone(self, features: Features) -> Encoded | Failure:
+        """Encode a matrix that is empty or cannot be compressed."""
         key, matrix, codec = features.key, features.value, self.compressed or self.matrix
         try:
             try:
@@ -70,8 +70,8 @@ class Encoder:
                 data, left_uncompressed = _written(self.matrix, matrix), True
         except ArkError as error:
             return failed(features.index, key, error)
-        found = _encoded(features, _entry(features.block.keys, data), np.array([len(matrix)]))
-        return replace(found, left_uncompressed=left_uncompressed)
+        encoded = _encoded(features, _entry(features.block.keys, data), np.array([len(matrix)]))
+        return replace(encoded, left_uncompressed=left_uncompressed)
 
 
 def _encoded(features: Features, block: PackedBlock, frames: Integers) -> Encoded:
@@ -84,7 +84,7 @@ def _uncompressed(block: ArrayBlock) -> PackedBlock:
 
 
 def _entry(keys: bytes, data: bytes) -> PackedBlock:
-    """Return the entry of one object: a space follows its key there, and a newline in ``keys``."""
+    """Return the archive entry of one object, whose key ends with a newline in ``keys`` and a space in the entry."""
     return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
 
 

@@ -1,8 +1,8 @@
 """Entries that the stages of a dump pass on: audio, features, and utterances that failed.
 
-Audio and features are blocks of utterances that follow each other in an archive's list; a long utterance is a block of
-one. All entries have the number of their utterances (``len``), the position of the first one (``index``), their seconds
-of audio and their bytes in memory.
+Audio and features are blocks of consecutive utterances of an archive's list; a long utterance is a block by itself.
+Every entry has a number of utterances (``len``), the position of its first utterance (``index``), the seconds of its
+audio, and its size in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OnGrid(NamedTuple):
 
     Attributes:
         tensor: the memory, int16.
-        start: the first sample there.
+        start: index of the first sample.
     """
 
     tensor: Any
@@ -41,9 +41,9 @@ class Failure:
     """An utterance without features.
 
     Attributes:
-        index: its position in the archive's list.
-        key: its name.
-        reason: the cause in one short line that a terminal can show, which does not repeat the key.
+        index: position of the utterance in the archive's list.
+        key: name of the utterance.
+        reason: cause in one short, printable line without the key.
     """
 
     index: int
@@ -60,12 +60,12 @@ class Failure:
         return 1
 
     def each(self) -> list[Failure]:
-        """Return the failure, as other entries return those of each utterance."""
+        """Return a list of this failure, like the methods of blocks that return a list of utterances."""
         return [self]
 
 
 def failed(index: int, key: str, error: BaseException) -> Failure:
-    """Return the failure that an error means for an utterance."""
+    """Return the failure of an utterance whose processing raised an error."""
     if isinstance(error, MemoryError):
         return Failure(index, key, "not enough memory for it: cut it into segments")
     return Failure(index, key, reason_for(key, one_line(error)))
@@ -73,11 +73,11 @@ def failed(index: int, key: str, error: BaseException) -> Failure:
 
 @dataclass(frozen=True)
 class Utterances:
-    """Utterances that follow each other in an archive's list.
+    """Consecutive utterances of an archive's list.
 
     Attributes:
-        index: position of the first one.
-        block: their keys, and audio or features.
+        index: position of the first utterance.
+        block: keys, and audio or features.
     """
 
     index: int
@@ -99,12 +99,12 @@ class Utterances:
         return value
 
     def split(self, bounds: Sequence[int]) -> list[Self]:
-        """Return the utterances between these: from 0, ascending, to their number. Samples are not copied."""
+        """Split the utterances at ascending bounds, from 0 to the number of utterances. Samples are not copied."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
         return [self._part(slice(first, end), block) for (first, end), block in blocks]
 
-    def _part(self, own: slice, block: Block) -> Self:
-        return replace(self, index=self.index + own.start, block=block)
+    def _part(self, utterances: slice, block: Block) -> Self:
+        return replace(self, index=self.index + utterances.start, block=block)
 
     def halves(self) -> list[Self]:
         """Return the first and the second half of several utterances."""
@@ -127,10 +127,10 @@ class Utterances:
 
 @dataclass(frozen=True)
 class Audio(Utterances):
-    """Audio to compute features of.
+    """Audio of utterances.
 
     Attributes:
-        place: where the first sample of the block's samples is, if a device can copy them from there.
+        place: place of the block's first sample if the samples are in memory that a device can copy from.
     """
 
     place: OnGrid | None = None
@@ -155,8 +155,8 @@ class Features(Utterances):
     """Features of utterances.
 
     Attributes:
-        durations: (utterances,): of the audio, in seconds.
-        name: of the output that they belong to; an utterance has the same position in each.
+        durations: (utterances,), durations of the audio in seconds.
+        name: name of the output. An utterance has the same position in all outputs.
     """
 
     durations: Doubles
@@ -172,18 +172,18 @@ class Features(Utterances):
         """Seconds of audio."""
         return float(self.durations.sum())
 
-    def _part(self, own: slice, block: Block) -> Self:
-        return replace(super()._part(own, block), durations=self.durations[own])
+    def _part(self, utterances: slice, block: Block) -> Self:
+        return replace(super()._part(utterances, block), durations=self.durations[utterances])
 
 
 @dataclass(frozen=True)
 class Encoded(Features):
-    """Features as they are stored in the archive.
+    """Features encoded for the archive.
 
     Attributes:
-        block: the keys, and the entries in the archive.
-        frames: (utterances,): rows of each matrix.
-        left_uncompressed: how many should have been compressed, but have values that cannot be.
+        block: keys and entries of the archive.
+        frames: (utterances,), number of rows of each matrix.
+        left_uncompressed: number of matrices that were not compressed because of NaN or infinities.
     """
 
     block: PackedBlock

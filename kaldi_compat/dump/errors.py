@@ -6,7 +6,7 @@ from io_ark.errors import ArkError
 from io_ark.extras import not_installed
 from kaldi_compat.errors import KaldiCompatError
 
-# Errors about files, data or options; anything else is a bug in the program.
+# Errors about files, data or options. Any other error is a bug in the program.
 EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
@@ -34,11 +34,11 @@ class UnavailableError(DumpError):
 
 
 class LostDeviceError(DumpError):
-    """A GPU does nothing any more in this process."""
+    """A GPU no longer works in this process."""
 
 
 def as_user_error(error: BaseException) -> DumpError:
-    """Convert whatever ended the work into an error to show to the user."""
+    """Convert an error that ended the job into an error with one line for the user."""
     if isinstance(error, DumpError):
         return error
     if isinstance(error, ModuleNotFoundError):

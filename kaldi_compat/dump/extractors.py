@@ -1,4 +1,4 @@
-"""Take apart what extractors return."""
+"""Split the outputs of extractors by utterance, and convert them to arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kaldi_compat.dump.sources.base import Array
 
 
 def with_torch() -> Any:
-    """Return :mod:`kaldi_compat.torch.extractors` if torch is imported, which an extractor may do; otherwise None."""
+    """Return :mod:`kaldi_compat.torch.extractors` if this process has imported torch, otherwise None."""
     if "torch" not in sys.modules:
         return None
     from kaldi_compat.torch import extractors
@@ -19,39 +19,42 @@ def with_torch() -> Any:
     return extractors
 
 
-def by_utterance(output: Any, count: int) -> list[Any]:
-    """Return what a call returned for each utterance of its batch: an array, or a dictionary of them.
+def split_by_utterance(output: Any, count: int) -> list[Any]:
+    """Split the output of a batch by utterance.
 
     Args:
-        output: a list or padded array with an entry for each utterance, the latter with their lengths as a second
-            member of a tuple if they differ; or a dictionary of those.
+        output: a list or a padded array with an entry for each utterance; or a tuple of a padded array and the lengths
+            of its entries; or a dictionary of such values.
         count: number of utterances.
 
+    Returns:
+        an array for each utterance, or a dictionary of arrays.
+
     Raises:
-        ValueError: it does not have an entry for each of them.
+        ValueError: the number of entries is not ``count``, or a length is invalid.
     """
     if isinstance(output, dict):
-        parts = {name: by_utterance(value, count) for name, value in output.items()}
+        parts = {name: split_by_utterance(value, count) for name, value in output.items()}
         return [{name: part[i] for name, part in parts.items()} for i in range(count)]
     lengths = None
     if isinstance(output, tuple) and len(output) == 2:
         output, lengths = output[0], as_array(output[1]).tolist()
-    found = list(output if isinstance(output, list | tuple) else np.atleast_1d(as_array(output)))
-    for number in (len(found), count if lengths is None else len(lengths)):
+    entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(as_array(output)))
+    for number in (len(entries), count if lengths is None else len(lengths)):
         if number != count:
             raise ValueError(f"returned {number} results for {count} utterances")
     for i, length in enumerate(lengths or ()):
-        if not 0 <= length <= len(found[i]):
-            raise ValueError(f"returned {len(found[i])} rows where its lengths say {length}")
-        found[i] = found[i][:length]
-    return found
+        if not 0 <= length <= len(entries[i]):
+            raise ValueError(f"returned {len(entries[i])} rows where its lengths say {length}")
+        entries[i] = entries[i][:length]
+    return entries
 
 
 def as_array(value: Any) -> Array:
-    """Return a copy of a tensor or array as float32 or int32: extractors may write to theirs again.
+    """Return a copy of a tensor or array as float32 or int32. An extractor may reuse its own memory.
 
     Raises:
-        ValueError: it is neither, or of another type.
+        ValueError: the value is no tensor or array, or does not hold floats or integers of 32 bits.
     """
     if value is None:
         raise ValueError("returned nothing")

@@ -6,29 +6,29 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-LONGEST_REASON = 400  # characters; commands may have millions
+MAX_REASON_CHARACTERS = 400  # A message may contain a command with millions of characters.
 
-# Parts of a reason that differ from utterance to utterance: files, offsets, times.
+# Files, offsets and times in a reason, which differ between utterances.
 _PARTICULARS = re.compile(r"\S*/\S*(?: \S*/\S*)*|\S+\.\w{1,5}:(?:[0-9]+:)?|[0-9]+\.[0-9]+")
 
 
 def by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Group failures, given as key and reason, by what they have in common; the largest groups come first.
+    """Group failures (key and reason) with similar reasons. The largest groups come first.
 
     Returns:
-        the reason of each group, with an ellipsis for files, offsets and times, and the group.
+        the common reason of each group, with an ellipsis for files, offsets and times, and the failures.
 
     >>> by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
     ('… No such file', [('b', '/d/b.wav: No such file'), ('c', '/d/c.wav: No such file')])
     """
-    found = defaultdict[str, list[tuple[str, str]]](list)
+    groups = defaultdict[str, list[tuple[str, str]]](list)
     for key, reason in failures:
-        found[_PARTICULARS.sub("…", reason)].append((key, reason))
-    return sorted(found.items(), key=lambda group: -len(group[1]))
+        groups[_PARTICULARS.sub("…", reason)].append((key, reason))
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
 def reason_for(key: str, message: str) -> str:
-    """Return an error message as the reason to show after an utterance's key, without the key.
+    """Return an error message without the utterance's key, to be shown after the key.
 
     >>> reason_for("utt1", "Failed to compute features for utterance utt1: it is empty")
     'Failed to compute features: it is empty'
@@ -39,7 +39,7 @@ def reason_for(key: str, message: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text, without its middle if it is long."""
-    if len(text) <= LONGEST_REASON:
+    """Return a text, without its middle if the text is long."""
+    if len(text) <= MAX_REASON_CHARACTERS:
         return text
-    return f"{text[: LONGEST_REASON // 2]} … {text[-LONGEST_REASON // 2 :]}"
+    return f"{text[: MAX_REASON_CHARACTERS // 2]} … {text[-MAX_REASON_CHARACTERS // 2 :]}"

@@ -25,7 +25,7 @@ from kaldi_compat.pitch.tracker import track_pitches
 
 
 def computer_of(job: Job, plan: DumpPlan, device: str = CPU) -> DeviceComputer | ModelComputer:
-    """Return what computes a job's features, or the outputs of its extractor, on a device."""
+    """Return the computer of a job's features, or of the outputs of its extractor, on a device."""
     return ModelComputer(job, plan.trial, device) if job.source else DeviceComputer(job, plan, device)
 
 
@@ -34,12 +34,12 @@ class DeviceComputer:
 
     Args:
         job: the job.
-        plan: its plan, which holds the seed of the noise and the configuration.
+        plan: the job's plan, which holds the seed of the noise and the configuration.
         device: cpu, or a GPU such as cuda:1. Pitch is always tracked on the CPU.
 
     Attributes:
-        memory: makes the memory that wave files are best read to; None for ordinary memory.
-        window: most utterances, and seconds of audio, that :meth:`submit` takes.
+        memory: returns the memory to read wave files into; None for ordinary memory.
+        window: maximum number of utterances, and of seconds of audio, that :meth:`submit` accepts.
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = CPU) -> None:
@@ -50,7 +50,7 @@ class DeviceComputer:
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start computing a batch; call the returned function for the features of all utterances, in any order."""
+        """Start computing a batch and return a function that returns the features of all utterances, in any order."""
         spectral = self.spectral.submit(batch) if self.spectral else None
         if self.pitch is None:
             assert spectral is not None
@@ -58,8 +58,10 @@ class DeviceComputer:
         pitch = self.pitch([one for audio in batch for one in audio.each()])
         if spectral is None:
             return lambda: pitch
-        by_index = {each.index: each for each in pitch}
-        return lambda: [self._paste(one, by_index[one.index]) for each in spectral() for one in each.each()]
+        by_index = {result.index: result for result in pitch}
+        return lambda: [
+            self._paste(utterance, by_index[utterance.index]) for result in spectral() for utterance in result.each()
+        ]
 
     def figures(self) -> dict[str, float]:
         """Return figures for the summary."""
@@ -77,19 +79,19 @@ class DeviceComputer:
 
 
 class PitchComputer:
-    """Tracks the pitch of a batch and makes features from it, as compute- and process-kaldi-pitch-feats do."""
+    """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats."""
 
     def __init__(self, job: Job, plan: DumpPlan) -> None:
         options = configured_options(job, plan.settings["confs"])
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
-        spectral = options.get(job.spectral)  # the tracker has no options of its own that allow to resample
+        spectral = options.get(job.spectral)  # The tracker itself has no options that allow to resample.
         self.may_downsample = spectral is not None and spectral.allow_downsample
         self.may_upsample = spectral is not None and spectral.allow_upsample
 
     def __call__(self, batch: Sequence[Audio]) -> list[Result]:
-        """Return the pitch features of each utterance, or its failure, for audio of one utterance each."""
+        """Return the pitch features or the failure of each utterance. Every element of the batch is one utterance."""
         results: list[Result] = []
         good = []
         for audio in batch:
@@ -105,14 +107,14 @@ class PitchComputer:
         """Return the samples of the first channel at the tracker's sampling rate.
 
         Raises:
-            AudioError: they have another rate, and the options of the spectral feature forbid to resample.
+            AudioError: the sampling rate differs, and the options of the spectral feature forbid to resample.
         """
-        rate, wanted = wave.sample_frequency, self.options.sample_frequency
-        if rate == wanted:
+        rate, expected = wave.sample_frequency, self.options.sample_frequency
+        if rate == expected:
             return np.asarray(wave.samples[0])
-        if not (self.may_downsample if rate > wanted else self.may_upsample):
-            raise AudioError(f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={wanted:g}")
-        return resample_waveform(wave.samples[0].astype(np.float32), rate, wanted)
+        if not (self.may_downsample if rate > expected else self.may_upsample):
+            raise AudioError(f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}")
+        return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)
 
     def _processed(self, key: str, track: Matrix) -> Matrix:
         if len(track) == 0:

@@ -1,4 +1,4 @@
-"""Write files that appear complete or not at all, whatever interrupts the writing."""
+"""Write files that appear complete or not at all, even if the writing is interrupted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 
 
 def in_bytes(name: str) -> bytes:
-    """Encode a name as it stood in the file that it came from."""
+    """Encode a name with the bytes that it had in the file where it was read."""
     return name.encode("utf-8", "surrogateescape")
 
 
@@ -25,7 +25,7 @@ def make_directory(path: Path) -> None:
     """Create a directory and its parents unless they exist.
 
     Raises:
-        OutputError: it cannot be created or is not writable.
+        OutputError: the directory cannot be created or is not writable.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def make_directory(path: Path) -> None:
 def check_place(path: Path) -> None:
     """Raise :class:`OutputError` unless an archive can be renamed to this path, links followed.
 
-    A link may lead to another disk, as ``utils/create_data_link.pl`` makes them: then the file there has the same name.
+    A link of ``utils/create_data_link.pl`` leads to a file of the same name on another disk.
     """
     real = Path(os.path.realpath(path))
     if path.is_dir():
@@ -52,7 +52,7 @@ def check_place(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise :class:`OutputError` before the work, rather than after it, if a file cannot be written."""
+    """Raise :class:`OutputError` if a file cannot be written. Call this before the job rather than at its end."""
     if path.exists() and not is_replaceable(path):
         if not os.access(path, os.W_OK):
             raise OutputError(f"{path} is not writable for you")
@@ -64,7 +64,7 @@ def check_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an error of the operating system into an :class:`OutputError` that names the file."""
+    """Replace an error of the operating system by an :class:`OutputError` that names the file."""
     try:
         yield
     except OSError as error:
@@ -72,15 +72,15 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class WholeFile:
-    """Writes a binary file in parts that gets its name when :meth:`finish` has all of it on the disk.
+    """Writes a binary file that gets its name in :meth:`finish`, when the disk holds all of it.
 
     Args:
-        path: the file; see :func:`is_replaceable` for what it should not be.
+        path: the file, which must be replaceable (see :func:`is_replaceable`).
         follow: if the file is a link, replace its target rather than the link.
 
     Attributes:
-        temporary: its name until then.
-        size, checksum: number of bytes, and their CRC-32.
+        temporary: name of the unfinished file.
+        size, checksum: number of bytes written, and CRC-32 of these bytes.
     """
 
     def __init__(self, path: Path, *, follow: bool = False) -> None:
@@ -89,7 +89,7 @@ class WholeFile:
         self.size = self.checksum = 0
         self.temporary = temporary_name(path, follow=follow)
         with writing(path):
-            self._file = open(self.temporary, "xb")  # noqa: SIM115  closed in close or abandon
+            self._file = open(self.temporary, "xb")  # noqa: SIM115  close() or abandon() closes it.
 
     def write(self, data: bytes | memoryview) -> None:
         """Append to the file."""
@@ -103,19 +103,19 @@ class WholeFile:
         return self.size
 
     def flush(self) -> None:
-        """Pass to the system what has been written."""
+        """Flush Python's buffer."""
         with writing(self.path):
             self._file.flush()
 
     def close(self) -> None:
-        """Write the rest to the disk; the file keeps its temporary name."""
+        """Write the file to the disk. The file keeps its temporary name."""
         with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
 
     def finish(self) -> tuple[int, int]:
-        """Give the file its name, closing it if necessary, and return its size and CRC-32."""
+        """Close the file, rename it to its final name, and return its size and CRC-32."""
         if not self._file.closed:
             self.close()
         with writing(self.path):
@@ -123,17 +123,17 @@ class WholeFile:
         return self.size, self.checksum
 
     def abandon(self) -> None:
-        """Delete what was written."""
-        with contextlib.suppress(OSError):  # the content is not needed, so it does not matter if it got there
+        """Delete the unfinished file."""
+        with contextlib.suppress(OSError):  # A failed write does not matter, since the content is not needed.
             self._file.close()
         self.temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
-    """Open a :class:`WholeFile` for this block; after an error nothing is left of it.
+    """Open a :class:`WholeFile` for this block, and delete it after an error.
 
-    What is not a regular file (see :func:`is_replaceable`) is written to in place.
+    A device or FIFO (see :func:`is_replaceable`) is written to directly.
     """
     if not is_replaceable(path):
         with writing(path), open(path, "wb") as file:
@@ -163,17 +163,17 @@ def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
 
 
 def write_sealed(path: Path, values: Iterable[Any]) -> None:
-    """Write a JSON value per line, and in a last line the CRC-32 of all of them."""
+    """Write a JSON value per line, followed by a line with the CRC-32 of these lines."""
     text = "".join(json.dumps(value) + "\n" for value in values)
     write_whole(path, text + _seal(text.encode()).decode() + "\n")
 
 
 def read_sealed(path: Path) -> list[Any]:
-    """Read what :func:`write_sealed` wrote.
+    """Read the values of a file of :func:`write_sealed`.
 
     Raises:
         ValueError: the file is damaged.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     body, _, seal = path.read_bytes().removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"

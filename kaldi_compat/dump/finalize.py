@@ -1,4 +1,4 @@
-"""Finalize a dump: leave the files in the data directory that Kaldi's make_*.sh scripts leave."""
+"""Finalize a dump: write the files that Kaldi's make_*.sh scripts leave in the data directory."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from kaldi_compat.dump.outputs import (
     FRAME_SHIFT,
     conf_path,
     converted_path,
+    copied_confs,
     has_text,
-    kept_confs,
 )
 from kaldi_compat.dump.plan import DumpPlan
-from kaldi_compat.dump.speakers import KEYS_AT_ONCE, speakers_of
+from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, speakers_of
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.exact.arrays import Doubles
@@ -53,14 +53,14 @@ class Outcome:
 
     Attributes:
         utterances: number of utterances with features.
-        wanted: number of utterances that should have them.
-        failures: key and reason of those that failed.
-        seconds: of audio.
-        work: busy seconds of each stage, "wall" and "uncompressed" matrices, summed over the archives; peaks are the
-            largest.
-        warnings: lines about the results that the user should know.
+        wanted: number of utterances that should have features.
+        failures: key and reason of each failed utterance.
+        seconds: seconds of audio.
+        work: busy seconds of each stage, seconds of "wall" time and number of "uncompressed" matrices, summed over the
+            archives; the maximum of figures whose name starts with "peak".
+        warnings: lines about the results for the user.
         statistics: CMVN statistics of all utterances, (2, dim + 1), if ``cmvn.ark`` or the report needs them.
-        incomplete: files and folders of another format that could not be written, or lack entries.
+        incomplete: files and folders of ``--format`` that could not be written, or lack entries.
     """
 
     utterances: int
@@ -79,17 +79,17 @@ class Outcome:
 
     @property
     def bound(self) -> str:
-        """The stage that was busy for the greatest share of the time."""
+        """The stage that was busy for the longest time."""
         return max(("read", "compute", "write"), key=lambda stage: self.work.get(stage, 0.0))
 
 
 def start_over(layout: Layout, plan: DumpPlan) -> None:
-    """Prepare the directories for new archives: remove traces of older dumps, keep the old ``feats.scp`` as backup."""
+    """Prepare the directories for new archives: remove the files of older dumps, and move their scripts to a backup."""
     make_directory(layout.log)
     for output in plan.trial.outputs:
-        if (script := layout.in_data(f"{output}.scp")).is_file():
-            make_directory(layout.in_data(BACKUP))
-            script.replace(layout.in_data(BACKUP) / script.name)
+        if (script := layout.data / f"{output}.scp").is_file():
+            make_directory(layout.data / BACKUP)
+            script.replace(layout.data / BACKUP / script.name)
     of_archive = re.compile(rf"{re.escape(layout.log_stem)}\.([0-9]+\.(json|log|{FRAMES}|{DURATIONS})|failures)")
     for old in layout.log.iterdir():
         if of_archive.fullmatch(old.name) and not (old.is_dir() and not old.is_symlink()):
@@ -98,7 +98,7 @@ def start_over(layout: Layout, plan: DumpPlan) -> None:
 
 
 def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> None:
-    """Make the directory of the archives, and link these archives, which are to be made, to its ``storage``."""
+    """Create the directory of the archives, and link the archives to be written to its ``storage``."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
@@ -116,13 +116,13 @@ def link_to_storage(archive: Path, storage: Path) -> None:
         return
     factors = [n for n in range(1, disks + 1) if np.gcd(n, disks) == 1]
     numbers = [int(digits) for digits in re.findall(r"[0-9]+", archive.name)]
-    chosen = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disks + 1
+    disk = sum(number * factors[i % len(factors)] for i, number in enumerate(numbers)) % disks + 1
     archive.unlink(missing_ok=True)
-    archive.symlink_to(Path("storage") / str(chosen) / archive.name)
+    archive.symlink_to(Path("storage") / str(disk) / archive.name)
 
 
 def finalize(job: Job, plan: DumpPlan) -> Outcome:
-    """Write the files of the data directory from the archives' manifests. Repeating it does no harm.
+    """Write the files of the data directory from the archives' manifests. The call can be repeated.
 
     Raises:
         DumpError: an archive is not complete.
@@ -130,13 +130,13 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
         scripts = [layout.script(shard.number, output) for shard in plan.shards]
-        _concatenate(scripts, layout.in_data(f"{output}.scp"))
+        _concatenate(scripts, layout.data / f"{output}.scp")
     with_frames = job.options.write_utt2num_frames and bool(trial.framed)
-    for name, is_wanted in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
-        if is_wanted:
-            _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.in_data(name))
+    for name, is_requested in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
+        if is_requested:
+            _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
     if shift := shift_of(plan):
-        write_whole(layout.in_data(FRAME_SHIFT), shift + "\n")
+        write_whole(layout.data / FRAME_SHIFT, shift + "\n")
     warnings = write_confs(job, plan)
     needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
     total = statistics_of_all(job, trial.first) if needs_total else None
@@ -145,10 +145,10 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
         for output in trial.vectors:
             write_speaker_means(job, output)
     formats = trial.outputs if job.options.format != "ark" else ()
-    incomplete = [path for output in formats if (path := converted(layout, output, job.options.format))]
+    incomplete = [path for output in formats if (path := convert_output(layout, output, job.options.format))]
     outcome = outcome_of(job, plan)
     if outcome.wanted > plan.count:
-        speakers, listing = layout.in_data(UTT2SPK), layout.in_data(plan.listing)
+        speakers, listing = layout.data / UTT2SPK, layout.data / plan.listing
         warnings.append(
             f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: add the others there, or "
             f"remove them from {UTT2SPK}"
@@ -159,13 +159,13 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
 
 
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
-    """Keep a copy of the configuration; return a line about each file that was not overwritten, as it was read."""
+    """Write a copy of the configuration. Return a line about each file that is not overwritten because it was read."""
     lines = []
-    for name, text in kept_confs(plan.settings["confs"]).items():
-        path, usual = conf_path(job, name), job.layout.in_data(CONF) / name
-        if path != usual and not has_text(usual, text):
-            lines.append(f"{usual} was read, so it is left as it is: the configuration of this dump is in {path}")
-        elif path != usual:
+    for name, text in copied_confs(plan.settings["confs"]).items():
+        path, default = conf_path(job, name), job.layout.data / CONF / name
+        if path != default and not has_text(default, text):
+            lines.append(f"{default} was read, so it is left as it is: the configuration of this dump is in {path}")
+        elif path != default:
             continue
         if not has_text(path, text):
             make_directory(path.parent)
@@ -183,14 +183,15 @@ def outcome_of(job: Job, plan: DumpPlan) -> Outcome:
         failures += [(key, reason) for key, reason in manifest.failures]
         for name, value in manifest.work.items():
             work[name] = max(work.get(name, 0.0), value) if name.startswith("peak") else work.get(name, 0.0) + value
-    return Outcome(done, _wanted(job, plan), tuple(failures), seconds, work)
+    return Outcome(done, _count_utterances(job, plan), tuple(failures), seconds, work)
 
 
-def _wanted(job: Job, plan: DumpPlan) -> int:
-    path = job.layout.in_data(UTT2SPK)
+def _count_utterances(job: Job, plan: DumpPlan) -> int:
+    """Return the number of utterances that should have features."""
+    path = job.layout.data / UTT2SPK
     if not path.is_file():
         return plan.count
-    # Kaldi's scripts count utt2spk, after utils/validate_data_dir.sh saw to it that it lists the same utterances.
+    # Kaldi's scripts count the lines of utt2spk, which utils/validate_data_dir.sh has compared with wav.scp before.
     with open(path, "rb") as file:
         return max(plan.count, sum(1 for line in file))
 
@@ -198,20 +199,20 @@ def _wanted(job: Job, plan: DumpPlan) -> int:
 def frame_shift(conf: str) -> str:
     """Return the content of ``<data>/frame_shift`` in seconds, for the text of a configuration file.
 
-    It is what Kaldi's scripts write, except for fractions of a millisecond, which they cut off.
+    Kaldi's scripts write the same, except that they cut off fractions of a millisecond.
 
     >>> frame_shift("--num-mel-bins=80"), frame_shift("--frame-shift=10"), frame_shift("--frame-shift=12.5")
     ('0.01', '0.010', '0.0125')
     """
-    found = _FRAME_SHIFT_FLAG.findall(conf)
-    if not found:
+    values = _FRAME_SHIFT_FLAG.findall(conf)
+    if not values:
         return DEFAULT_FRAME_SHIFT
-    milliseconds = float(found[-1])
+    milliseconds = float(values[-1])
     return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
 
 
 def shift_of(plan: DumpPlan) -> str:
-    """Return the content of ``<data>/frame_shift``; "" if the outputs have no frames, or no constant shift."""
+    """Return the content of ``<data>/frame_shift``; "" if the outputs have no frames or no constant frame shift."""
     for conf in plan.settings["confs"].values():
         return frame_shift(conf)
     return f"{plan.trial.frame_shift:g}" if plan.trial.framed and plan.trial.frame_shift else ""
@@ -224,12 +225,14 @@ def write_speaker_means(job: Job, output: str) -> None:
         summand = np.append(np.asarray(vector, np.float64), 1.0)
         return summand if total is None else total + summand
 
-    means = ((speaker, (total[:-1] / total[-1]).astype(np.float32)) for speaker, total in by_speaker(job, output, add))
+    means = (
+        (speaker, (total[:-1] / total[-1]).astype(np.float32)) for speaker, total in sum_by_speaker(job, output, add)
+    )
     _write_table(job.layout, f"spk_{output}", "vector", means)
 
 
 def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[str, Any]]) -> None:
-    """Write an archive of all speakers, and its script file to the data directory."""
+    """Write an archive with an entry for each speaker, and its script file to the data directory."""
     archive, writer = layout.speaker_archive(name), codec(kind)
     script = archive.with_suffix(".scp")
     with whole_file(script) as lines, whole_file(archive) as file:
@@ -237,19 +240,19 @@ def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[s
             file.write(in_bytes(f"{speaker} "))
             lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
             writer.write(file, value, binary=True)
-    _concatenate([script], layout.in_data(f"{name}.scp"))
+    _concatenate([script], layout.data / f"{name}.scp")
 
 
-def converted(layout: Layout, output: str, wanted: str) -> str:
-    """Write an output in another format, too, as ``ark convert`` does; return its name if it is not complete."""
+def convert_output(layout: Layout, output: str, format_name: str) -> str:
+    """Convert an output to another format with ``ark convert``. Return the target's name if it is not complete."""
     from io_ark.cli.ark import main
 
-    source, target = layout.in_data(f"{output}.scp"), converted_path(layout, output, wanted)
-    named = f"{target}/" if FORMATS[wanted].endswith("/") else str(target)
-    status = main(["convert", str(source), named]) if source.stat().st_size else 0
+    source, path = layout.data / f"{output}.scp", converted_path(layout, output, format_name)
+    target = f"{path}/" if FORMATS[format_name].endswith("/") else str(path)
+    status = main(["convert", str(source), target]) if source.stat().st_size else 0
     if status == INTERRUPTED_STATUS:
         raise KeyboardInterrupt
-    return named if status else ""
+    return target if status else ""
 
 
 def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
@@ -268,67 +271,68 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
 
 
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
-    """Write what compute-cmvn-stats makes of an output: cmvn.scp by speaker, and cmvn.ark over all.
+    """Write the CMVN statistics of an output with the bytes of compute-cmvn-stats.
 
     Args:
-        job: the job, whose options say which of them.
+        job: the job. Its options select cmvn.scp by speaker, cmvn.ark over all utterances, or both.
         output: name of the output.
-        total: its statistics over all; None if there are no frames.
+        total: statistics over all utterances; None without frames.
 
     Returns:
         warnings.
     """
-    spoilt: list[str] = []
+    not_finite: list[str] = []
 
     def speakers() -> Iterator[tuple[str, Doubles]]:
-        for speaker, sums in by_speaker(job, output, with_frames):
-            spoilt.extend([] if np.isfinite(sums).all() else [speaker])
+        for speaker, sums in sum_by_speaker(job, output, add_frames):
+            not_finite.extend([] if np.isfinite(sums).all() else [speaker])
             yield speaker, sums
 
     if BY_SPEAKER in job.options.cmvn_levels:
         _write_table(job.layout, "cmvn", "double-matrix", speakers())
-    warnings = [f"the CMVN statistics of {len(spoilt)} speakers have NaN or infinities: {spoilt[0]}"] if spoilt else []
+    warnings = []
+    if not_finite:
+        warnings.append(f"the CMVN statistics of {len(not_finite)} speakers have NaN or infinities: {not_finite[0]}")
     if OVERALL in job.options.cmvn_levels and total is not None:
-        with whole_file(job.layout.in_data(CMVN_ARCHIVE)) as file:
+        with whole_file(job.layout.data / CMVN_ARCHIVE) as file:
             codec("matrix").write(file, total.astype(np.float32), binary=True)
         if not np.isfinite(total).all():
             warnings.append("the global CMVN statistics have NaN or infinities, as features do")
     return warnings
 
 
-def with_frames(total: Doubles | None, features: Any) -> Doubles | None:
-    """Add CMVN statistics of features (frames, dim) frame by frame, as Kaldi does."""
+def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
+    """Add features (frames, dim) to CMVN statistics frame by frame, in Kaldi's order."""
     if not len(features):
         return total
     onto = np.zeros((2, features.shape[1] + 1)) if total is None else total
     frames = np.ascontiguousarray(features, np.float32)
-    found: Doubles = statistics(frames, np.array([0, len(frames)]), onto=onto[None])[0]
-    return found
+    sums: Doubles = statistics(frames, np.array([0, len(frames)]), onto=onto[None])[0]
+    return sums
 
 
 def statistics_of_all(job: Job, output: str) -> Doubles | None:
     """Return the CMVN statistics of all utterances of an output; None if there are no frames."""
-    return reduce(with_frames, io_ark.load_scp(f"{job.layout.in_data(output)}.scp").values(), None)
+    return reduce(add_frames, io_ark.load_scp(f"{job.layout.data / output}.scp").values(), None)
 
 
-def by_speaker(
+def sum_by_speaker(
     job: Job, output: str, add: Callable[[Doubles | None, Any], Doubles | None]
 ) -> Iterator[tuple[str, Doubles]]:
     """Yield each speaker's sum over the arrays of an output, in the order of ``LC_ALL=C sort``.
 
-    If the utterances come in that order, as those of sorted lists do, one sum is held at a time; otherwise one per
-    speaker.
+    If the utterances are sorted by speaker, one sum is in memory at a time; otherwise one sum for each speaker.
 
     Args:
         job: the job.
         output: name of the output.
-        add: returns a sum with an array added; the sum is None before the first one.
+        add: returns a sum with an array added. The sum is None for the first array of a speaker.
     """
-    table = io_ark.load_scp(f"{job.layout.in_data(output)}.scp")
+    table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 
     def entries() -> Iterator[tuple[str, str]]:
         keys = iter(table)
-        while chunk := list(islice(keys, KEYS_AT_ONCE)):
+        while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
             speakers = speakers_of(job, map(in_bytes, chunk))
             yield from ((speakers[key], key) for key in chunk)
 
@@ -340,4 +344,4 @@ def by_speaker(
             totals = {}
         if (total := add(totals.get(speaker), table[key])) is not None:
             totals[speaker] = total
-    yield from sorted(totals.items(), key=lambda each: in_bytes(each[0]))
+    yield from sorted(totals.items(), key=lambda item: in_bytes(item[0]))

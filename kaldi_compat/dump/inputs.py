@@ -1,7 +1,7 @@
-"""The files that the computed numbers depend on besides the audio: their digests, and their changes during a dump.
+"""Digest and watch the files, apart from the audio, that decide the computed numbers.
 
-Workers read these files themselves, each at its own time. An archive is finished only if they are still what the plan
-was made for; so is the job.
+Workers read these files themselves, at different times. An archive is finished only if the files still have the
+digests of the plan, and so is the job.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 IN_CONF = ("vtln_map", "utt2spk")
 
 
-# Device, inode, size and time of a file, of which at least one differs if it was replaced or written to.
+# Device, inode, size and time of a file. A replaced or changed file has another stamp.
 Stamp = tuple[int, int, int, int]
 
 
 def input_paths(job: Job, confs: Mapping[str, str]) -> dict[str, Path]:
-    """Return the files that may exist, by their names in the data directory, or the flags that name them.
+    """Return the paths of possible input files, by name in the data directory, or by the flag that names the file.
 
     Args:
         job: the job.
-        confs: texts of its configuration files.
+        confs: texts of the job's configuration files.
     """
-    found = {name: job.layout.in_data(name) for name in IN_DATA}
+    paths = {name: job.layout.data / name for name in IN_DATA}
     options = configured_options(job, confs).get(job.spectral)
-    found |= extractor_paths(job)
+    paths |= extractor_paths(job)
     for name in IN_CONF:
         if path := _file_of_table(getattr(options, name, "")):
-            found["--" + name.replace("_", "-")] = path
-    return found
+            paths["--" + name.replace("_", "-")] = path
+    return paths
 
 
 def extractor_paths(job: Job) -> dict[str, Path]:
-    """Return the files that decide what an extractor computes, by the flags that name them."""
+    """Return the files that decide the numbers of an extractor, by the flag that names the file."""
     source = source_of(job)
     files = source.files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})
 
 
 def _file_of_table(rspecifier: str) -> Path | None:
-    """Return the file that a table is read from; None if it is another thing, such as a command."""
+    """Return the file that a table is read from; None for another source, such as a command."""
     try:
         source = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
-    except ArkError:  # none is named, or the reader says what is wrong
+    except ArkError:  # Without a table there is nothing to compare, and the reader reports an invalid table.
         return None
     return Path(source.path) if source.kind == "file" else None
 
 
 def stamps_of(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
-    """Return the stamps of the inputs, None for those that do not exist; take them before the inputs are read."""
+    """Return the stamps of the inputs; None for a missing input. Call this before the inputs are read."""
     return {name: _stamp(path) for name, path in input_paths(job, confs).items()}
 
 
 def digests_of(job: Job, confs: Mapping[str, str], used: Mapping[str, str]) -> dict[str, str]:
-    """Return a digest of each input that exists, and of the files that an extractor has ``used`` when it was opened."""
+    """Return a digest of each existing input, and of the files that an extractor has ``used`` in its trial."""
     return digests_of_files(input_paths(job, confs) | {name: Path(path) for name, path in used.items()})
 
 
@@ -78,13 +78,13 @@ def digests_of_files(paths: Mapping[str, Path]) -> dict[str, str]:
 
 
 class InputWatch:
-    """Compares the inputs with what a plan was made for.
+    """Compares the inputs with the digests of a plan.
 
     Args:
         job: the job.
         settings: the plan's settings, which hold the digests.
-        stamps: the inputs' stamps when their digests were compared last. An input of another stamp, such as
-            another node of a cluster sees, is compared by its digest.
+        stamps: the inputs' stamps at the time of the previous comparison. An input with a different stamp is compared
+            by its digest. Another node of a cluster may see different stamps.
     """
 
     def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:

@@ -11,14 +11,14 @@ from kaldi_compat.dump.errors import DumpError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # on Windows
+except ModuleNotFoundError:  # Windows has no fcntl.
     HAS_LOCKS = False
 else:
     HAS_LOCKS = True
 
 logger = logging.getLogger(__name__)
 
-# Time that a part waits for another one to make the plan, which takes seconds even for ten million utterances.
+# Time that a part waits for the plan of another part. Planning ten million utterances takes a few seconds.
 SECONDS_TO_WAIT = 300.0
 SECONDS_BETWEEN_TRIES = 0.1
 
@@ -36,10 +36,10 @@ def lock(path: Path, plan: Path | None = None) -> int:
 
     Args:
         path: the file to lock.
-        plan: path of the plan of a dump in parts: once it exists, its parts hold the lock together. None for one part.
+        plan: path of the plan of a dump in parts, which share the lock once the plan exists. None for a whole dump.
 
     Raises:
-        DumpError: another dump into the same files is under way.
+        DumpError: another dump into the same files is running.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
@@ -53,7 +53,7 @@ def lock(path: Path, plan: Path | None = None) -> int:
 
 
 def share(descriptor: int, path: Path) -> None:
-    """Admit the other parts of the plan, which exists now."""
+    """Share the lock with the other parts of the plan, after the plan has been written."""
     _try_lock(descriptor, fcntl.LOCK_SH, path)
 
 
@@ -63,6 +63,6 @@ def _try_lock(descriptor: int, kind: int, path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        # A file system without locks: two dumps at once write temporary files of their own, and the same bytes.
+        # The file system has no locks. Two simultaneous dumps use different temporary files, and write the same bytes.
         logger.warning("cannot lock %s: %s", path, error.strerror)
     return True

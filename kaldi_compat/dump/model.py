@@ -1,14 +1,15 @@
-"""Compute with an extractor: batches by duration, without an utterance's numbers depending on its batch."""
+"""Run an extractor: group utterances by duration into batches that do not change an utterance's numbers."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -17,10 +18,11 @@ import numpy as np
 from io_ark.blocks import block_of
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npy
+from kaldi_compat.dump.call_record import CallRecord, record_calls
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.errors import DumpError, PlanError, one_line
-from kaldi_compat.dump.extractors import as_array, by_utterance, with_torch
+from kaldi_compat.dump.extractors import as_array, split_by_utterance, with_torch
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
 from kaldi_compat.dump.sources import open_extractor, source_of
 from kaldi_compat.dump.sources.base import ALONE, DEFAULT_RATE, EQUAL, PADDED, Array, Extractor
@@ -29,39 +31,43 @@ from kaldi_compat.exact.resample import resample_waveform
 
 logger = logging.getLogger(__name__)
 
-EXACT_INTEGERS = 1 << 24  # in float32
-INT16_SCALE = np.float32(32768)  # of audio in -1 to 1
+MAX_EXACT_INTEGER = 1 << 24  # Largest absolute value up to which float32 represents all integers.
+INT16_SCALE = np.float32(32768)  # Divides 16-bit samples into audio from -1 to 1.
 MATRIX, VECTOR, LABEL_VECTOR, CODE_MATRIX = "matrix", "vector", "int-vector", "int-matrix"
 DEFAULT_NAMES = {MATRIX: FEATS, VECTOR: XVECTOR, LABEL_VECTOR: LABELS, CODE_MATRIX: CODES}
-SECONDS_ON_CPU, SECONDS_ON_GPU = 60.0, 300.0
-BATCHES_IN_WINDOW = 8  # utterances of so many batches are sorted by duration
-# Audio of the trial, from the shortest to the longest. At 16 kHz it has odd and even numbers of samples, of frames of
-# 10 ms, and of rows of 20 ms.
+# Seconds of padded audio in a batch, if neither the user nor the extractor limits them.
+BATCH_SECONDS_ON_CPU, BATCH_SECONDS_ON_GPU = 60.0, 300.0
+BATCHES_IN_WINDOW = 8  # A window of utterances that are sorted by duration holds audio for this many batches.
+# Durations of the trial's audio, in ascending order. At 16 kHz, the numbers of samples, of 10 ms frames and of 20 ms
+# rows are odd for some durations and even for others.
 TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)
-# Index of the shorter audio that a frame shift is measured with; the other one is the longest audio.
-SHORTER = 1
-# Largest difference that a batch may make, of the largest value.
-TOLERANCE, TOLERANCE_OF_HALF = 1e-5, 3e-2
-# A declared frame shift is off by this many rows, and this share of them, at most.
-ROWS_OFF, SHARE_OFF = 5, 0.05
+FIRST_CALL_SECONDS = 1.0
+# Index of the audio whose rows, with those of the longest audio, determine the frame shift.
+SHIFT_REFERENCE = 1
+# Relative tolerance of a batch: the largest difference from a single utterance, divided by the largest value.
+TOLERANCE, HALF_PRECISION_TOLERANCE = 1e-5, 3e-2
+# Tolerance of a declared frame shift: rows, and share of the expected rows.
+MAX_ROW_ERROR, MAX_ROW_ERROR_SHARE = 5, 0.05
+MAX_MESSAGE_CHARACTERS = 300
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-RESERVED = ("wav", "cmvn")  # .scp of a data directory that mean something else
+RESERVED = ("wav", "cmvn")  # Script files of a data directory with another meaning.
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Findings of the trial of an extractor at the start; a part of the plan.
+    """Results of the trial of an extractor at the start. They are a part of the plan.
 
     Attributes:
-        outputs: kind of each output by its name, and its number of columns (0 for vectors of any length).
-        batching: how utterances are computed together: "padded", "equal" or "alone".
-        frame_shift: seconds from row to row of the matrices; 0 if they have no constant one.
-        threads: of a model on a CPU, which may decide the last digits.
-        shortest: samples of the shortest audio that the trial has shown to be the same in a batch. Shorter audio is
+        outputs: kind and number of columns of each output, by name (0 columns for vectors of any length).
+        batching: "padded", "equal" (utterances of equal length share a batch) or "alone".
+        frame_shift: seconds between rows of the matrices; 0 if the distance is not constant.
+        threads: number of threads of a model on a CPU, which may decide the last digits.
+        shortest: length in samples of the shortest audio that a batch did not change in the trial. Shorter audio is
             computed alone.
-        digests: digests of what decides the numbers besides files, by name.
-        opaque: what cannot be digested, with the reason.
-        volatile: names of attributes that calls change, which are not part of the digests.
+        digests: digests of the extractor's state, by name.
+        opaque: reasons why parts of the extractor cannot be digested, by name.
+        volatile: paths of values that calls change, which are not part of the digests.
+        variables: names of the environment variables that calls read.
         files: files that the extractor has used, by name.
     """
 
@@ -73,30 +79,31 @@ class Trial:
     digests: Mapping[str, str] = field(default_factory=dict)
     opaque: Mapping[str, str] = field(default_factory=dict)
     volatile: Sequence[str] = ()
+    variables: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def first(self) -> str:
         """Name of the first output."""
         return next(iter(self.outputs))
 
-    @property
+    @cached_property
     def framed(self) -> str:
-        """Name of the first output with a row or number for each frame; "" if there is none."""
+        """Name of the first output that has a row or number for each frame; "" without such an output."""
         return next((name for name in self.outputs if name not in self.vectors), "")
 
-    @property
+    @cached_property
     def vectors(self) -> list[str]:
-        """Names of the outputs that are a vector of floats for each utterance."""
+        """Names of the outputs that have a vector of floats for each utterance."""
         return [name for name, (kind, _) in self.outputs.items() if kind == VECTOR]
 
 
 class Model:
-    """An extractor on a device, with what follows it.
+    """An extractor on a device, followed by pooling or k-means labels.
 
     Args:
         job: the job.
-        device: where it computes.
+        device: cpu, or a GPU such as cuda:1.
         threads: number of threads on a CPU.
     """
 
@@ -107,33 +114,43 @@ class Model:
         self.source = source
         with guard(source.label):
             self.extractor: Extractor = open_extractor(source, device, threads)
-        self.has_reduced = False  # a matrix, to a vector or labels
-        self.centroids = _centroids(self.options.kmeans) if self.options.kmeans else None
+        self.has_reduced = False  # True once a matrix was reduced to a vector or to labels.
+        self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
-        """Return the outputs of each utterance by name, unchecked."""
+        """Return the outputs of each utterance by name, without checks of their values."""
         torch, settings = with_torch(), (self.device, self.options.dtype, self.threads)
-        with guard(self.source.label), torch.inference(*settings) if torch else contextlib.nullcontext():
-            return [self._finished(each) for each in by_utterance(self.extractor.call(audio, rates), len(audio))]
+        with guard(self.source.label), torch.inference(*settings) if torch else nullcontext():
+            outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
+            return [self._convert_output(output) for output in outputs]
+
+    def make_first_call(self) -> None:
+        """Make a first call, in which an extractor may create weights or tables, and prepare its new modules."""
+        if self.source.changes_in_calls:
+            rate = self.extractor.sample_rate or DEFAULT_RATE
+            self([make_noise(round(FIRST_CALL_SECONDS * rate))], [rate])
+            with guard(self.source.label):
+                self.source.after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
-        """Return True if an error says that memory is short."""
+        """Return True for an error about insufficient memory."""
         torch = with_torch()
         return isinstance(error, MemoryError) or (torch is not None and torch.is_full(error))
 
     def is_lost(self) -> bool:
-        """Return True if the GPU does nothing any more."""
+        """Return True if the GPU has stopped working."""
         return self.device != CPU and with_torch().is_lost(self.device)
 
-    def _finished(self, output: Any) -> dict[str, Any]:
-        """Return an utterance's arrays, pooled or as labels; an error in the place of one that is wrong."""
+    def _convert_output(self, output: Any) -> dict[str, Any]:
+        """Return an utterance's arrays by name, after pooling or labeling."""
         parts = output if isinstance(output, dict) else {"": output}
         if not parts:
             raise ValueError("returned nothing")
-        arrays = {str(name): self._reduced(as_array(value)) for name, value in parts.items()}
+        arrays = {str(name): self._reduce(as_array(value)) for name, value in parts.items()}
         return {name or DEFAULT_NAMES[kind_of(value)]: value for name, value in arrays.items()}
 
-    def _reduced(self, value: Array) -> Array:
+    def _reduce(self, value: Array) -> Array:
+        """Return the mean of a matrix, or the labels of its rows, if the options ask for it."""
         if value.ndim == 2 and value.dtype == np.float32 and len(value):
             self.has_reduced = True
             if self.options.pool:
@@ -150,7 +167,7 @@ def kind_of(value: Array) -> str:
     """Return the kind of an output.
 
     Raises:
-        ValueError: it is neither a vector nor a matrix.
+        ValueError: the output is neither a vector nor a matrix.
     """
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
@@ -158,29 +175,29 @@ def kind_of(value: Array) -> str:
     return kinds[value.ndim, value.dtype.kind]
 
 
-def _centroids(path: str) -> Array:
-    """Read centroids of shape (clusters, dim).
+def _read_centroids(path: str) -> Array:
+    """Read k-means centroids of shape (clusters, dim).
 
     Raises:
         DumpError: the file holds something else.
     """
     try:
-        found = load_npy(path)
+        array = load_npy(path)
     except ArkError as error:
         raise DumpError(f"--kmeans: {one_line(error)}: save an array of floats with numpy.save") from None
-    if found.ndim != 2 or found.dtype.kind != "f" or not found.size:
+    if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
         raise DumpError(
-            f"--kmeans={path}: expected an array of floats of shape (clusters, dim), not {found.dtype} of shape "
-            f"{found.shape}"
+            f"--kmeans={path}: expected an array of floats of shape (clusters, dim), not {array.dtype} of shape "
+            f"{array.shape}"
         )
-    centroids = np.asarray(found, np.float32)
+    centroids = np.asarray(array, np.float32)
     if not np.isfinite(centroids).all():
         raise DumpError(f"--kmeans={path} has NaN or infinities: every frame would get the same label")
     return centroids
 
 
 def describe_opaque(opaque: Mapping[str, str]) -> str:
-    """Describe what cannot be digested.
+    """Describe the parts of an extractor that cannot be digested.
 
     >>> describe_opaque({"session": "onnxruntime.InferenceSession", "file": "TextIOWrapper"})
     'session (onnxruntime.InferenceSession) and 1 more'
@@ -189,58 +206,60 @@ def describe_opaque(opaque: Mapping[str, str]) -> str:
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
 
-_kept: dict[Any, Model] = {}  # the model of a trial, for the first computer in this process
+_trial_models: dict[Any, Model] = {}  # The model of a trial, which the first computer in this process takes over.
 
 
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
-    """Open an extractor, and find out by noise what it returns, and whether padding changes it.
+    """Open an extractor and call it with noise, to learn the kinds of its outputs and the effect of padding.
 
     Args:
         job: the job.
-        cores: number of cores, which its processes share; fewer if ``OMP_NUM_THREADS`` says so.
+        cores: number of cores that the processes of the job share. ``OMP_NUM_THREADS`` may reduce it.
 
     Returns:
-        the result, and lines about it that the user should know.
+        the results, and lines about the extractor for the user.
 
     Raises:
-        DumpError: it cannot be opened, or fails.
+        DumpError: the extractor cannot be opened, or fails.
     """
-    _kept.clear()
-    wanted, device = os.environ.get("OMP_NUM_THREADS", ""), devices_of(job.options.device)[0]
-    most = min(cores, int(wanted)) if wanted.isdecimal() else cores
-    threads = max(1, most // min(job.options.nj, cores))
+    _trial_models.clear()
+    limit, device = os.environ.get("OMP_NUM_THREADS", ""), devices_of(job.options.device)[0]
+    usable_cores = min(cores, int(limit)) if limit.isdecimal() else cores
+    threads = max(1, usable_cores // min(job.options.nj, cores))
     model = Model(job, device, threads)
     extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
-    audio = [_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
-    try:
-        with guard(model.source.label):
-            before = model.source.digests()
-        alone, outputs = _outputs_alone(model, audio, rate)
-    except DumpError:
-        raise
-    except Exception as error:
-        raise DumpError(f"{extractor.name} fails for a trial of noise: {_text(error)}") from error
-    _check_names(extractor.name, outputs)
-    said = list(extractor.notes)
-    reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
-    if reducing and not model.has_reduced:
-        raise DumpError(f"{reducing} needs matrices, and {extractor.name} returns {_kinds_of(outputs)}: leave it out")
-    audio = audio[-len(alone) :]
-    batching, first = (extractor.batching, 0) if extractor.batching else _batching(model, audio, alone, said)
+    audio = [make_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
+    notes = list(extractor.notes)
+    with record_calls() if model.source.changes_in_calls else nullcontext(CallRecord()) as record:
+        try:
+            model.make_first_call()
+            alone, outputs = _compute_alone(model, audio, rate)
+        except DumpError:
+            raise
+        except Exception as error:
+            raise DumpError(f"{extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
+        _check_names(extractor.name, outputs)
+        reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
+        if reducing and not model.has_reduced:
+            raise DumpError(
+                f"{reducing} needs matrices, and {extractor.name} returns {_describe_kinds(outputs)}: leave it out"
+            )
+        audio = audio[-len(alone) :]
+        batching, first = (extractor.batching, 0) if extractor.batching else _find_batching(model, audio, alone, notes)
     with guard(model.source.label):
-        digests = model.source.digests_after_trial(before)
+        digests = model.source.digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
-        said.append(
+        notes.append(
             f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared by --resume, which is refused "
             "unless the object has a version or --trust-extractor is added"
         )
     shift = extractor.frame_shift
     framed = Trial(outputs).framed
     if shift is None and framed:
-        shorter, longer = (len(each[framed]) for each in (alone[SHORTER - len(TRIAL_SECONDS)], alone[-1]))
-        seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHORTER]
+        shorter, longer = (len(output[framed]) for output in (alone[SHIFT_REFERENCE - len(TRIAL_SECONDS)], alone[-1]))
+        seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHIFT_REFERENCE]
         shift = seconds / (longer - shorter) if longer > shorter else 0.0
-    _kept[_key(job, device, threads)] = model
+    _trial_models[_model_key(job, device, threads)] = model
     return Trial(
         outputs,
         batching,
@@ -250,22 +269,23 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         digests=digests.parts,
         opaque=digests.opaque,
         volatile=list(digests.volatile),
+        variables=list(digests.variables),
         files={name: str(path) for name, path in digests.files.items()},
-    ), said
+    ), notes
 
 
-def _outputs_alone(
+def _compute_alone(
     model: Model, audio: list[Array], rate: int
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
-    """Return the outputs of each utterance, and kind and columns of each output by name.
+    """Return the outputs of each utterance, and the kind and number of columns of each output by name.
 
-    An extractor may need more than the shortest audio, which is left out then.
+    The shortest audio is left out if it is too short for the extractor.
     """
     alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := kind_of(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
                for name, value in alone[0].items()}  # fmt: skip
-    for own in alone:
-        check_outputs_of(own, outputs)
+    for arrays in alone:
+        check_outputs_of(arrays, outputs)
     try:
         shortest = model([audio[0].copy()], [rate])[0]
         check_outputs_of(shortest, outputs)
@@ -285,70 +305,71 @@ def _check_names(extractor: str, outputs: Mapping[str, tuple[str, int]]) -> None
             raise DumpError(f"{extractor} returns an output {name!r}, which cannot be the name of a file {name}.scp")
 
 
-def _kinds_of(outputs: Mapping[str, tuple[str, int]]) -> str:
+def _describe_kinds(outputs: Mapping[str, tuple[str, int]]) -> str:
     return ", ".join(f"{name}, a {kind}" for name, (kind, _) in outputs.items())
 
 
-def _key(job: Job, device: str, threads: int) -> Any:
+def _model_key(job: Job, device: str, threads: int) -> Any:
     return job.options, id(job.extractor), device, threads
 
 
-def _batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], said: list[str]) -> tuple[str, int]:
-    """Return how utterances may share a batch, and the index of the shortest audio that may."""
+def _find_batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]) -> tuple[str, int]:
+    """Return the way in which utterances may share a batch, and the index of the shortest audio that may do so."""
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
     for first in (0, 1):
-        if (off := _difference(model, audio[first:], rates[first:], alone[first:])) is None:
+        if (difference := _describe_difference(model, audio[first:], rates[first:], alone[first:])) is None:
             return PADDED, first
-    other = audio[1][::-1] / 2
-    of_other = model([other.copy()], rates[:1])[0]
-    if _difference(model, [audio[1], other], rates[:2], [alone[1], of_other]) is None:
-        said.append(f"a padded batch of {name} {off}: only utterances of equal length share a batch")
+    reversed_audio = audio[1][::-1] / 2
+    outputs = model([reversed_audio.copy()], rates[:1])[0]
+    if _describe_difference(model, [audio[1], reversed_audio], rates[:2], [alone[1], outputs]) is None:
+        notes.append(f"a padded batch of {name} {difference}: only utterances of equal length share a batch")
         return EQUAL, 0
-    said.append(f"a batch of {name} {off}: its utterances are computed one by one")
+    notes.append(f"a batch of {name} {difference}: its utterances are computed one by one")
     return ALONE, 0
 
 
-def _difference(model: Model, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]) -> str | None:
-    """Return how the outputs of a batch differ from those of each utterance alone; None if they are the same."""
-    found = [0.0]
+def _describe_difference(model: Model, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]) -> str | None:
+    """Describe the difference between the outputs of a batch and of single utterances; None if they are equal."""
+    differences = [0.0]
     try:
-        for own, whole in zip(model([each.copy() for each in audio], rates), alone, strict=True):
-            for name, value in whole.items():
-                if own[name].shape != value.shape:
-                    return f"gives {len(own[name])} rows instead of {len(value)}"
+        for batched, single in zip(model([samples.copy() for samples in audio], rates), alone, strict=True):
+            for name, value in single.items():
+                if batched[name].shape != value.shape:
+                    return f"gives {len(batched[name])} rows instead of {len(value)}"
                 if value.dtype == np.int32:
-                    found.append(float((own[name] != value).any()))
+                    differences.append(float((batched[name] != value).any()))
                 else:
-                    found.append(float(np.abs(own[name] - value).max()) / (float(np.abs(value).max()) or 1.0))
+                    scale = float(np.abs(value).max()) or 1.0
+                    differences.append(float(np.abs(batched[name] - value).max()) / scale)
     except DumpError:
         raise
     except Exception as error:
         if model.is_lost():
             raise
-        return f"fails ({_text(error)})"
-    tolerance = TOLERANCE if model.options.dtype == "float32" else TOLERANCE_OF_HALF
-    largest = np.max(found)  # NaN if there is one
+        return f"fails ({_describe_error(error)})"
+    tolerance = TOLERANCE if model.options.dtype == "float32" else HALF_PRECISION_TOLERANCE
+    largest = np.max(differences)  # Unlike Python's max, this is NaN if one difference is NaN.
     return None if largest <= tolerance else f"differs by {largest:.1e} of the largest value"
 
 
-def _noise(samples: int) -> Array:
-    """Return noise of changing loudness: 16 bits, in -1 to 1."""
+def make_noise(samples: int) -> Array:
+    """Return noise of varying loudness, rounded to 16 bits and scaled to -1 to 1."""
     noise = np.random.default_rng(samples).normal(0, 3000, samples) * (1 + np.sin(np.arange(samples) / 800))
     return np.asarray(np.clip(np.rint(noise), -32768, 32767) / INT16_SCALE, np.float32)
 
 
-def _text(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-    return f"{kind}{one_line(error)[:300]}"
+    return f"{kind}{one_line(error)[:MAX_MESSAGE_CHARACTERS]}"
 
 
-def check_outputs_of(found: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
-    """Raise ValueError unless an utterance's outputs are of these kinds, not empty, and finite."""
-    if found.keys() != outputs.keys():
-        raise ValueError(f"returned {', '.join(found)} instead of {', '.join(outputs)}")
+def check_outputs_of(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
+    """Raise ValueError unless an utterance's outputs have these kinds and columns, are not empty, and are finite."""
+    if arrays.keys() != outputs.keys():
+        raise ValueError(f"returned {', '.join(arrays)} instead of {', '.join(outputs)}")
     for name, (kind, columns) in outputs.items():
-        value = found[name]
+        value = arrays[name]
         if kind_of(value) != kind:
             raise ValueError(f"{name} is a {kind_of(value)} here, and was a {kind}")
         if not len(value):
@@ -357,21 +378,28 @@ def check_outputs_of(found: dict[str, Any], outputs: dict[str, tuple[str, int]])
             raise ValueError(f"{name} has {value.shape[-1]} columns here, and had {columns}")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities")
-        if kind == CODE_MATRIX and not -EXACT_INTEGERS <= int(value.min()) <= int(value.max()) <= EXACT_INTEGERS:
+        if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
             raise ValueError(f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold")
 
 
 class PreparedAudio(NamedTuple):
-    """Audio as an extractor takes it."""
+    """Audio of an utterance at the sampling rate of the extractor.
+
+    Attributes:
+        audio: the utterance.
+        samples: (T,), float32 from -1 to 1.
+        rate: sampling rate in Hz.
+    """
 
     audio: Audio
     samples: Array
     rate: float
 
 
-def _compare(now: Mapping[str, str], before: Mapping[str, str], name: str) -> None:
-    """Raise :class:`PlanError` unless the digests of an extractor are the plan's."""
-    if changed := sorted(part for part in now.keys() | before.keys() if now.get(part) != before.get(part)):
+def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name: str) -> None:
+    """Raise :class:`PlanError` unless the digests of an extractor equal the digests in the plan."""
+    parts = digests.keys() | planned.keys()
+    if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise PlanError(
             f"{changed[0]}{more} of {name} is not what the plan was made for: each process must load or initialize it "
@@ -384,7 +412,7 @@ class ModelComputer:
 
     Args:
         job: the job.
-        trial: what is known about the extractor.
+        trial: results of the trial of the extractor.
         device: cpu, or a GPU such as cuda:1.
     """
 
@@ -392,110 +420,120 @@ class ModelComputer:
 
     def __init__(self, job: Job, trial: Trial, device: str) -> None:
         self.trial, self.device = trial, device
-        self.model = _kept.get(_key(job, device, trial.threads)) or Model(job, device, trial.threads)
-        _kept.clear()
+        tried_model = _trial_models.get(_model_key(job, device, trial.threads))
+        self.model = tried_model or Model(job, device, trial.threads)
+        _trial_models.clear()
         extractor = self.model.extractor
+        if not tried_model:
+            try:
+                self.model.make_first_call()
+            except DumpError:
+                raise
+            except Exception as error:
+                raise DumpError(f"{extractor.name} fails for a second of noise: {_describe_error(error)}") from error
         if not job.options.trust_extractor:
             with guard(self.model.source.label):
-                digests = self.model.source.digests(trial.volatile).parts
-            _compare(digests, trial.digests, extractor.name)
-        usual = SECONDS_ON_CPU if device == CPU else SECONDS_ON_GPU
-        self.limit = job.options.batch_seconds or extractor.max_batch_seconds or usual
-        self.window = job.options.window_utterances, BATCHES_IN_WINDOW * self.limit
+                digests = self.model.source.digests(trial.volatile, trial.variables).parts
+            _check_digests(digests, trial.digests, extractor.name)
+        default_seconds = BATCH_SECONDS_ON_CPU if device == CPU else BATCH_SECONDS_ON_GPU
+        self.max_seconds = job.options.batch_seconds or extractor.max_batch_seconds or default_seconds
+        self.window = job.options.window_utterances, BATCHES_IN_WINDOW * self.max_seconds
         self.counts = {"halved": 0.0, "resampled": 0.0}
 
     def figures(self) -> dict[str, float]:
-        """Return counts for the summary since the last call."""
-        found, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
-        return found
+        """Return the counts for the summary since the previous call."""
+        counts, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
+        return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
-        """Compute a window of utterances; the returned function gives their results."""
+        """Compute a window of utterances and return a function that returns their results."""
         results: list[Result] = []
         ready: list[PreparedAudio] = []
         for audio in batch:
             try:
-                ready.append(self._prepared(audio))
+                ready.append(self._check_and_prepare(audio))
             except Exception as error:
                 results.append(failed(audio.index, audio.key, error))
-        ready.sort(key=lambda each: (len(each.samples), each.audio.index))
-        left = deque(ready)
-        while left:
-            group = self._next_group(left)
-            results += self._computed(group, left)
+        ready.sort(key=lambda utterance: (len(utterance.samples), utterance.audio.index))
+        waiting = deque(ready)
+        while waiting:
+            group = self._next_group(waiting)
+            results += self._compute_group(group, waiting)
         results.sort(key=attrgetter("index"))
         return lambda: results
 
-    def _prepared(self, audio: Audio) -> PreparedAudio:
-        wave, wanted = audio.value, self.model.extractor.sample_rate
+    def _check_and_prepare(self, audio: Audio) -> PreparedAudio:
+        wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         if not wave.samples.size:
             raise ValueError("the audio is empty")
         if len(wave.samples) > 1:
             logger.warning("%s: of %d channels the first one is used", audio.key, len(wave.samples))
-        self.counts["resampled"] += bool(wanted and wave.sample_frequency != wanted)
-        return self._fresh(audio)
+        self.counts["resampled"] += bool(extractor_rate and wave.sample_frequency != extractor_rate)
+        return self._prepare(audio)
 
-    def _fresh(self, audio: Audio) -> PreparedAudio:
-        wave, wanted = audio.value, self.model.extractor.sample_rate
+    def _prepare(self, audio: Audio) -> PreparedAudio:
+        """Return a copy of the first channel at the rate of the extractor."""
+        wave, extractor_rate = audio.value, self.model.extractor.sample_rate
         rate = float(wave.sample_frequency)
         samples = np.asarray(wave.samples[0], np.float32) / INT16_SCALE
-        if wanted and rate != wanted:
-            samples = resample_waveform(samples, rate, wanted)
+        if extractor_rate and rate != extractor_rate:
+            samples = resample_waveform(samples, rate, extractor_rate)
         return PreparedAudio(audio, samples, rate)
 
-    def _next_group(self, left: deque[PreparedAudio]) -> list[PreparedAudio]:
-        """Take utterances of a batch, the shortest first, whose padded audio has at most the limit of seconds."""
-        group = [left.popleft()]
+    def _next_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
+        """Take the utterances of a batch, shortest first, with at most ``max_seconds`` of padded audio."""
+        group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
             return group
-        while left:
-            following = left[0]
-            same = len(following.samples) == len(group[0].samples) or self.trial.batching == PADDED
-            if not same or (len(group) + 1) * self._seconds(following) > self.limit:
+        while waiting:
+            candidate = waiting[0]
+            fits = len(candidate.samples) == len(group[0].samples) or self.trial.batching == PADDED
+            if not fits or (len(group) + 1) * self._padded_seconds(candidate) > self.max_seconds:
                 break
-            group.append(left.popleft())
+            group.append(waiting.popleft())
         return group
 
-    def _seconds(self, each: PreparedAudio) -> float:
-        return max(each.audio.seconds, self.model.extractor.window_seconds)
+    def _padded_seconds(self, utterance: PreparedAudio) -> float:
+        return max(utterance.audio.seconds, self.model.extractor.window_seconds)
 
-    def _computed(self, group: list[PreparedAudio], left: deque[PreparedAudio]) -> list[Result]:
-        """Return the results of a group; if memory is short, put it back to be taken in halves."""
+    def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[Result]:
+        """Return the results of a group. If memory is short, put the group back and halve the size of batches."""
         try:
-            found = self.model([each.samples for each in group], [each.rate for each in group])
-            for each, own in zip(group, found, strict=True):
-                self._check(each.audio, own)
-        except DumpError:  # the extractor has changed the process or ended
+            outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])
+            for utterance, arrays in zip(group, outputs, strict=True):
+                self._check_arrays(utterance.audio, arrays)
+        except DumpError:  # The extractor has changed the process, or has ended it.
             raise
         except Exception as error:
             if self.model.is_lost():
                 raise
-            if len(group) > 1:  # the call may have changed its samples
-                group = [self._fresh(each.audio) for each in group]
+            if len(group) > 1:  # The call may have changed the samples.
+                group = [self._prepare(utterance.audio) for utterance in group]
             if self.model.is_full(error):
                 if len(group) > 1:
                     self.counts["halved"] += 1
-                    self.limit = len(group) // 2 * self._seconds(group[-1])
-                    left.extendleft(reversed(group))
+                    self.max_seconds = len(group) // 2 * self._padded_seconds(group[-1])
+                    waiting.extendleft(reversed(group))
                     return []
                 error = MemoryError()
-            if len(group) > 1:  # one of them is to blame
-                return [result for each in group for result in self._computed([each], left)]
+            if len(group) > 1:  # A single utterance may have caused the error.
+                return [result for utterance in group for result in self._compute_group([utterance], waiting)]
             audio = group[0].audio
             if isinstance(error, MemoryError):
                 return [failed(audio.index, audio.key, error)]
-            return [Failure(audio.index, audio.key, _text(error))]
-        return [result for each, own in zip(group, found, strict=True) for result in self._results(each.audio, own)]
+            return [Failure(audio.index, audio.key, _describe_error(error))]
+        pairs = zip(group, outputs, strict=True)
+        return [result for utterance, arrays in pairs for result in self._results(utterance.audio, arrays)]
 
-    def _check(self, audio: Audio, found: dict[str, Any]) -> None:
-        check_outputs_of(found, self.trial.outputs)
+    def _check_arrays(self, audio: Audio, arrays: dict[str, Any]) -> None:
+        check_outputs_of(arrays, self.trial.outputs)
         shift = self.model.extractor.frame_shift
         if self.model.extractor.checks_rows and shift and self.trial.framed:
-            rows, expected = len(found[self.trial.framed]), audio.seconds / shift
-            if abs(rows - expected) > ROWS_OFF + SHARE_OFF * expected:
+            rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
+            if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
                 raise ValueError(f"{rows} rows, but its frame shift of {shift:g} s makes {expected:.0f} of the audio")
 
-    def _results(self, audio: Audio, found: dict[str, Any]) -> Iterator[Result]:
+    def _results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[Result]:
         for name, (kind, _) in self.trial.outputs.items():
-            value = found[name].astype(np.float32) if kind == CODE_MATRIX else found[name]
+            value = arrays[name].astype(np.float32) if kind == CODE_MATRIX else arrays[name]
             yield Features(audio.index, block_of([audio.key], [value]), audio.durations(), name=name)

@@ -1,7 +1,7 @@
 """Dithering noise that depends only on the plan's seed and the utterance's key.
 
-Kaldi's programs draw the noise of utterances one after the other, so that it depends on all earlier ones. Here each
-utterance can be computed anywhere, in any order, and repeatedly.
+In Kaldi's programs, the noise of an utterance depends on all earlier utterances. Here an utterance can be computed
+anywhere, in any order, and repeatedly.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D
 
 
 def utterance_state(seed: int, key: str) -> int:
-    """Return the 64 bits that an utterance's noise starts from."""
+    """Return the 64-bit state from which an utterance's noise is derived."""
     text = f"{seed} {key}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return ``rand_r()`` states of frames of utterances that start from these states: SplitMix64.
+    """Return the ``rand_r()`` states of frames by SplitMix64, from the states of their utterances.
 
     Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014.
     """
@@ -41,14 +41,14 @@ def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int3
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """Replaces Kaldi's generator for several utterances at once; each has the noise of :class:`UtteranceNoise`.
+    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise` for each.
 
     Attributes:
         seed: the dump's option ``seed``.
-        keys: the utterances' keys.
-        counts: (utterances,): their numbers of frames.
-        firsts: (utterances,): where each one's first frame lies; by default they follow each other.
-        start: the frame whose noise is wanted first.
+        keys: keys of the utterances.
+        counts: (utterances,), number of frames of each utterance.
+        firsts: (utterances,), position of each utterance's first frame; None for utterances without gaps.
+        start: position of the first frame whose noise is requested.
     """
 
     seed: int
@@ -58,25 +58,25 @@ class BlockNoise:
     start: int = 0
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
-        """Return states for the noise of the next frames; 0 for those of no utterance."""
+        """Return states for the noise of the next frames; 0 for frames between utterances."""
         states = np.array([utterance_state(self.seed, key) for key in self.keys], np.uint64)
         before = np.cumsum(self.counts) - self.counts
         frames = np.arange(self.counts.sum()) - np.repeat(before, self.counts)
         places = np.repeat((before if self.firsts is None else self.firsts) - self.start, self.counts) + frames
-        wanted = (places >= 0) & (places < count)
+        is_requested = (places >= 0) & (places < count)
         seeds = np.zeros(count, np.int32)
-        seeds[places[wanted]] = frame_seeds(np.repeat(states, self.counts), frames)[wanted]
+        seeds[places[is_requested]] = frame_seeds(np.repeat(states, self.counts), frames)[is_requested]
         return seeds
 
 
 class UtteranceNoise(KaldiRandom):
-    """Replaces Kaldi's generator for one utterance; draws that are not for frames have a seed of their own."""
+    """Replaces Kaldi's generator for one utterance. Draws for other purposes than frames have a separate seed."""
 
     def __init__(self, seed: int, key: str) -> None:
         self.state = utterance_state(seed, key)
         self.frames = 0
         self.seed = self.state & 0x7FFFFFFF
-        self._seeded = False  # lazily, since it takes long compared with a short utterance, and few need it
+        self._seeded = False  # Seeding is slow compared with a short utterance, and rarely needed.
 
     def draws(self, count: int) -> npt.NDArray[np.int32]:
         """Return the next values of the utterance's ``rand()``."""

@@ -1,7 +1,7 @@
-"""Digest what decides the numbers of a Python object: attributes, arrays, weights, code, and the user's files.
+"""Digest everything that decides the numbers of a Python object: attributes, arrays, weights, code and source files.
 
-Two processes that make the same object get the same digest. Addresses, devices, the order of sets and Python's hash
-seed do not enter. An object without comparable state, such as a session of a C library, is reported.
+Two processes that construct the same object compute the same digest. Memory addresses, devices, the order of sets and
+Python's hash seed have no effect. An object without comparable state, such as a session of a C library, is reported.
 """
 
 from __future__ import annotations
@@ -10,22 +10,18 @@ import contextlib
 import copyreg
 import ctypes
 import dis
-import enum
 import functools
 import hashlib
 import itertools
 import logging
 import queue
 import re
-import site
 import sys
-import sysconfig
 import threading
-import time
 import types
 import weakref
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Container, Iterator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -34,80 +30,61 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kaldi_compat.dump.user_modules import is_user_module, module_path
+
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
-# State of these objects does not decide numbers.
+# The state of these objects does not decide numbers.
 IRRELEVANT = (
     logging.Logger, logging.Handler, logging.LoggerAdapter, Executor, queue.Queue, queue.SimpleQueue, threading.Thread,
     threading.Event, threading.Condition, threading.Semaphore, threading.local, type(threading.Lock()),
     type(threading.RLock()), weakref.ref, weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet,
     types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType,
 )  # fmt: skip
-# Python classes whose state is in another process or library.
-OUTSIDE = {"subprocess.Popen", "socket.socket", "ctypes.CDLL", "multiprocessing.process.BaseProcess"}
+# Python classes whose state is in another process or in a C library.
+EXTERNAL_STATE = {"subprocess.Popen", "socket.socket", "ctypes.CDLL", "multiprocessing.process.BaseProcess"}
 STREAMS = (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__)
 CONTAINERS = (list, tuple, deque, set, frozenset, dict, types.MappingProxyType)
 RANDOM = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, itertools.count)
-# Attributes of classes that Python makes.
-OF_ANY_CLASS = frozenset(
-    [
-        "__module__",
-        "__qualname__",
-        "__name__",
-        "__doc__",
-        "__dict__",
-        "__weakref__",
-        "__annotations__",
-        "__annotate__",
-        "__annotate_func__",
-        "__annotations_cache__",
-        "__slots__",
-        "__parameters__",
-        "__orig_bases__",
-        "__abstractmethods__",
-        "__match_args__",
-        "__hash__",
-        "__dataclass_fields__",
-        "__dataclass_params__",
-        "__firstlineno__",
-        "__static_attributes__",
-        "__type_params__",
-    ]
-)
-ALL_GLOBALS = {"globals", "eval", "exec"}  # Code with these may refer to every global.
-MAX_SINGLE = 64  # Plain values of a container that are compared one by one.
+# Attributes that Python adds to every class.
+CLASS_INTERNALS = {
+    "__module__", "__qualname__", "__name__", "__doc__", "__dict__", "__weakref__", "__annotations__",
+    "__annotate__", "__annotate_func__", "__annotations_cache__", "__slots__", "__parameters__",
+    "__orig_bases__", "__abstractmethods__", "__match_args__", "__hash__", "__dataclass_fields__",
+    "__dataclass_params__", "__firstlineno__", "__static_attributes__", "__type_params__",
+}  # fmt: skip
+# Modules of torch's tensor classes. Tensor classes in other modules of a library have attributes of the library.
+TENSOR_MODULES = ("torch", "torch.nn.parameter")
+ALL_GLOBALS = {"globals", "eval", "exec"}  # Code that calls one of these may refer to every global.
+MAX_SINGLE_VALUES = 64  # Longer containers of plain values become one string, which takes less time.
 MAX_DEPTH = 150  # Levels of nested objects. A level takes three of Python's 1000 nested calls.
-MAX_OBJECTS = 2_000_000  # About ten seconds.
+MAX_OBJECTS = 2_000_000  # Takes about ten seconds.
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
-_PY_TPFLAGS_HEAPTYPE = 1 << 9  # object.h
-_POINTER = ctypes.sizeof(ctypes.c_void_p)
-_OURS = ("kaldi_compat", "io_ark", "kaldi_standins")
+_PY_TPFLAGS_HEAPTYPE = 1 << 9  # From CPython's object.h.
+_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 
 
 class Node(NamedTuple):
-    """Digest of a value, and of the values that it refers to.
+    """Digest of a value and of everything that the value refers to.
 
     Attributes:
-        digest: digest of the value and everything below it.
-        kind: says what a change of it means: one of the constants below.
+        digest: SHA-256 of the value and everything below it.
         label: kind and class of an object or container.
-        children: the values that it refers to by name; empty if these have no names.
-        is_users: it is an object of the user's code, not of a library; None for other values.
-        has_arrays: it holds an array, a tensor or a module of torch.
-        has_modules: it holds a module of torch.
+        children: nodes of the values that this value refers to by name. Empty if these values have no names.
+        is_user_object: True for an object of the user's code, False for a library's object, None for other values.
+        has_arrays: the value is or holds an array, a tensor or a module of torch.
+        has_content: the value may hold weights or tables. False for numbers, strings, None, empty containers, random
+            generators, code, loggers and locks.
     """
 
     digest: bytes
-    kind: str
     label: str = ""
     children: Mapping[str, Node] = {}
-    is_users: bool | None = None
+    is_user_object: bool | None = None
     has_arrays: bool = False
-    has_modules: bool = False
+    has_content: bool = False
 
 
-# A count, name, time or random state; a number that may be a weight; None, or nothing in a container; code and modules.
-COUNT, NUMBER, EMPTY, IGNORED, CODE, OTHER = "count", "number", "empty", "ignored", "code", "other"
-NOTHING = Node(b"", EMPTY)
+MISSING = Node(b"")
 
 
 @dataclass
@@ -116,21 +93,23 @@ class ObjectDigest:
 
     Attributes:
         parts: digest of each attribute of the object.
-        opaque: type of each object that has no comparable state, by its path.
-        root: the object with everything in its reach.
+        opaque: type of each object that has no comparable state, by path.
+        filled: paths among ``opaque`` that were reported for their content only: caches, queues and threads.
+        root: the object with everything that it refers to.
         modules: modules of torch.
         files: source files of the user's modules that the object uses, by module name.
     """
 
     parts: dict[str, str] = field(default_factory=dict)
     opaque: dict[str, str] = field(default_factory=dict)
-    root: Node = NOTHING
+    filled: set[str] = field(default_factory=set)
+    root: Node = MISSING
     modules: list[Any] = field(default_factory=list)
     files: dict[str, Path] = field(default_factory=dict)
 
 
 class _Child(NamedTuple):
-    """A value that another one refers to."""
+    """A value that another value refers to."""
 
     name: str
     value: Any
@@ -142,7 +121,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     Args:
         value: the object.
         torch: :mod:`kaldi_compat.torch.extractors` if torch is imported, otherwise None.
-        excluded: paths of values that are not part of the digest, since calls change them.
+        excluded: paths of values that are not part of the digest, because calls change them.
     """
     walk = _Walk(torch, excluded)
     label, children, _ = walk.expand(value, "")
@@ -151,120 +130,88 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     else:
         walk.open.add(id(value))
         if walk.is_module(value):
-            walk.found.modules.append(value)
-    walk.add_files(type(value).__module__)
-    nodes = {child.name: walk.of(child.value, child.name) for child in walk.compared(children, "")}
-    walk.found.parts = {name: node.digest.hex() for name, node in nodes.items()}
-    walk.found.root = Node(b"", OTHER, label, nodes, _is_users(_owner(value)))
-    return walk.found
+            walk.result.modules.append(value)
+    walk.add_file(type(value).__module__)
+    nodes = {child.name: walk.digest(child.value, child.name) for child in walk.select(children, "")}
+    walk.result.parts = {name: node.digest.hex() for name, node in nodes.items()}
+    walk.result.root = Node(b"", label, nodes, is_user_module(_owner(value)))
+    return walk.result
 
 
-def changed_values(before: ObjectDigest, after: ObjectDigest, excluded: Container[str] = ()) -> dict[str, str]:
-    """Return the paths of values that calls of an object have changed.
+def changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
+    """Return the paths of the values that calls of an object have changed.
 
-    These are numbers, texts and other values without content, as far as possible, and never the container around them.
-
-    Args:
-        before: digest before the calls, of everything.
-        after: digest after them, without what is ``excluded``.
-        excluded: paths that are known already.
+    The paths lead to the smallest values that changed, and never to the container around them.
 
     Returns:
-        why a value cannot be compared by its path; "" for a count, which need not be compared.
+        the reason why the value of a path cannot be compared, for a value with content before the calls; "" for a
+        number, a string, or a value that calls have created.
     """
-    comparison = _Comparison(excluded)
-    comparison.compare("", before.root, after.root, True)
-    return comparison.found
+    return _changes(before.root, after.root, True, {})
 
 
-class _Comparison:
-    def __init__(self, excluded: Container[str]) -> None:
-        self.excluded, self.found = excluded, dict[str, str]()
-        self.seen: set[tuple[int, int]] = set()
-
-    def compare(self, path: str, old: Node, new: Node, is_users: bool) -> bool:
-        """Compare two states of a value; return True if they differ."""
-        if path in self.excluded or (old.digest == new.digest and path):
-            return path in self.excluded
-        key = id(old), id(new)
-        if key in self.seen:
-            return True
-        self.seen.add(key)
-        if old.children and new.children and old.label == new.label:
-            names = dict.fromkeys([*old.children, *new.children])
-            owner = is_users if new.is_users is None else new.is_users
-            found = [
-                self.compare(_path(path, name), old.children.get(name, NOTHING), new.children.get(name, NOTHING), owner)
-                for name in names
-            ]
-            if any(found) or not path:
-                return True
-        self.found[path] = _reason(old, new, is_users)
-        return True
-
-
-def _reason(old: Node, new: Node, is_users: bool) -> str:
-    """Return why a value that calls have changed cannot be compared; "" if it need not be.
-
-    A cache of a library holds arrays, too. Therefore only a module of torch, or a change of an array, counts there.
-    """
-    if new.kind == IGNORED or (new.kind == CODE and not new.has_arrays and not old.has_arrays):
-        return ""
-    has_appeared = old.kind == EMPTY
-    if is_users:
-        single = (COUNT, EMPTY) if has_appeared else (COUNT, NUMBER, EMPTY)
-        is_comparable = new.kind not in single or old.kind not in (COUNT, NUMBER, EMPTY, IGNORED)
-    else:
-        is_comparable = new.has_modules if has_appeared else old.has_arrays
-    return "" if not is_comparable else "made in its first call" if has_appeared else "changed by its calls"
+def _changes(
+    old: Node, new: Node, is_user_object: bool, known: dict[tuple[int, int], dict[str, str]]
+) -> dict[str, str]:
+    """Return the changes between two states of a value by relative path; none if the value has no named values."""
+    if not (old.children and new.children and old.label == new.label):
+        return {}
+    if (id(old), id(new)) in known:
+        return known[id(old), id(new)]
+    changes = known[id(old), id(new)] = {}
+    is_user_object = is_user_object if new.is_user_object is None else new.is_user_object
+    for name in dict.fromkeys([*old.children, *new.children]):
+        one, other = old.children.get(name, MISSING), new.children.get(name, MISSING)
+        if one.digest == other.digest:
+            continue
+        if inner := _changes(one, other, is_user_object, known):
+            changes |= {_path(name, path): reason for path, reason in inner.items()}
+        else:
+            # An object of a library may fill a table in a call, but a changed array may be a weight.
+            had_content = one.has_content if is_user_object else one.has_arrays
+            changes[name] = "changed by its calls" if had_content else ""
+    return changes
 
 
 def _path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _is_time(value: float) -> bool:
-    """Return True for a time of one of Python's clocks in the last minutes."""
-    clocks = time.time(), time.monotonic(), time.perf_counter()
-    return not value.is_integer() and any(now - 600 < value <= now for now in clocks if now > 3600)
-
-
 class _Walk:
     """A walk through everything that an object refers to."""
 
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
-        self.found, self.torch, self.excluded = ObjectDigest(), torch, excluded
+        self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
         self.nodes: dict[int, Node] = {}
         self.open: set[int] = set()
-        self.alive: list[Any] = []  # Python gives the id of a deleted object to another one.
+        self.alive: list[Any] = []  # Python may give the id of a deleted object to a new object.
 
     def is_module(self, value: Any) -> bool:
         """Return True for a module of torch."""
         return bool(self.torch and self.torch.is_module(value))
 
-    def compared(self, children: list[_Child], path: str) -> list[_Child]:
+    def select(self, children: list[_Child], path: str) -> list[_Child]:
         """Return the values that are part of the digest."""
         if not self.excluded:
             return children
         return [child for child in children if _path(path, child.name) not in self.excluded]
 
-    def of(self, value: Any, path: str) -> Node:
+    def digest(self, value: Any, path: str) -> Node:
         """Digest a value."""
         kind = type(value)
         if kind in PLAIN:
-            is_number = kind in (float, complex) and not _is_time(float(value.real))
-            return _leaf(EMPTY if value is None else NUMBER if is_number else COUNT, kind.__name__, _plain_bytes(value))
+            return Node(_hash(kind.__name__, _plain_bytes(value)))
         key = id(value)
         if key in self.nodes:
             return self.nodes[key]
         if key in self.open:
-            return _leaf(OTHER, "cycle", kind.__qualname__)
+            return Node(_hash("cycle", kind.__qualname__), has_content=True)
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
         self.open.add(key)
         self.alive.append(value)
         try:
-            node = self._of_new(value, path)
+            node = self._digest_new(value, path)
         except Exception as error:
             node = self.report(path, value, str(error) or type(error).__name__)
         finally:
@@ -272,101 +219,98 @@ class _Walk:
         self.nodes[key] = node
         return node
 
-    def report(self, path: str, value: Any, why: str = "") -> Node:
+    def report(self, path: str, value: Any, reason: str = "") -> Node:
         """Record an object that has no comparable state."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        self.found.opaque[path] = f"{name}: {why}" if why else name
-        return _leaf(OTHER, "opaque", name)
+        self.result.opaque[path] = f"{name}: {reason}" if reason else name
+        return Node(_hash("opaque", name), has_content=True)
 
-    def _of_new(self, value: Any, path: str) -> Node:
-        if (content := self._array_content(value)) is not None:
-            return _leaf(OTHER, "array", *content)._replace(has_arrays=True)
-        if (content := self._other_content(value)) is not None:
-            if content[0] == "irrelevant" and (why := _hidden_content(value)):
-                self.report(path, value, why)
-            return _leaf(IGNORED if content[0] in ("irrelevant", "module", "code") else COUNT, *content)
-        if self.is_outside(value):
+    def report_content(self, path: str, value: Any, reason: str) -> None:
+        """Record an object whose content is not compared."""
+        self.report(path, value, reason)
+        self.result.filled.add(path)
+
+    def _digest_new(self, value: Any, path: str) -> Node:
+        leaf = self._leaf(value)
+        attributes = _own_attributes(value) if leaf and self._has_attributes(value) else []
+        if leaf and not attributes:
+            if isinstance(value, IRRELEVANT) and (reason := _hidden_content(value)):
+                self.report_content(path, value, reason)
+            return leaf
+        if not leaf and any(f"{base.__module__}.{base.__qualname__}" in EXTERNAL_STATE for base in type(value).__mro__):
             return self.report(path, value)
-        label, children, is_ordered = self.expand(value, path)
+        label, children, is_ordered = ("content", attributes, True) if leaf else self.expand(value, path)
         if children is None:
             return self.report(path, value)
-        children = self.compared(children, path)
-        nodes = [(child.name, self.of(child.value, _path(path, child.name))) for child in children]
-        is_module = self.is_module(value)
-        if is_module:
-            self.found.modules.append(value)
-        deep = [_hash(name, node.digest) if is_ordered else node.digest for name, node in nodes]
-        kind, named = _name_of(type(value)), dict(nodes)
-        has_modules = is_module or any(node.has_modules for _, node in nodes)
-        digest, meaning = _hash(label, kind, *(deep if is_ordered else sorted(deep))), self.kind_of(value, label)
-        if meaning == COUNT:
-            return Node(digest, COUNT)
+        named = [(name, self.digest(child, _path(path, name))) for name, child in self.select(children, path)]
+        named += [("[]", leaf)] if leaf else []
+        if is_module := self.is_module(value):
+            self.result.modules.append(value)
+        digests = [_hash(name, node.digest) if is_ordered else node.digest for name, node in named]
+        digest = _hash(label, _name_of(type(value)), *(digests if is_ordered else sorted(digests)))
+        if isinstance(value, RANDOM) or (self.torch and self.torch.is_generator(value)):
+            return Node(digest)
+        has_arrays, is_code = is_module or any(node.has_arrays for _, node in named), label in _CODE
+        children_of = dict(named)
         return Node(
             digest,
-            meaning,
-            f"{label} {kind}",
-            named if is_ordered and len(named) == len(nodes) else {},
-            None if type(value) in CONTAINERS else _is_users(value.__name__ if label == "module" else _owner(value)),
-            has_modules or any(node.has_arrays for _, node in nodes),
-            has_modules,
+            f"{label} {_name_of(type(value))}",
+            children_of if is_ordered and len(children_of) == len(named) else {},
+            None
+            if type(value) in CONTAINERS
+            else is_user_module(value.__name__ if label == "module" else _owner(value)),
+            has_arrays,
+            has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
         )
 
-    def kind_of(self, value: Any, label: str) -> str:
-        """Return what a change of an object means."""
-        if isinstance(value, RANDOM) or (self.torch and self.torch.is_generator(value)) or _counts(value):
-            return COUNT
-        if label in ("class", "function", "module"):
-            return CODE
-        return EMPTY if isinstance(value, CONTAINERS) and not len(value) else OTHER
+    def _has_attributes(self, value: Any) -> bool:
+        """Return True for a value with content that may have attributes of the user beside it."""
+        if isinstance(value, np.ndarray | PurePath) or (self.torch and self.torch.is_tensor(value)):
+            return type(value).__module__ in TENSOR_MODULES or is_user_module(type(value).__module__)
+        return False
 
-    def is_outside(self, value: Any) -> bool:
-        """Return True for an object that stands for another process or library."""
-        return any(f"{each.__module__}.{each.__qualname__}" in OUTSIDE for each in type(value).__mro__)
+    def _leaf(self, value: Any) -> Node | None:
+        """Return the node of a value that refers to no other value, apart from extra attributes; otherwise None."""
+        array: Any = np.asarray(value) if isinstance(value, np.generic) else value
+        if isinstance(array, np.ndarray) and not array.dtype.hasobject:
+            is_masked = isinstance(array, np.ma.MaskedArray)
+            mask = [np.ma.getmaskarray(array), np.asarray(array.fill_value)] if is_masked else []
+            parts = [part for piece in (np.asarray(array), *mask) for part in _array_parts(piece)]
+            return Node(_hash("array", *parts), has_arrays=True, has_content=True)
+        if self.torch and self.torch.is_tensor(value):
+            return Node(_hash("array", *self.torch.tensor_parts(value)), has_arrays=True, has_content=True)
+        content = self._constant(value)
+        return Node(_hash(*content)) if content else None
 
-    def _array_content(self, value: Any) -> tuple[Any, ...] | None:
-        if isinstance(value, np.generic):
-            value = np.asarray(value)
-        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            mask = [np.ma.getmaskarray(value)] if isinstance(value, np.ma.MaskedArray) else []
-            return tuple(part for each in (np.asarray(value), *mask) for part in _array_parts(each))
-        return self.torch.tensor_content(value) if self.torch else None
-
-    def _other_content(self, value: Any) -> tuple[Any, ...] | None:
-        """Return the content of a value that refers to no other one; None for values that do."""
+    def _constant(self, value: Any) -> tuple[Any, ...] | None:
         if isinstance(value, np.dtype):
             return "dtype", value.str
         if self.torch and (name := self.torch.constant_name(value)):
             return "torch", _DEVICE.sub("device", name)
-        if isinstance(value, IRRELEVANT) or any(value is each for each in STREAMS):
+        if isinstance(value, IRRELEVANT) or any(value is stream for stream in STREAMS):
             return "irrelevant", _name_of(type(value))
-        if isinstance(value, enum.Enum):
-            return "enum", _name_of(type(value)), value.name
-        if isinstance(value, str | int | float | complex | bytes):  # a class derived from one of them
-            base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
-            if not _is_users(type(value).__module__) and not getattr(value, "__dict__", None):
-                return "plain", _name_of(type(value)), _plain_bytes(base(value))
         if isinstance(value, PurePath):
             return "path", str(value)
-        is_library = isinstance(value, types.ModuleType) and not _is_users(value.__name__)
+        is_library = isinstance(value, types.ModuleType) and not is_user_module(value.__name__)
         if is_library or value is sys.modules["__main__"]:
             return "module", value.__name__
-        if isinstance(value, type | types.FunctionType) and not _is_users(value.__module__):
+        if isinstance(value, type | types.FunctionType) and not is_user_module(value.__module__):
             return "code", _name_of(value)
         return None
 
     def expand(self, value: Any, path: str) -> tuple[str, list[_Child] | None, bool]:
-        """Return the kind of a value, the values that it refers to, and whether their order counts.
+        """Return the kind of a value, the values that it refers to, and True if their order counts.
 
-        The values are None if the object has no comparable state.
+        The list of values is None if the object has no comparable state.
         """
         if isinstance(value, types.ModuleType):
-            self.add_files(value.__name__)
-            return "module", [_Child(*each) for each in sorted(vars(value).items()) if not _is_dunder(each[0])], True
+            self.add_file(value.__name__)
+            return "module", [_Child(*item) for item in sorted(vars(value).items()) if not _is_dunder(item[0])], True
         if isinstance(value, type):
-            self.add_files(value.__module__)
+            self.add_file(value.__module__)
             return "class", list(_class_children(value)), True
         if isinstance(value, types.FunctionType):
-            self.add_files(value.__module__)
+            self.add_file(value.__module__)
             return "function", list(_function_children(value)), True
         if isinstance(value, types.MethodType):
             return "method", [_Child("__self__", value.__self__), _Child("__func__", value.__func__)], True
@@ -376,8 +320,8 @@ class _Walk:
             names = ("__func__", "fget", "func")
             return "accessor", [_Child("", getattr(value, name)) for name in names if hasattr(value, name)], True
         if isinstance(value, functools._lru_cache_wrapper):
-            if _is_users(value.__module__) and value.cache_info().currsize:
-                self.report(path, value, "a cache that is not empty")
+            if is_user_module(value.__module__) and value.cache_info().currsize:
+                self.report_content(path, value, "a cache that is not empty")
             return "cached", [_Child("", value.__wrapped__)], True
         if isinstance(value, types.BuiltinFunctionType):
             owner = value.__self__
@@ -385,40 +329,47 @@ class _Walk:
             return "builtin", [_Child("name", value.__qualname__), *bound], True
         if isinstance(value, np.ndarray):
             return "array", [_Child("shape", str(value.shape)), _Child("", value.ravel().tolist())], True
-        if isinstance(value, str | int | float | complex | bytes):  # of a class of the user's, or with attributes
+        if isinstance(value, str | int | float | complex | bytes):  # An instance of a class derived from these.
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
-            own = [_Child(*each) for each in getattr(value, "__dict__", {}).items()]
-            return "number", [_Child("class", type(value)), _Child("[]", base(value)), *own], True
+            return (
+                "number",
+                [_Child("type", _name_of(type(value))), _Child("[]", base(value)), *_own_attributes(value)],
+                True,
+            )
         if (state := self._state(value)) is not None:
-            children = [_Child(name, each) for name, each in state.items()]
+            children = [_Child(name, child) for name, child in state.items()]
             content = [_Child("[]", _as_container(value))] if isinstance(value, CONTAINERS) else []
             return "object", [_Child("class", type(value)), *children, *content], True
         return _reduced(value)
 
     def _state(self, value: Any) -> dict[str, Any] | None:
-        """Return the attributes of an object; None if it is not made by a Python class."""
+        """Return the attributes of an object; None if its class is not written in Python."""
         if self.is_module(value):
             return dict(self.torch.module_state(value))
         kind: Any = type(value)
         if _has_hidden_state(kind):
             return None
-        slots = [name for kind in type(value).__mro__ for name in _slots_of(kind)]
-        attributes = getattr(value, "__dict__", {})
-        state = dict(attributes)
-        for name in slots:
-            with contextlib.suppress(AttributeError):  # it is not set
+        state = dict(getattr(value, "__dict__", {}))
+        for name in [name for base in kind.__mro__ for name in _slots_of(base)]:
+            with contextlib.suppress(AttributeError):  # The slot is not set.
                 state[name] = getattr(value, name)
-        return {name: each for name, each in state.items() if isinstance(name, str)}
+        return {name: child for name, child in state.items() if isinstance(name, str)}
 
-    def add_files(self, name: str) -> None:
-        """Record the file of a module of the user's."""
-        # A script may change between two runs of it: its functions are compared by their code.
-        if name != "__main__" and _is_users(name) and (path := module_path(name)):
-            self.found.files[name] = path
+    def add_file(self, name: str) -> None:
+        """Record the source file of a module of the user."""
+        # A script may change between two runs, so its functions are compared by their code instead.
+        if name != "__main__" and is_user_module(name) and (path := module_path(name)):
+            self.result.files[name] = path
 
 
-def _leaf(kind: str, *parts: str | bytes | memoryview) -> Node:
-    return Node(_hash(*parts), kind)
+_CODE = ("class", "function", "module")
+
+
+def _own_attributes(value: Any) -> list[_Child]:
+    """Return the attributes that a value has beside its content, and its class if the user has defined it."""
+    is_users = is_user_module(type(value).__module__)
+    attributes = [_Child(*item) for item in getattr(value, "__dict__", {}).items()]
+    return [*([_Child("class", type(value))] if is_users else []), *attributes]
 
 
 def _owner(value: Any) -> str:
@@ -427,14 +378,8 @@ def _owner(value: Any) -> str:
     return str((value if is_code else type(value)).__module__)
 
 
-def _counts(value: Any) -> bool:
-    """Return True for a dictionary that is made for counts and has nothing else."""
-    is_counter = isinstance(value, Counter) or (isinstance(value, defaultdict) and value.default_factory is int)
-    return is_counter and all(type(each) is int for each in value.values())
-
-
 def _hidden_content(value: Any) -> str:
-    """Return why an object whose own state decides no numbers holds others that may; "" if it holds none."""
+    """Describe the content of an :data:`IRRELEVANT` object that may decide numbers; "" without such content."""
     if isinstance(value, threading.Thread):
         return "a thread"
     if isinstance(value, queue.Queue | queue.SimpleQueue):
@@ -468,7 +413,7 @@ def _plain_bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return b"device" if _DEVICE.fullmatch(value) else value.encode("utf-8", "surrogatepass")
     if isinstance(value, int):
-        return b"%x" % value  # str() of a very large integer is an error
+        return b"%x" % value  # str() raises an error for a very large integer.
     return value if isinstance(value, bytes) else repr(value).encode()
 
 
@@ -477,37 +422,35 @@ def _name_of(value: Any) -> str:
 
 
 def _container_children(value: Any) -> tuple[str, list[_Child], bool]:
-    """Return the content of a container. Plain values become one string, so that large lists take no time."""
+    """Return the content of a container. Many plain values become one string, which takes less time."""
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
         if all(type(key) in PLAIN for key in value) and (
-            len(value) <= MAX_SINGLE or not all(type(each) in PLAIN for each in value.values())
+            len(value) <= MAX_SINGLE_VALUES or not all(type(item) in PLAIN for item in value.values())
         ):
-            return (
-                kind,
-                sorted((_Child(_name_of_key(key), each) for key, each in value.items()), key=itemgetter(0)),
-                True,
-            )
-        if all(type(each) in PLAIN for pair in value.items() for each in pair):
-            return kind, [_Child("", sorted(repr((_one(key), _one(each))) for key, each in value.items()))], True
-        pairs = [_Child(str(key) if type(key) in PLAIN else "", (key, each)) for key, each in value.items()]
-        return kind, pairs, False
+            children = (_Child(_name_of_key(key), item) for key, item in value.items())
+            return kind, sorted(children, key=itemgetter(0)), True
+        if all(type(part) in PLAIN for pair in value.items() for part in pair):
+            pairs = sorted(repr((_normalize(key), _normalize(item))) for key, item in value.items())
+            return kind, [_Child("", pairs)], True
+        items = [_Child(str(key) if type(key) in PLAIN else "", (key, item)) for key, item in value.items()]
+        return kind, items, False
     is_ordered = not isinstance(value, set | frozenset)
-    is_single = is_ordered and len(value) <= MAX_SINGLE
-    if not is_single and all(type(each) in PLAIN for each in value):
-        content = [_one(each) for each in value]
+    is_single = is_ordered and len(value) <= MAX_SINGLE_VALUES
+    if not is_single and all(type(item) in PLAIN for item in value):
+        content = [_normalize(item) for item in value]
         return kind, [_Child("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
-    return kind, [_Child(str(number), each) for number, each in enumerate(value)], is_ordered
+    return kind, [_Child(str(number), item) for number, item in enumerate(value)], is_ordered
 
 
 def _name_of_key(key: Any) -> str:
     if type(key) is not str:
-        return f"[{_one(key)!r}]"
+        return f"[{_normalize(key)!r}]"
     return "device" if _DEVICE.fullmatch(key) else key
 
 
-def _one(value: Any) -> Any:
-    """Return a plain value with devices replaced and large integers as strings."""
+def _normalize(value: Any) -> Any:
+    """Return a plain value. The name of a device becomes a constant, and a large integer becomes bytes."""
     kind = type(value)
     is_special = (kind is str and _DEVICE.fullmatch(value)) or (kind is int and abs(value) >= 1 << 64)
     return _plain_bytes(value) if is_special else value
@@ -530,53 +473,54 @@ def _slots_of(kind: type) -> list[str]:
 
 
 def _class_children(kind: type) -> Iterator[_Child]:
-    """Yield the attributes and methods of the user's classes among the bases of a class."""
+    """Yield the attributes and methods of a class and of its bases in the user's code."""
     for base in kind.__mro__:
-        if not _is_users(base.__module__):
+        if not is_user_module(base.__module__):
             yield _Child("base", _name_of(base))
             continue
         for name, value in vars(base).items():
             is_function = isinstance(value, types.FunctionType)
-            if name.startswith(("_abc_", "__pydantic")) or (name in OF_ANY_CLASS and not is_function):
+            if name.startswith(("_abc_", "__pydantic")) or (name in CLASS_INTERNALS and not is_function):
                 continue
             yield _Child(name if base is kind else f"{base.__qualname__}.{name}", value)
-    if type(kind) is not type and _is_users(type(kind).__module__):
+    if type(kind) is not type and is_user_module(type(kind).__module__):
         yield _Child("metaclass", type(kind))
 
 
 def _function_children(function: types.FunctionType) -> Iterator[_Child]:
-    """Yield what the code of a function refers to: defaults, cells, attributes, and globals by name."""
+    """Yield the values that the code of a function refers to: defaults, cells, attributes, and globals by name."""
     code = function.__code__
     if module_path(function.__module__) is None or function.__module__ == "__main__":
-        yield _Child("code", _code_digest(code))  # otherwise the module's file is compared
+        yield _Child("code", _code_digest(code))  # The code of any other function is in the file of its module.
     yield _Child("defaults", (function.__defaults__, function.__kwdefaults__))
     for attribute, value in function.__dict__.items():
         yield _Child(attribute, value)
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # the cell is empty
+        with contextlib.suppress(ValueError):  # The cell is empty.
             yield _Child(cell_name, cell.cell_contents)
     global_names, imported = _names_in(code)
     if global_names & ALL_GLOBALS:
-        global_names |= {each for each in function.__globals__ if not _is_dunder(each)}
-    for each in sorted(global_names & function.__globals__.keys()):
-        yield _Child(each, function.__globals__[each])
-    for each in sorted(imported & sys.modules.keys()):
-        yield _Child(f"import {each}", sys.modules[each])
+        global_names |= {name for name in function.__globals__ if not _is_dunder(name)}
+    for name in sorted(global_names & function.__globals__.keys()):
+        yield _Child(name, function.__globals__[name])
+    for name in sorted(imported & sys.modules.keys()):
+        yield _Child(f"import {name}", sys.modules[name])
 
 
 @functools.lru_cache(100_000)
 def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of globals that code refers to, and of modules that it imports."""
-    found = [_names_in(each) for each in code.co_consts if isinstance(each, types.CodeType)]
-    names = [(each.opname, each.argval) for each in dis.get_instructions(code)]
-    loads = frozenset(name for kind, name in names if kind in ("LOAD_GLOBAL", "LOAD_NAME"))
-    imports = frozenset(name for kind, name in names if kind == "IMPORT_NAME")
-    return loads.union(*(each for each, _ in found)), imports.union(*(each for _, each in found))
+    inner = [_names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
+    loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))
+    imports = frozenset(name for operation, name in instructions if operation == "IMPORT_NAME")
+    return loads.union(*(names for names, _ in inner)), imports.union(*(names for _, names in inner))
 
 
 def _code_digest(code: types.CodeType) -> bytes:
     constants = [
-        _code_digest(each) if isinstance(each, types.CodeType) else _constant_bytes(each) for each in code.co_consts
+        _code_digest(constant) if isinstance(constant, types.CodeType) else _constant_bytes(constant)
+        for constant in code.co_consts
     ]
     return _hash(code.co_code, " ".join(code.co_names + code.co_varnames + code.co_freevars), *constants)
 
@@ -588,7 +532,7 @@ def _constant_bytes(value: Any) -> bytes:
 
 
 def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
-    """Return the state that a C object gives to pickle, such as the state of a random generator."""
+    """Return the state that pickle would store for a C object, such as the state of a random generator."""
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
     try:
@@ -598,56 +542,19 @@ def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
         return "opaque", None, True
     if isinstance(state, str):
         return "named", [_Child("", state)], True
-    parts = [list(each) if isinstance(each, Iterator) else each for each in state]
-    return "reduced", [_Child(str(number), each) for number, each in enumerate(parts)], True
+    parts = [list(part) if isinstance(part, Iterator) else part for part in state]
+    return "reduced", [_Child(str(number), part) for number, part in enumerate(parts)], True
 
 
 @functools.cache
 def _has_hidden_state(kind: type) -> bool:
-    """Return True if a class, or a base of it, is written in C and has more state than Python's attributes show."""
-    for each in kind.__mro__:
-        base = each.__base__
-        if base is None or each in CONTAINERS or each in (types.SimpleNamespace, OrderedDict):
+    """Return True if a class or a base class is written in C and has state that is not in Python's attributes."""
+    for derived in kind.__mro__:
+        base = derived.__base__
+        if base is None or derived in CONTAINERS or derived in (types.SimpleNamespace, OrderedDict):
             continue
-        # An attribute dictionary and a list of weak references have a pointer each, and so has each slot.
-        visible = (2 + len(_slots_of(each))) * _POINTER
-        if not each.__flags__ & _PY_TPFLAGS_HEAPTYPE or each.__basicsize__ - base.__basicsize__ > visible:
+        # An object has a pointer for its attribute dictionary, its weak references, and each slot.
+        visible = (2 + len(_slots_of(derived))) * _POINTER_BYTES
+        if not derived.__flags__ & _PY_TPFLAGS_HEAPTYPE or derived.__basicsize__ - base.__basicsize__ > visible:
             return True
     return False
-
-
-@functools.cache
-def _library_folders() -> tuple[Path, ...]:
-    names = {*sysconfig.get_paths().values(), site.getusersitepackages()}
-    return tuple(Path(name).resolve() for name in names if name)
-
-
-def module_path(name: str) -> Path | None:
-    """Return the file of an imported module; None if it has none."""
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return Path(file).absolute() if isinstance(file, str) else None
-
-
-def _is_users(name: str | None) -> bool:
-    """Return True for a module that is not a part of Python, of an installed package, or of this project."""
-    if not isinstance(name, str) or name == "__main__":
-        return True
-    if name.partition(".")[0] in _OURS or name in sys.builtin_module_names:
-        return False
-    path = module_path(name)
-    if path is None:
-        return name not in sys.modules or type(sys.modules[name].__spec__) is type(None)
-    return not _is_in_library(path)
-
-
-@functools.lru_cache(100_000)
-def _is_in_library(path: Path) -> bool:
-    if {"site-packages", "dist-packages"} & set(path.parts):
-        return True
-    return any(path.resolve().is_relative_to(folder) for folder in _library_folders())
-
-
-def imported_files(before: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files of the user's modules that were imported since ``sys.modules`` was ``before``."""
-    new = [name for name in list(sys.modules) if name not in before and name != "__main__" and _is_users(name)]
-    return {name: path for name in new if (path := module_path(name))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,14 +24,15 @@ BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
-# Options that name an extractor; kaldi_compat/dump/sources has a file for each. The first one that is given decides.
+# Options that name an extractor. kaldi_compat/dump/sources has a file for each option. The first option that has a
+# value decides.
 SOURCES = "onnx", "transformers", "module", "preset"
-# Options that need another one.
+# Options that require the option on the right.
 NEEDED = {"layers": "transformers", "statistics": "preset"}
-# Sources that may be given together: the preset is the front end before the model.
-TOGETHER = ("onnx", "preset")
+# Sources that can be combined: the preset is the front end before the model.
+COMBINED_SOURCES = ("onnx", "preset")
 MAX_LAYER_DIGITS = 4
-# Names of a dump's outputs by what they hold, if an extractor does not name them.
+# Default names of outputs: matrices, vectors, integer vectors, integer matrices.
 FEATS, XVECTOR, LABELS, CODES = "feats", "xvector", "labels", "codes"
 FORMATS = {"ark": "", "npy": "/", "safetensors": ".safetensors", "webdataset": ".tar"}
 
@@ -125,7 +127,7 @@ class DumpOptions(BaseOptions):
             "pool=... and kmeans=... exclude each other: pooled vectors have no frames",
         )
         require(
-            all(each.isdecimal() and len(each) <= MAX_LAYER_DIGITS for each in self.layers.split(","))
+            all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in self.layers.split(","))
             or not self.layers,
             f"layers are numbers such as 9,12; not {self.layers!r}",
         )
@@ -133,62 +135,63 @@ class DumpOptions(BaseOptions):
         require(len(set(layers)) == len(layers), f"layers={self.layers} names a layer twice: name it once")
         for name, needed in NEEDED.items():
             require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=..., too")
-        given = [name for name in SOURCES if getattr(self, name)]
-        require(len(given) < 2 or tuple(given) == TOGETHER, f"{'=... and '.join(given)}=... exclude each other")
+        sources = [name for name in SOURCES if getattr(self, name)]
+        can_combine = len(sources) < 2 or tuple(sources) == COMBINED_SOURCES
+        require(can_combine, f"{'=... and '.join(sources)}=... exclude each other")
         parse_part(self.shard)
         parse_speeds(self.speeds)
 
-    @property
+    @cached_property
     def on_gpu(self) -> bool:
         """True if the features are computed on GPUs."""
         return self.device != CPU
 
-    @property
+    @cached_property
     def seconds_in_batch(self) -> float:
         """Seconds of audio in a batch."""
         return self.batch_seconds or (SECONDS_ON_GPU if self.on_gpu else SECONDS_ON_CPU)
 
-    @property
+    @cached_property
     def processor(self) -> str:
-        """Kind of processor that computes the features: they differ by rounding between CPU and GPU, but not within.
+        """The kind of processor that computes the features, CPU or GPU. Features differ by rounding between the two.
 
         A frame's features do not depend on its batch, so a dump on a GPU may be resumed with batches of another size.
         """
         return "GPU" if self.on_gpu else "CPU"
 
-    @property
+    @cached_property
     def cmvn_levels(self) -> tuple[str, ...]:
         """The requested statistics."""
         return tuple(filter(None, self.cmvn.split(",")))
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The option that names the extractor; "" if there is none."""
         return next((name for name in SOURCES if getattr(self, name)), "")
 
-    @property
+    @cached_property
     def layer_numbers(self) -> list[int]:
         """The numbers of ``layers``."""
         return [int(number) for number in self.layers.split(",") if number]
 
-    @property
+    @cached_property
     def resumes(self) -> bool:
         """True if an existing plan is resumed."""
         return self.resume or self.retry_failed
 
-    @property
+    @cached_property
     def speed_factors(self) -> tuple[str, ...]:
-        """The speed factors as they are written, since they become part of names."""
+        """The speed factors as strings, which become part of names."""
         return parse_speeds(self.speeds)
 
-    @property
+    @cached_property
     def part(self) -> tuple[int, int]:
-        """Number of this part of the plan, and count of parts: (1, 1) is all of it."""
+        """Number of this part of the plan, and number of parts; (1, 1) for the whole plan."""
         return parse_part(self.shard)
 
 
 def parse_speeds(text: str) -> tuple[str, ...]:
-    """Split the value of ``--speeds``; raise OptionError unless it is made of positive numbers."""
+    """Split the value of ``--speeds``; raise OptionError unless it is a list of valid speeds."""
     factors = tuple(filter(None, map(str.strip, text.split(","))))
     for factor in factors:
         require(is_speed(factor), f"speeds are positive numbers from 0.01 to 100, such as 0.9,1.0,1.1; not {factor!r}")
@@ -203,27 +206,27 @@ def parse_part(text: str) -> tuple[int, int]:
     """
     if not text:
         return 1, 1
-    found = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
-    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    part = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
+    number, count = (int(part[1]), int(part[2])) if part else (0, 0)
     require(1 <= number <= count, f"shard is a number from 1 and a count, such as 3/100; not {text!r}")
     return number, count
 
 
 def is_speed(text: str) -> bool:
-    """Return True if a string is a factor to speed audio up by, for which a filter of bounded length resamples."""
+    """Return True for a speed factor from 0.01 to 100, for which the resampling filter has a bounded length."""
     factor = parse_real(text)
     return factor is not None and 0.01 <= factor <= 100.0
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Locations of a dump's files, those of Kaldi's make_*.sh scripts.
+    """Locations of a dump's files, as in Kaldi's make_*.sh scripts.
 
     Attributes:
         data: the data directory.
-        feature: its name, such as "fbank" or "mfcc_pitch".
+        feature: name of the feature, such as "fbank" or "mfcc_pitch".
         log: directory of the plan and the archives' manifests.
-        archives: directory of the archives, an absolute path.
+        archives: absolute path of the directory of the archives.
     """
 
     data: Path
@@ -238,18 +241,18 @@ class Layout:
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of the data directory, which is part of the archives' names."""
         return os.path.basename(os.path.abspath(self.data))
 
-    @property
+    @cached_property
     def stem(self) -> str:
         """Start of the archives' names."""
         return f"raw_{self.feature}_{self.name}"
 
     def archive(self, shard: int, output: str = FEATS) -> Path:
-        """Path of an archive, and of those of other outputs that belong to it."""
+        """Path of the archive of an output, for a part of the utterances."""
         stem = self.stem if output == FEATS else f"raw_{self.feature}_{output}_{self.name}"
         return self.archives / f"{stem}.{shard}.ark"
 
@@ -258,25 +261,25 @@ class Layout:
         return self.archive(shard, output).with_suffix(".scp")
 
     def speaker_archive(self, name: str) -> Path:
-        """Path of an archive with an entry for each speaker."""
+        """Path of the archive of a table with an entry for each speaker."""
         return self.archives / f"{name}_{self.name}.ark"
 
-    @property
+    @cached_property
     def log_stem(self) -> str:
         """Start of the names of plan, manifests and logs."""
         return f"dump_{self.feature}_{self.name}"
 
-    @property
+    @cached_property
     def plan(self) -> Path:
         """Path of the plan."""
         return self.log / f"{self.log_stem}.plan.jsonl"
 
-    @property
+    @cached_property
     def lock(self) -> Path:
         """Path of the file that is locked while a dump runs."""
         return self.log / f"{self.log_stem}.lock"
 
-    @property
+    @cached_property
     def failures(self) -> Path:
         """Path of the list of utterances without features, with reasons."""
         return self.log / f"{self.log_stem}.failures"
@@ -286,12 +289,8 @@ class Layout:
         return self.of_archive(shard, "json")
 
     def of_archive(self, shard: int, name: str) -> Path:
-        """Path of what is kept about an archive: log, and parts of ``utt2num_frames`` and ``utt2dur``."""
+        """Path of the manifest, the log, or the part of ``utt2num_frames`` or ``utt2dur`` of an archive."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
-
-    def in_data(self, name: str) -> Path:
-        """Path of a file of the data directory."""
-        return self.data / name
 
 
 @dataclass(frozen=True)
@@ -299,11 +298,11 @@ class Job:
     """A dump: what to compute, where and how.
 
     Attributes:
-        layout: the locations of its files.
-        options: how it runs.
-        overrides: options of the feature given on the command line, which win over its configuration file: lines
-            ``--name=value``.
-        extractor: the object to compute with, if Python's :func:`kaldi_compat.dump` got one; ``module`` is ":<name>".
+        layout: locations of the files.
+        options: options of the dump.
+        overrides: lines ``--name=value`` with options of the feature from the command line, which take precedence over
+            the configuration file.
+        extractor: the extractor object of a call of :func:`kaldi_compat.dump`; then ``module`` is ":<name>".
     """
 
     layout: Layout
@@ -311,46 +310,47 @@ class Job:
     overrides: tuple[str, ...] = ()
     extractor: Any = None
 
-    @property
+    @cached_property
     def source(self) -> str:
         """Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features."""
         return self.options.source
 
-    @property
+    @cached_property
     def feature(self) -> str:
         """Name of the feature."""
         return self.layout.feature
 
-    @property
+    @cached_property
     def spectral(self) -> str:
-        """Name of the spectral feature that is computed, or "" if none is."""
+        """Name of the spectral feature; "" for pitch alone, or for an extractor."""
         return "" if self.source else spectral_of(self.feature)
 
-    @property
+    @cached_property
     def with_pitch(self) -> bool:
-        """True if pitch is computed, alone or to be pasted."""
+        """True if pitch is computed, alone or pasted to a spectral feature."""
         return not self.source and self.feature.endswith(PITCH)
 
-    @property
+    @cached_property
     def main_conf(self) -> str:
         """Name of the configuration file that the overrides belong to."""
         return f"{self.spectral or PITCH}.conf"
 
+    @cached_property
     def conf_paths(self) -> dict[str, Path | None]:
-        """Return the configuration files by the names that they get in ``<data>/conf``; None stands for defaults."""
+        """The configuration files by their names in ``<data>/conf``; None for Kaldi's defaults."""
         named: dict[str, str] = {}
         if self.spectral:
             named[f"{self.spectral}.conf"] = self.options.conf
         if self.with_pitch:
             named[PITCH_CONF] = self.options.pitch_conf
-        found: dict[str, Path | None] = {name: _conf_path(name, path) for name, path in named.items()}
+        paths: dict[str, Path | None] = {name: _conf_path(name, path) for name, path in named.items()}
         if self.with_pitch and self.options.pitch_postprocess_conf:
-            found[PROCESS_CONF] = Path(self.options.pitch_postprocess_conf)
-        return found
+            paths[PROCESS_CONF] = Path(self.options.pitch_postprocess_conf)
+        return paths
 
 
 def spectral_of(feature: str) -> str:
-    """Return the spectral part of a feature's name, or "" if it has none.
+    """Return the spectral part of a feature's name; "" for pitch alone.
 
     >>> spectral_of("mfcc_pitch"), spectral_of("fbank"), spectral_of("pitch")
     ('mfcc', 'fbank', '')
@@ -358,6 +358,6 @@ def spectral_of(feature: str) -> str:
     return feature.removesuffix(PITCH).removesuffix("_")
 
 
-def _conf_path(name: str, given: str) -> Path | None:
-    path = Path(given or f"conf/{name}")
-    return path if given or path.exists() else None
+def _conf_path(name: str, option_value: str) -> Path | None:
+    path = Path(option_value or f"conf/{name}")
+    return path if option_value or path.exists() else None

@@ -1,4 +1,4 @@
-"""The files that a dump writes, which are compared with those that it reads before anything is written."""
+"""List the files that a dump writes, and compare them with the files that it reads, before anything is written."""
 
 from __future__ import annotations
 
@@ -24,56 +24,56 @@ FRAME_SHIFT, CMVN_SCRIPT, CMVN_ARCHIVE = "frame_shift", "cmvn.scp", "cmvn.ark"
 
 
 def check_outputs(job: Job, plan: DumpPlan) -> None:
-    """Raise an error if a file that the dump writes is one that it reads, or is written twice.
+    """Raise an error if the dump would write a file that it reads, or write a file twice.
 
     Raises:
-        ArkError: two files are one.
+        ArkError: two of the names lead to the same file.
         OutputError: a file cannot be written, or a folder holds other files than this dump would write to it.
     """
     numbers = [shard.number for shard in plan.part(*job.options.part)]
     tables = list(tables_of_archives(job.layout, plan, numbers))
     written = [*tables, *outputs_in_log(job.layout, numbers), *outputs_in_data(job, plan)]
-    # Other files of the directory, and the modules that an extractor has imported, are no less needed than inputs.
-    kept = [name_of(path) for name in DATA_FILES if (path := job.layout.in_data(name)) not in written]
-    kept += map(name_of, map(Path, plan.trial.files.values()))
+    # The other files of the directory, and the files that the extractor has used, must not be replaced either.
+    protected = [name_of(path) for name in DATA_FILES if (path := job.layout.data / name) not in written]
+    protected += map(name_of, map(Path, plan.trial.files.values()))
     written += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(name_of, written))
-    # A part of a job looks at fewer files, since every part does so for all lines.
     confs = plan.settings["confs"]
-    same = {path for name, text in kept_confs(confs).items() if has_text(path := conf_path(job, name), text)}
-    replaced = [name_of(path) for path in written if path not in same]
-    refuse_replacing(replaced, [*_inputs(job, confs), *kept], every_line=not job.options.shard)
+    unchanged = {path for name, text in copied_confs(confs).items() if has_text(path := conf_path(job, name), text)}
+    replaced = [name_of(path) for path in written if path not in unchanged]
+    # A part of a job does not look at the file of every line, because all parts would repeat this.
+    refuse_replacing(replaced, [*_inputs(job, confs), *protected], every_line=not job.options.shard)
     for path in tables:
         check_place(path)
     _check_folders(job, plan, written)
 
 
 def tables_of_archives(layout: Layout, plan: DumpPlan, numbers: Iterable[int]) -> Iterator[Path]:
-    """Yield the archives of these numbers and their script files."""
+    """Yield the archives with these numbers and their script files."""
     for number, output in product(numbers, plan.trial.outputs):
         yield layout.archive(number, output)
         yield layout.script(number, output)
 
 
 def outputs_in_log(layout: Layout, numbers: Iterable[int]) -> Iterator[Path]:
-    """Yield the files that a dump writes to its directory of logs."""
+    """Yield the files that a dump writes to its log directory."""
     yield from (layout.plan, layout.lock, layout.failures)
     for number, name in product(numbers, ("json", "log", FRAMES, DURATIONS)):
         yield layout.of_archive(number, name)
 
 
 def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
-    """Yield the files that a dump writes to the data directory, and tables of speakers."""
+    """Yield the files that a dump writes to the data directory, and the tables with an entry for each speaker."""
     layout, options, trial = job.layout, job.options, plan.trial
     for output in trial.outputs:
-        yield layout.in_data(f"{output}.scp")
-        yield layout.in_data(BACKUP) / f"{output}.scp"
+        yield layout.data / f"{output}.scp"
+        yield layout.data / BACKUP / f"{output}.scp"
         if options.format in FORMATS and not FORMATS[options.format].endswith("/") and FORMATS[options.format]:
             yield converted_path(layout, output, options.format)
     by_speaker = [f"spk_{output}" for output in trial.vectors if options.per_speaker]
     by_speaker += ["cmvn"] if BY_SPEAKER in options.cmvn_levels else []
     for name in by_speaker:
-        yield layout.in_data(f"{name}.scp")
+        yield layout.data / f"{name}.scp"
         yield from (layout.speaker_archive(name), layout.speaker_archive(name).with_suffix(".scp"))
     names = {
         FRAMES: options.write_utt2num_frames and trial.framed,
@@ -81,40 +81,40 @@ def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
         FRAME_SHIFT: True,
         CMVN_ARCHIVE: OVERALL in options.cmvn_levels,
     }
-    yield from (layout.in_data(name) for name, is_written in names.items() if is_written)
-    yield from (conf_path(job, name) for name in kept_confs(plan.settings["confs"]))
+    yield from (layout.data / name for name, is_written in names.items() if is_written)
+    yield from (conf_path(job, name) for name in copied_confs(plan.settings["confs"]))
 
 
-def kept_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of the configuration that a dump keeps a copy of: those that Kaldi's scripts keep."""
+def copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts of the configuration files that a dump copies to ``<data>/conf``, like Kaldi's scripts."""
     return {name: text for name, text in confs.items() if name != PROCESS_CONF}
 
 
 def conf_path(job: Job, name: str) -> Path:
-    """Return where a configuration file of the dump is kept: ``<data>/conf``, unless it was read from there."""
-    path, source = job.layout.in_data(CONF) / name, job.conf_paths().get(name)
+    """Return the path of the copy of a configuration file: in ``<data>/conf``, unless the file was read from there."""
+    path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
         return job.layout.log / f"{job.layout.log_stem}.{name}"
     return path
 
 
 def has_text(path: Path, text: str) -> bool:
-    """Return True if a file holds this text."""
+    """Return True if a file has this content."""
     return path.is_file() and path.read_bytes() == in_bytes(text)
 
 
-def converted_path(layout: Layout, output: str, wanted: str) -> Path:
+def converted_path(layout: Layout, output: str, format_name: str) -> Path:
     """Return the file or folder of an output in another format."""
-    return Path(f"{layout.in_data(output)}{FORMATS[wanted]}")
+    return Path(f"{layout.data / output}{FORMATS[format_name]}")
 
 
 def _inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
-    """Yield what a dump reads."""
-    script = job.layout.in_data(SCRIPT)
+    """Yield the files that a dump reads."""
+    script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=name_of(script))
     yield from map(name_of, input_paths(job, confs).values())
-    yield from (name_of(path) for path in job.conf_paths().values() if path)
-    with open(script, "rb") as lines:  # commands that change the speed are not run: their audio is read here
+    yield from (name_of(path) for path in job.conf_paths.values() if path)
+    with open(script, "rb") as lines:  # The dump reads the audio of these commands itself.
         for line in lines:
             if b" speed " in line:
                 file, factor = split_speed(os.fsdecode(b"".join(line.split(None, 1)[1:]).strip()))
@@ -123,11 +123,11 @@ def _inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
 
 
 def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
-    """Raise :class:`OutputError` if the folder of an output in another format is used for something else."""
+    """Raise :class:`OutputError` if the folder of an output in another format holds other files."""
     if not FORMATS[job.options.format].endswith("/"):
         return
     layout = job.layout
-    others = [layout.log, layout.archives, layout.in_data(CONF), layout.in_data(BACKUP), *written]
+    others = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written]
     occupied = {os.path.realpath(place): place for other in others for place in (other, other.parent)}
     for output in plan.trial.outputs:
         folder = converted_path(layout, output, job.options.format)
@@ -141,10 +141,13 @@ def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
 
 
 def clear_all_unfinished(job: Job) -> int:
-    """Remove the temporary files that killed dumps left beside this dump's files; return their number."""
+    """Remove the temporary files that killed dumps left beside this dump's files, and return how many there were."""
     layout = job.layout
     folders = (layout.data, layout.log, layout.archives, *layout.archives.glob("storage/*"))
     places = {os.path.realpath(folder): folder for folder in folders}
     removed = sum(map(clear_directory, places.values()))
-    removed += sum(remove_unfinished(layout.in_data(CONF) / name) for name in job.conf_paths())
+    # The folder of an output in another format may be a link, whose temporary folders are beside the link's target.
+    links = [path for path in layout.data.iterdir() if path.is_symlink() and path.name not in DATA_FILES]
+    removed += sum(map(remove_unfinished, links))
+    removed += sum(remove_unfinished(layout.data / CONF / name) for name in job.conf_paths)
     return removed + (remove_unfinished(Path(job.options.report)) if job.options.report else 0)

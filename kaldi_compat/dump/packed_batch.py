@@ -1,12 +1,11 @@
-"""A batch's audio as one row of samples, without padding, for devices that need much work at once.
+"""Pack a batch's audio into one row of samples without padding, for devices that need large batches.
 
-Utterances follow each other, each starting at a multiple of the frame shift. So all frames of the row lie on one grid.
-Frames across a border between utterances are computed too and dropped: about two per utterance.
+Every utterance starts at a multiple of the frame shift after the previous utterance, so all frames of the row lie on
+one grid. Frames across a border between utterances (about two per utterance) are computed and dropped.
 
-Threads read wave files into pinned memory in which the samples lie on such a grid already (:class:`PinnedMemory`), and
-a row is put together on the GPU from what they have read. Audio that comes in another way (from archives, commands,
-recordings with segments; resampled, with several channels, or reflected at its ends) is copied into pinned memory
-first.
+Threads read wave files into pinned memory in which the samples already lie on such a grid (:class:`PinnedMemory`), and
+the GPU assembles a row from this memory. Other audio (from archives, commands or recordings with segments; resampled,
+with several channels, or reflected at its ends) is first copied into pinned memory.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
 
 Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
-# Rows are rounded up to a multiple of this many frames, since cuFFT makes a plan for each number of frames.
-FRAMES_AT_ONCE = 1024
-# Bytes before the samples of nearly all wave files. Others come to lie beside the grid, and are copied.
-HEADER = 44
-# Samples from which on starting a copy to the GPU takes less time than copying them on the host, some 10 us.
-LEAST_PIECE = 1 << 16
+# The number of frames in a row is a multiple of this value, since cuFFT creates a plan for each row length.
+ROW_MULTIPLE_FRAMES = 1024
+# Header size in bytes of nearly all wave files. Samples after a longer header are not on the grid, and are copied.
+HEADER_BYTES = 44
+# Copying fewer samples on the host takes less time than starting a copy to the GPU, which takes about 10 us.
+MIN_PIECE_SAMPLES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,10 @@ class Part:
     """Utterances to be packed, with their samples at the rate of the feature.
 
     Attributes:
-        audio: the utterances as they were read.
-        samples: where the samples of all of them are.
-        starts, lengths: (utterances,): of each one's samples.
-        warps: VTLN factor of each.
+        audio: the utterances.
+        samples: array with the samples of all utterances.
+        starts, lengths: (utterances,), index of each utterance's first sample, and number of its samples.
+        warps: VTLN factor of each utterance.
     """
 
     audio: Audio
@@ -59,7 +58,7 @@ class Part:
 
     @property
     def place(self) -> OnGrid | None:
-        """Place of the samples in memory that a device can copy from; None if they are elsewhere."""
+        """Place of the samples in memory that a device can copy from; None for samples in other memory."""
         block = self.audio.block
         return self.audio.place if isinstance(block, WaveBlock) and self.samples is block.samples else None
 
@@ -69,9 +68,9 @@ class Row:
     """Utterances on one grid of frames.
 
     Attributes:
-        pieces: where parts of the audio start, and their samples: int16, or float32 if they were resampled; in pinned
-            memory if they will be copied to a GPU. What no piece covers is silence.
-        length: number of samples.
+        pieces: start in the row and samples of each piece of audio: int16, or float32 after resampling; in pinned
+            memory if they will be copied to a GPU. The row is silent between the pieces.
+        length: number of samples of the row.
         first_frames: (utterances,): index on the grid of each utterance's first frame.
         counts: (utterances,): number of frames of each utterance.
         frames: number of frames of the grid.
@@ -85,21 +84,21 @@ class Row:
 
 
 class PinnedMemory(RowMemory):
-    """Pinned memory for wave files, whose samples come to lie at multiples of the frame shift.
+    """Pinned memory for wave files that places their samples at multiples of the frame shift.
 
     Args:
         shift: the frame shift in samples.
     """
 
     def __init__(self, shift: int) -> None:
-        self.lead, self.alignment = HEADER, 2 * shift
+        self.lead, self.alignment = HEADER_BYTES, 2 * shift
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return memory of at least this many bytes: ordinary memory if there is no pinned memory left."""
+        """Return at least ``size`` bytes of pinned memory, or of ordinary memory if pinned memory is exhausted."""
         memory = host_memory([-(-size // 2)], np.int16)
         self.tensor = memory if memory.is_pinned() else None
-        found: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
-        return found
+        content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
+        return content
 
 
 def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
@@ -107,38 +106,38 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
 
     Args:
         parts: the utterances.
-        options: how audio is cut into frames.
-        pinned: use pinned memory, and do not copy samples that are in it.
+        options: options of the frames.
+        pinned: use pinned memory, and do not copy samples that are already there.
     """
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
     counts = num_frames(lengths, size, shift, options.snip_edges)
-    # Without snip_edges, an utterance takes as many samples as its frames span.
+    # Without snip_edges, the frames of an utterance extend beyond its samples.
     spans = lengths if options.snip_edges else np.where(counts > 0, (counts - 1) * shift + size, 0)
-    steps = -(-spans // shift)  # from an utterance's first frame to that of the next
-    runs: list[tuple[int, int, OnGrid | None]] = []  # of utterances: the first, the end, and their place
+    steps = -(-spans // shift)  # Frames from an utterance's first frame to the first frame of the next utterance.
+    runs: list[tuple[int, int, OnGrid | None]] = []  # First utterance, end, and place of utterances on the grid.
     begin = 0
     for part in parts:
         end = begin + len(part.lengths)
         if part.place is not None:
             gaps = np.diff(part.starts) - steps[begin : end - 1] * shift
-            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # between files lies a header
+            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # There is a header between files.
             steps[begin : end - 1] += np.where(on_grid, gaps // shift, 0)
             runs += _runs(part, part.place, begin, spans, on_grid)
         begin = end
     first_frames = np.cumsum(steps) - steps
-    frames = -(-max(int(steps.sum()), 1) // FRAMES_AT_ONCE) * FRAMES_AT_ONCE
+    frames = -(-max(int(steps.sum()), 1) // ROW_MULTIPLE_FRAMES) * ROW_MULTIPLE_FRAMES
     length = (frames - 1) * shift + size
     begins = (first_frames * shift).tolist()
     places = ((part.samples, np.stack((part.starts, part.lengths), 1).tolist()) for part in parts)
-    audio = [(samples, start, length) for samples, own in places for start, length in own]
+    audio = [(samples, start, length) for samples, spans_of_part in places for start, length in spans_of_part]
     pieces: list[tuple[int, Tensor]] = []
     copied = 0
     for first, end, place in [*runs, (len(lengths), len(lengths), None)]:
         if copied < first:
             stop = length if first == len(lengths) else begins[first]
-            own = slice(copied, first)
-            copy = _copied(audio[own], begins[own], stop, counts[own].tolist(), options, pinned)
+            chosen = slice(copied, first)
+            copy = _copy_to_row(audio[chosen], begins[chosen], stop, counts[chosen].tolist(), options, pinned)
             pieces.append((begins[copied], copy))
         if place is not None:
             size_of_piece = begins[end - 1] + int(spans[end - 1]) - begins[first]
@@ -150,37 +149,37 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
 def _runs(
     part: Part, place: OnGrid, begin: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, OnGrid]]:
-    """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first.
+    """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first sample.
 
-    Those of few samples are left out, since copying them on the host takes less time than starting a copy.
+    Short runs are left out, since copying them on the host takes less time than starting a copy to the GPU.
     """
     starts = part.starts.tolist()
     bounds = [0, *(np.flatnonzero(~on_grid) + 1).tolist(), len(starts)]
     for first, end in pairwise(bounds):
-        if starts[end - 1] + int(spans[begin + end - 1]) - starts[first] >= LEAST_PIECE:
+        if starts[end - 1] + int(spans[begin + end - 1]) - starts[first] >= MIN_PIECE_SAMPLES:
             yield begin + first, begin + end, OnGrid(place.tensor, place.start + starts[first])
 
 
-def _copied(
+def _copy_to_row(
     audio: Sequence[tuple[Samples, int, int]], begins: Sequence[int], stop: int, counts: Sequence[int],
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
     """Return a copy of the samples of these utterances on the grid, up to the sample ``stop`` of the row."""
-    copied = host_memory([stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned)
-    row, end = copied.numpy(), 0
+    memory = host_memory([stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned)
+    row, end = memory.numpy(), 0
     for (samples, start, length), begin, count in zip(audio, begins, counts, strict=True):
-        each = samples[start : start + length]
+        utterance = samples[start : start + length]
         if not options.snip_edges:
-            each = _with_reflections(each, count, options)
-        at = begin - begins[0]
-        row[end:at] = 0
-        end = at + len(each)
-        row[at:end] = each
+            utterance = _extend_by_reflection(utterance, count, options)
+        place = begin - begins[0]
+        row[end:place] = 0
+        end = place + len(utterance)
+        row[place:end] = utterance
     row[end:] = 0
-    return copied
+    return memory
 
 
-def _with_reflections(samples: Samples, count: int, options: FrameOptions) -> Samples:
+def _extend_by_reflection(samples: Samples, count: int, options: FrameOptions) -> Samples:
     """Return the samples that the frames span, which extend beyond both ends of the audio."""
     size, shift = options.window_size, options.window_shift
     first = shift // 2 - size // 2

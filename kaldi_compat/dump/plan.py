@@ -1,7 +1,7 @@
-"""The plan: which utterances go to which archive, and everything that decides their bytes. It is made first.
+"""The plan of a dump: the utterances of each archive, and everything that decides the bytes of the archives.
 
-A file with a JSON object per line: a header, then one for each archive, and a checksum. The utterances themselves stay
-in ``wav.scp`` or ``segments``, of which an archive takes a range of bytes; a digest reveals if those files change.
+The file of the plan has a JSON object per line: a header, an object for each archive, and a checksum. An archive refers
+to its utterances by a range of bytes of ``wav.scp`` or ``segments``. Digests reveal changes of these files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ from kaldi_compat.options.config import normalize
 
 logger = logging.getLogger(__name__)
 
-VERSION = 5
-# Options that decide the bytes of the archives. The others may differ when a dump is resumed.
+VERSION = 6
+# Options that decide the bytes of the archives. Other options may change when a dump is resumed.
 DECISIVE = (
     "engine",
     "compress",
@@ -51,7 +52,7 @@ DECISIVE = (
     "dtype",
     "compile",
 )
-LONGEST_KEY = 4096  # bytes; no recipe has names like that, and file systems and tools fail at less
+MAX_KEY_BYTES = 4096  # File systems and tools fail for shorter names already.
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _BOM = b"\xef\xbb\xbf"
 
@@ -61,9 +62,9 @@ class Shard:
     """An archive of the plan.
 
     Attributes:
-        number: counted from 1, as in the archive's name.
-        start, stop: the range of the list of utterances, in bytes.
-        count: its number of lines.
+        number: number of the archive, from 1, which is part of its name.
+        start, stop: range of bytes in the list of utterances.
+        count: number of lines in this range.
     """
 
     number: int
@@ -74,10 +75,10 @@ class Shard:
 
 @dataclass(frozen=True)
 class DumpPlan:
-    """The archives to be made.
+    """The archives to be written.
 
     Attributes:
-        listing: the file of the data directory that lists the utterances: wav.scp or segments.
+        listing: name of the list of utterances in the data directory: wav.scp or segments.
         settings: everything that decides the bytes of the archives: the version, the decisive options, the digests of
             the files of the data directory, and the texts of the configuration files.
         shards: the archives in order.
@@ -89,44 +90,43 @@ class DumpPlan:
     shards: tuple[Shard, ...]
     stamps: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
 
-    @property
+    @cached_property
     def count(self) -> int:
-        """Number of utterances, good and bad."""
+        """Number of utterances, including failures."""
         return sum(shard.count for shard in self.shards)
 
-    @property
+    @cached_property
     def trial(self) -> Trial:
-        """Findings of the trial of the extractor at the start."""
+        """Results of the trial of the extractor at the start."""
         return Trial(**self.settings.get("trial", {}))
 
-    @property
+    @cached_property
     def seed(self) -> int:
         """Seed of the dithering noise."""
         return int(self.settings["options"]["seed"])
 
     def part(self, number: int, count: int) -> tuple[Shard, ...]:
-        """Return every ``count``-th archive from ``number`` (1 or more): a batch job's share."""
+        """Return every ``count``-th archive, starting with ``number``, for one of ``count`` batch jobs."""
         return self.shards[number - 1 :: count]
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Divide a data directory's utterances over archives, as evenly as ``utils/split_scp.pl`` does.
+    """Distribute a data directory's utterances over archives like ``utils/split_scp.pl``.
 
     Raises:
-        DumpError: the data directory lacks a file, or lists nothing, or an utterance twice.
+        DumpError: the data directory lacks a file, lists no utterance, or lists an utterance twice.
     """
     check_inputs(job)
     listing = listing_of(job)
-    lengths = _line_lengths(job.layout.in_data(listing))
+    lengths = _line_lengths(job.layout.data / listing)
     count = len(lengths)
     if count == 0:
-        raise DumpError(f"{job.layout.in_data(listing)} is empty: there is nothing to compute")
+        raise DumpError(f"{job.layout.data / listing} is empty: add the utterances to compute")
     size = job.options.shard_utterances
-    # An array of batch jobs divides what nj does elsewhere.
-    # A GPU of this machine is to have an archive at least.
+    # Each part of a job, and each GPU of this machine, should have an archive.
     gpus = len(devices_of(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
-    wanted = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
-    number = min(wanted, count)
+    archives = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
+    number = min(archives, count)
     bounds = [i * (count // number) + min(i, count % number) for i in range(number + 1)]
     offsets = [0, *accumulate(sum(lengths[first:last]) for first, last in pairwise(bounds))]
     shards = tuple(
@@ -136,12 +136,12 @@ def make_plan(job: Job) -> DumpPlan:
 
 
 def listing_of(job: Job) -> str:
-    """Return the name of the file that lists the utterances: segments if it exists."""
-    return SEGMENTS if job.layout.in_data(SEGMENTS).exists() else SCRIPT
+    """Return the name of the list of utterances: segments if it exists, otherwise wav.scp."""
+    return SEGMENTS if (job.layout.data / SEGMENTS).exists() else SCRIPT
 
 
 def check_places(layout: Layout) -> None:
-    """Raise :class:`DumpError` unless a script file can name files in the directories."""
+    """Raise :class:`DumpError` if a script file cannot name files in the directories of a dump."""
     for place in (layout.data, layout.log, layout.archives):
         for sign, name in ("\n", "newline"), ("|", "'|'"):
             if sign in str(place.absolute()):
@@ -153,14 +153,14 @@ def check_places(layout: Layout) -> None:
 def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
     check_places(job.layout)
-    needed = [job.layout.in_data(SCRIPT), *filter(None, job.conf_paths().values())]
+    needed = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
     needed += extractor_paths(job).values()
-    if job.layout.in_data("spk2warp").exists():
-        needed.append(job.layout.in_data(UTT2SPK))
+    if (job.layout.data / "spk2warp").exists():
+        needed.append(job.layout.data / UTT2SPK)
     for path in needed:
         if not path.is_file():
             fault = "is not a file" if path.exists() else "is missing"
-            raise DumpError(f"{path} {fault}: it is needed for {job.feature} features of {job.layout.data}")
+            raise DumpError(f"{path} {fault}, which {job.feature} features of {job.layout.data} need")
 
 
 def settings_of(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def settings_of(job: Job, used: Mapping[str, str] | None = None) -> dict[str, An
 
 
 def write_plan(plan: DumpPlan, path: Path) -> None:
-    """Write a plan completely or not at all."""
+    """Write a plan. After an interruption the file is complete or does not exist."""
     header = {"listing": plan.listing, "archives": len(plan.shards), **plan.settings}
     write_sealed(path, [header, *map(dataclasses.asdict, plan.shards)])
 
@@ -191,12 +191,12 @@ def read_plan(path: Path) -> DumpPlan:
     """Read a plan.
 
     Raises:
-        PlanError: it is missing or damaged, or of another version.
+        PlanError: the plan is missing, damaged, or has another version.
     """
     try:
-        header, *rest = read_sealed(path)
+        header, *lines = read_sealed(path)
         listing, count = header.pop("listing"), header.pop("archives")
-        shards = tuple(Shard(**line) for line in rest)
+        shards = tuple(Shard(**line) for line in lines)
         if len(shards) != count or header["version"] != VERSION:
             raise ValueError("it has another version")
     except FileNotFoundError:
@@ -212,8 +212,8 @@ def changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     """Compare a job with the plan that it resumes.
 
     Returns:
-        the options and files that decide bytes of the archives and have changed, and whether the change can only turn
-        failures into features, and leaves the other features as they are.
+        the changed options and files that decide the bytes of the archives. The value is True for a change that can
+        only turn failures into features, and does not affect other features.
     """
     now, before = settings_of(job, plan.trial.files), plan.settings
     changes = {name: False for name in ("feature", "program") if before[name] != now[name]}
@@ -221,7 +221,7 @@ def changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     for conf, *texts in _differences(before["confs"], now["confs"]):
         options = None
         if None not in texts:
-            with suppress(OptionError):  # an option that this version does not have any more
+            with suppress(OptionError):  # The old text may have an option that this version lacks.
                 options = changed_values(job, conf, *texts)
         changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
         changes |= {conf: False} if options is None else changed
@@ -231,9 +231,9 @@ def changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the names with different values, and both values; None stands for a missing one."""
-    both = ((name, before.get(name), now.get(name)) for name in before.keys() | now.keys())
-    return [each for each in both if each[1] != each[2]]
+    """Return the names whose values differ, and both values. A missing value is None."""
+    values = ((name, before.get(name), now.get(name)) for name in before.keys() | now.keys())
+    return [(name, old, new) for name, old, new in values if old != new]
 
 
 def _only_mends(name: str, before: Any, now: Any) -> bool:
@@ -243,16 +243,16 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
-    """Return the plan to resume, with the job's settings as far as they may differ.
+    """Return the plan to resume, with the settings of the job.
 
     Args:
-        plan: as it was read.
-        job: what is to be made now.
-        path: where the plan is stored.
+        plan: the existing plan.
+        job: the job that resumes the plan.
+        path: path of the plan, for messages.
         with_failures: numbers of the complete archives that have failed utterances.
 
     Raises:
-        PlanError: the settings changed such that complete archives would have to be made again; says which.
+        PlanError: complete archives would have to be recreated because of changed settings. The message names these.
     """
     if plan.trial.opaque and not job.options.trust_extractor:
         raise PlanError(
@@ -266,7 +266,7 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
     since = f"{', '.join(sorted(changes))} changed since the plan {path} was made"
     if not all(changes.values()):
         raise PlanError(
-            f"{since}: all {len(plan.shards)} archives would be made again: set it back, or "
+            f"{since}, so all {len(plan.shards)} archives would be made again: set it back, or "
             f"{how_to_start_over(job.options)}"
         )
     if with_failures and not job.options.retry_failed:
@@ -278,7 +278,7 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Write numbers as ranges.
+    """Format numbers as ranges.
 
     >>> _ranges([1, 2, 3, 7])
     '1-3, 7'
@@ -293,16 +293,15 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def how_to_start_over(options: DumpOptions) -> str:
-    """Return the advice for a plan that a dump should not follow; parts of a plan follow it without being asked."""
+    """Return advice for starting over. A part of a plan follows an existing plan even without ``--resume``."""
     delete = "delete it and " if options.shard else ""
-    switches = [
-        flag for flag, given in (("--resume", options.resume), ("--retry-failed", options.retry_failed)) if given
-    ]
+    flags = (("--resume", options.resume), ("--retry-failed", options.retry_failed))
+    switches = [flag for flag, is_set in flags if is_set]
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
 def lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
-    """Yield the lines of the list of utterances that an archive is made of, without their ends."""
+    """Yield an archive's lines of the list of utterances, without line ends."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
         for line in islice(file, shard.count):
@@ -313,35 +312,35 @@ def _line_lengths(path: Path) -> Sequence[int]:
     """Return the number of bytes of each line.
 
     Raises:
-        DumpError: a line has an impossible key or nothing after its key, or a key occurs twice.
+        DumpError: a line has an invalid key or only a key, or a key occurs twice.
     """
     lengths = array("I")
     previous, ordered, blank = b"", True, 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
-            key, *rest = line.split(None, 1)[:2] or [b""]
+            key, *values = line.split(None, 1)[:2] or [b""]
             if blank and key:
                 raise DumpError(f"{path}, line {blank}: expected a key and more, not a blank line")
             if not key:
                 blank = blank or number
                 continue
-            if len(key) > LONGEST_KEY or _CONTROL.search(key) or key.startswith(_BOM):
+            if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
                 raise DumpError(f"{path}, line {number}: {_wrong_with(key)}")
-            if not rest:
+            if not values:
                 raise DumpError(f"{path}, line {number}: expected a key and more, not {_shown(key)}")
             lengths.append(len(line))
             ordered &= previous < key
             previous = key
     if blank:
         logger.warning("%s, line %d: skipped blank lines at the end of the file", path, blank)
-    if not ordered:  # sorted files, as Kaldi requires them, need no set of all keys
+    if not ordered:  # A sorted file, which Kaldi requires, needs no set of all keys.
         _refuse_duplicates(path)
     return lengths
 
 
 def _wrong_with(key: bytes) -> str:
-    if len(key) > LONGEST_KEY:
-        return f"a key of {len(key)} bytes; at most {LONGEST_KEY} are supported"
+    if len(key) > MAX_KEY_BYTES:
+        return f"a key of {len(key)} bytes; at most {MAX_KEY_BYTES} are supported"
     if key.startswith(_BOM):
         return "the file starts with a byte order mark (BOM), which would be part of the key: remove it"
     return f"the key {_shown(key)} has a control character in it, which no table can hold: rename the utterance"

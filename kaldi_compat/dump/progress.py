@@ -1,4 +1,4 @@
-"""Progress of a dump: a bar with tqdm on a terminal, plain lines elsewhere; and the counts behind them."""
+"""Count and show the progress of a dump: a bar of tqdm on a terminal, otherwise lines of text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS_BETWEEN_SAMPLES = 0.5
 SECONDS_BEFORE_ESTIMATE = 5.0
 SHARE_BEFORE_ESTIMATE = 0.01
 HOUR = 3600.0
-# Only those of tqdm's own figures that :meth:`Monitor.text`, which follows, does not show better.
+# Format of tqdm's bar. :meth:`Monitor.text` replaces the other figures of tqdm.
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} utt [{elapsed}{postfix}]"
 
 
@@ -28,8 +28,8 @@ class Monitor:
     Args:
         total: number of utterances of the job.
         max_failures: more failures than this stop the job; -1 is no limit.
-        done: counts of the archives that are complete already, by their numbers.
-        stream: where to show the progress.
+        done: counts of the archives that were complete before, by archive number.
+        stream: stream for the progress; None for standard error.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Monitor:
 
     @property
     def stream(self) -> TextIO:
-        """Where the progress is shown; standard error may be another object after a call of user code."""
+        """The stream for the progress. User code may replace ``sys.stderr``, so it is looked up each time."""
         return sys.stderr if self._stream is None else self._stream
 
     @property
@@ -82,7 +82,7 @@ class Monitor:
         """Record the progress of an archive.
 
         Raises:
-            DumpError: there are more failures than allowed.
+            DumpError: the number of failures exceeds the limit.
         """
         self._counts[shard] = (utterances, seconds, failures)
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
@@ -101,7 +101,7 @@ class Monitor:
     def say(self, message: str) -> None:
         """Show a message between the lines of progress."""
         message = printable(message)
-        with contextlib.suppress(OSError):  # nobody reads it
+        with contextlib.suppress(OSError):  # The reader of a pipe may have ended.
             if self._bar is None:
                 print(message, file=self.stream, flush=True)
             else:
@@ -113,7 +113,7 @@ class Monitor:
 
     def close(self) -> None:
         """Show the final state."""
-        if self._seconds() > self.samples[-1][1]:  # what follows the last utterance computes nothing
+        if self._seconds() > self.samples[-1][1]:  # Nothing is computed after the last utterance.
             self.samples.append((self.elapsed, self._seconds()))
         if self._bar is None:
             self._line()
@@ -124,17 +124,18 @@ class Monitor:
     def text(self) -> str:
         """Describe hours done, speed, time left and failures."""
         utterances, seconds, failures = self.totals
-        left, done = self.total - utterances, self.computed
-        # The first batches come late, from all workers at once: an estimate from them would be far off.
-        is_known = (
-            left and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE and done >= SHARE_BEFORE_ESTIMATE * self.total
-        )
-        remaining = f", {_clock(left * self.elapsed / done)} left" if is_known else ""
+        remaining, done = self.total - utterances, self.computed
+        # All workers finish their first batches late and at the same time, which would make an estimate far off.
+        has_estimate = (
+            remaining and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE
+            and done >= SHARE_BEFORE_ESTIMATE * self.total
+        )  # fmt: skip
+        time_left = f", {_clock(remaining * self.elapsed / done)} left" if has_estimate else ""
         speed = f", {self.speed:.0f}x real time" if done else ""
-        return f"{seconds / HOUR:.2f} h{speed}{remaining}, {failures} failed"
+        return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
     def summary(self, bound: str) -> str:
-        """Describe this run; ``bound`` is the stage that was busy for the greatest share of the time."""
+        """Describe this run; ``bound`` is the stage that was busy for the longest time."""
         if not self.computed:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
@@ -148,7 +149,7 @@ class Monitor:
 
     def _line(self) -> None:
         self._shown = time.monotonic()
-        with contextlib.suppress(OSError):  # nobody reads it
+        with contextlib.suppress(OSError):  # The reader of a pipe may have ended.
             print(f"{self.totals[0]} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
 
 
@@ -159,7 +160,7 @@ def _clock(seconds: float) -> str:
 
 
 def _bar(total: int, initial: int, stream: TextIO) -> Any:
-    """Make a progress bar; None without a terminal or tqdm."""
+    """Return a new progress bar; None without a terminal or tqdm."""
     if not _is_terminal(stream):
         return None
     try:
@@ -170,7 +171,7 @@ def _bar(total: int, initial: int, stream: TextIO) -> Any:
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    """Return True if a bar can be drawn there; the terminals of ``script`` and the like may have no width."""
+    """Return True if a bar can be drawn on a stream. The terminal of ``script`` may have no width."""
     try:
         return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:

@@ -1,7 +1,7 @@
-"""Make the archives of a plan as tasks of a Ray cluster, whose nodes share a directory and may die.
+"""Write the archives of a plan in tasks of a Ray cluster, whose nodes share a directory and may fail.
 
-A task reads and writes the shared directory itself; only a few numbers travel through Ray. If a node dies, Ray runs its
-tasks again on another one; since an archive appears only when it is complete, making one twice does no harm.
+A task reads and writes the shared directory itself; only a few numbers travel through Ray. If a node fails, Ray runs
+its tasks again on another node. An archive appears only when it is complete, so writing it twice does no harm.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Make these archives.
+    """Write these archives.
 
     Raises:
-        DumpError: there is no cluster, or something stopped the job; complete archives stay.
+        DumpError: the cluster is missing, or the job was stopped. Complete archives are kept.
     """
     import ray
 
@@ -48,7 +48,7 @@ def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monit
 
 def _connect(ray: Any, address: str) -> None:
     with _no_cluster(address):
-        # "local" starts a cluster of this machine alone.
+        # "local" starts a cluster on this machine only.
         ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
 
 
@@ -61,7 +61,7 @@ def _no_cluster(address: str) -> Iterator[None]:
 
 
 def check_cluster(address: str) -> None:
-    """Raise :class:`DumpError` if Ray is missing, or nobody listens at ``host:port``, where Ray would try for long."""
+    """Raise :class:`DumpError` if Ray is missing, or if ``host:port`` refuses connections, which Ray finds out late."""
     if find_spec("ray") is None:
         raise DumpError(not_installed("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
@@ -71,20 +71,20 @@ def check_cluster(address: str) -> None:
 
 
 def with_absolute_paths(job: Job) -> Job:
-    """Return the job with absolute paths, since a worker has another working directory."""
+    """Return the job with absolute paths, since a worker has a different working directory."""
     layout, names = job.layout, (f"{job.spectral}.conf", PITCH_CONF, PROCESS_CONF)
-    found = job.conf_paths()
-    conf, pitch, process = (os.path.abspath(path) if (path := found.get(name)) else "" for name in names)
+    paths = job.conf_paths
+    conf, pitch, process = (os.path.abspath(path) if (path := paths.get(name)) else "" for name in names)
     options = replace(job.options, conf=conf, pitch_conf=pitch, pitch_postprocess_conf=process)
-    there = Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives)
-    return replace(job, layout=there, options=options)
+    absolute_layout = Layout(layout.data.absolute(), layout.feature, layout.log.absolute(), layout.archives)
+    return replace(job, layout=absolute_layout, options=options)
 
 
 def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     task = ray.remote(num_cpus=1, num_gpus=int(job.options.on_gpu), max_retries=RETRIES, scheduling_strategy="SPREAD")(
         make_archive
     )
-    # Workers resolve relative names, as in wav.scp, against the directory that the job was started in.
+    # Workers resolve the relative paths in wav.scp against the working directory of the job.
     directory = os.getcwd()
     waiting = {task.remote(job, plan, shard, directory): shard for shard in shards}
     try:
@@ -107,12 +107,12 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
             ray.cancel(reference, force=True)
 
 
-# A worker process makes many archives with one runner.
+# A worker process writes many archives with one runner.
 _runners: dict[str, ShardRunner] = {}
 
 
 def make_archive(job: Job, plan: DumpPlan, shard: Shard, directory: str) -> str:
-    """Make an archive, as a Ray task; return an error that stops the job in one line, so that Ray does not retry."""
+    """Write an archive in a Ray task. Return an error that stops the job as one line, so that Ray does not retry."""
     os.chdir(directory)
     if read_manifest(job.layout, shard.number) is not None:
         return ""

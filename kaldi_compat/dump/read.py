@@ -1,4 +1,4 @@
-"""Reading: from a line of ``wav.scp`` or ``segments`` to audio, in threads, ahead of the computation."""
+"""Read the audio of lines of ``wav.scp`` or ``segments``, in threads, ahead of the computation."""
 
 from __future__ import annotations
 
@@ -36,23 +36,22 @@ from kaldi_compat.errors import AudioError, KaldiCompatError
 
 logger = logging.getLogger(__name__)
 
-# Bytes of audio that may wait between reading and computing: in a process, and on a host if the memory is pinned.
-WAITING_BYTES, PINNED_BYTES, LEAST_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
-# Audio of lines that are read together: as much as is computed together, or is copied to a device together.
-BYTES_AT_ONCE, ROW_BYTES = 1 << 20, 1 << 22
+# Limits of the audio that waits between reading and computing, in bytes: in a process, in the pinned memory of a
+# host, and the smallest share of the pinned memory for a process.
+MAX_WAITING_BYTES, MAX_PINNED_BYTES, MIN_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
+# Size of the audio that is read together: for computation on a CPU, and for a copy to a device.
+BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 22
+# Number of lines that are read together: at the start, and at most.
 FIRST_LINES, MAX_LINES = 8, 256
-# Larger files are read alone: their headers say whether they are too long.
-LARGEST_FILE = 64 << 20
-OPEN_ARCHIVES = 4  # of each thread
-RIFF = (b"RIFF", b"RIFX")
-CHUNK = 1 << 20  # samples of each channel that are decoded at once
+MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, after a check of the duration in its header.
+MAX_OPEN_ARCHIVES = 4  # Limit for each thread.
 
 
 class RowMemory(FileMemory):
     """Memory that a device can copy from, in which the samples of wave files lie on a grid of frames.
 
     Attributes:
-        tensor: int16, the memory that was allocated last; None if it is ordinary memory.
+        tensor: the memory of the latest allocation, int16; None for ordinary memory.
     """
 
     size = ROW_BYTES
@@ -61,23 +60,23 @@ class RowMemory(FileMemory):
 
 @dataclass(frozen=True)
 class Task:
-    """A file or command to read, and the utterances to take from it.
+    """A file or command to read, and the utterances in it.
 
     Attributes:
         rxfilename: the file or command.
-        wanted: index and key of each utterance, and its segment; None for all of the audio.
+        utterances: index and key of each utterance, and its segment. The segment is None for all of the audio.
     """
 
     rxfilename: str
-    wanted: tuple[tuple[int, str, Segment | None], ...]
+    utterances: tuple[tuple[int, str, Segment | None], ...]
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of ``wav.scp`` that follow each other and name files: they are read together.
+    """Consecutive lines of ``wav.scp`` that name files and are read together.
 
     Attributes:
-        index: position of the first one in the archive's list.
+        index: position of the first line in the archive's list.
         lines: the lines.
     """
 
@@ -88,7 +87,7 @@ class Lines:
         return len(self.lines)
 
     def task(self, number: int) -> Task:
-        """Return the task of one of the lines."""
+        """Return the task of a line."""
         return _task_of(self.index + number, self.lines[number])
 
 
@@ -103,25 +102,25 @@ def tasks_of(
     Args:
         job, plan, shard: identify the list of utterances.
         recordings: wav.scp, if the list is ``segments``.
-        lines_at_once: returns how many lines of wav.scp are to be read together now.
+        lines_at_once: returns the current number of lines of wav.scp to read together.
     """
     lines = lines_of(plan, shard, job.layout.data)
     if recordings is None:
         yield from _tasks_of_script(lines, lines_at_once)
         return
     segments = (_segment(*numbered) for numbered in enumerate(lines))
-    for recording, group in itertools.groupby(segments, lambda each: getattr(each[1], "recording", None)):
-        found = None if recording is None else recordings.get(recording)
-        wanted = []
+    for recording, group in itertools.groupby(segments, lambda item: getattr(item[1], "recording", None)):
+        rxfilename = None if recording is None else recordings.get(recording)
+        utterances = []
         for index, segment in group:
             if isinstance(segment, Failure):
                 yield segment
-            elif found is None:
+            elif rxfilename is None:
                 yield Failure(index, segment.key, f"its recording {recording} is not in {SCRIPT}")
             else:
-                wanted.append((index, segment.key, segment))
-        if found is not None and wanted:
-            yield Task(found, tuple(wanted))
+                utterances.append((index, segment.key, segment))
+        if rxfilename is not None and utterances:
+            yield Task(rxfilename, tuple(utterances))
 
 
 def _tasks_of_script(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
@@ -129,7 +128,7 @@ def _tasks_of_script(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -
     while chunk := list(itertools.islice(lines, lines_at_once())):
         for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
             together = list(group)
-            if is_command:  # commands take long, and run side by side
+            if is_command:  # Commands are slow, so every command is a separate task.
                 yield from (_task_of(index + i, line) for i, line in enumerate(together))
             else:
                 yield Lines(index, together)
@@ -150,63 +149,63 @@ def _segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
 
 
 class TaskReader:
-    """Reads tasks, and lines that name files together. Threads may share it.
+    """Reads tasks and lines. Threads may share a reader.
 
     Args:
         options: the dump's options.
-        memory: makes the memory that a thread reads wave files to; by default ordinary memory.
+        memory: returns the memory that a thread reads wave files into; None for ordinary memory.
 
     Attributes:
         options: the dump's options.
-        lines_at_once: how many lines should be read together, according to those before.
+        lines_at_once: number of lines to read together, which follows the sizes of earlier files.
     """
 
     def __init__(self, options: DumpOptions, memory: Callable[[], RowMemory] | None = None) -> None:
         self.options = options
         self._memory = memory
-        self._bytes_at_once = BYTES_AT_ONCE if memory is None else ROW_BYTES
+        self._bytes_at_once = BLOCK_BYTES if memory is None else ROW_BYTES
         self.lines_at_once = FIRST_LINES
         self._codec = codec("wave")
         self._of_thread = threading.local()
 
     def __call__(self, task: Task | Lines | Failure) -> Read:
-        """Read a task; what is left of lines whose audio is too much at once comes last."""
+        """Read a task. The result ends with the unread lines if the audio of the lines is too large to read at once."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
     def _read_lines(self, lines: Lines) -> Read:
-        found: Read = []
+        entries: Read = []
         done = size = 0
         while done < len(lines) and size < self._bytes_at_once:
             audio = self._block(lines.lines, done)
             if audio is not None:
-                found.append(Audio(lines.index + done, audio, self._place_of(audio)))
+                entries.append(Audio(lines.index + done, audio, self._place_of(audio)))
                 done, size = done + len(audio), size + audio.samples.nbytes
                 continue
-            one = read_task(lines.task(done), self.options)
-            found += one
-            done, size = done + 1, size + sum(each.nbytes for each in one)
+            entries_of_line = read_task(lines.task(done), self.options)
+            entries += entries_of_line
+            done, size = done + 1, size + sum(entry.nbytes for entry in entries_of_line)
         if done < len(lines):
             self.lines_at_once = done
-            return [*found, Lines(lines.index + done, lines.lines[done:])]
+            return [*entries, Lines(lines.index + done, lines.lines[done:])]
         if 2 * size <= self._bytes_at_once and len(lines) >= self.lines_at_once:
             self.lines_at_once = min(2 * len(lines), MAX_LINES)
-        return found
+        return entries
 
     def _block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Return the audio of the first lines; None if nothing can be read together, or one is too long."""
+        """Return the audio of the first lines; None if they cannot be read together, or if audio is too long."""
         if not hasattr(self._of_thread, "loader"):
-            files = OpenFiles(OPEN_ARCHIVES)
+            files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
-            self._of_thread.loader = BlockLoader(self._codec, files, largest=LARGEST_FILE, memory=memory)
+            self._of_thread.loader = BlockLoader(self._codec, files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
         block = self._of_thread.loader.load(lines, first)
         if not isinstance(block, WaveBlock) or (block.durations() > self.options.max_duration).any():
             return None
         return block
 
     def _place_of(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of audio that was just read if a device can copy from there; None otherwise."""
+        """Return the place of new audio in memory that a device can copy from; None for audio in other memory."""
         memory = self._of_thread.memory
         if memory is None or memory.tensor is None:
             return None
@@ -215,12 +214,12 @@ class TaskReader:
 
 
 def read_task(task: Task, options: DumpOptions) -> list[Entry]:
-    """Read a task's audio; an error becomes the failure of the utterances concerned."""
+    """Read a task's audio. An error becomes the failure of the utterances that it concerns."""
     try:
         wave = read_audio(task.rxfilename, options)
     except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
-        return [failed(index, key, error) for index, key, _ in task.wanted]
-    return [_cut(wave, *each) for each in task.wanted]
+        return [failed(index, key, error) for index, key, _ in task.utterances]
+    return [_cut(wave, *utterance) for utterance in task.utterances]
 
 
 def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> Entry:
@@ -234,13 +233,13 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
     """Read audio: WAV, or other formats with the extra ``audio``.
 
     Args:
-        rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``. With the option ``speeds``, the
-            speed is changed here if the command is one of ``utils/perturb_data_dir_speed.sh``.
+        rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``. With the option ``speeds``, a
+            command of ``utils/perturb_data_dir_speed.sh`` is not run; its speed is applied here instead.
         options: the dump's options.
 
     Raises:
-        ArkError: it cannot be read.
-        AudioError: it is not audio, or is too long.
+        ArkError: the file cannot be read, or the command failed.
+        AudioError: the content is not audio, or the audio is too long.
     """
     factor = None
     if options.speeds:
@@ -254,7 +253,7 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
 
 
 class Clock:
-    """Counts the seconds that a stage was busy, over all its threads."""
+    """Counts the busy seconds of a stage, summed over its threads."""
 
     def __init__(self) -> None:
         self.busy = 0.0
@@ -272,28 +271,28 @@ class Clock:
 
 
 def waiting_bytes(options: DumpOptions) -> int:
-    """Return how many bytes of audio may wait in a process.
+    """Return the limit of the audio that waits in a process, in bytes.
 
     >>> [waiting_bytes(DumpOptions(device="cuda", nj=nj)) >> 20 for nj in (1, 8, 100)]
     [256, 128, 32]
     """
     if not options.on_gpu:
-        return WAITING_BYTES
-    return min(WAITING_BYTES, max(LEAST_WAITING_BYTES, PINNED_BYTES // options.nj))
+        return MAX_WAITING_BYTES
+    return min(MAX_WAITING_BYTES, max(MIN_WAITING_BYTES, MAX_PINNED_BYTES // options.nj))
 
 
 def read_ahead(
     tasks: Iterable[Task | Lines | Failure],
     read: Callable[[Any], Read],
     threads: int,
-    most: int,
+    max_files: int,
     clock: Clock,
-    most_bytes: int = WAITING_BYTES,
+    max_bytes: int = MAX_WAITING_BYTES,
 ) -> Generator[Entry]:
     """Yield the results of the tasks in order, read by threads ahead of the consumer.
 
-    They read at most ``most`` files ahead, and fewer if the largest task so far suggests more than ``most_bytes``; but
-    at least one task each.
+    The threads read at most ``max_files`` files ahead, and fewer if the largest task so far suggests that these would
+    exceed ``max_bytes``. Every thread may read one task in any case.
     """
     largest = 1
     pending: deque[tuple[int, Future[Read]]] = deque()
@@ -307,7 +306,7 @@ def read_ahead(
         waiting = iter(tasks)
         files = 0
         while True:
-            while len(pending) < threads or (files < most and (len(pending) + 1) * largest <= most_bytes):
+            while len(pending) < threads or (files < max_files and (len(pending) + 1) * largest <= max_bytes):
                 if (task := next(waiting, None)) is None:
                     break
                 count = len(task) if isinstance(task, Lines) else 1
@@ -318,11 +317,11 @@ def read_ahead(
             count, future = pending.popleft()
             result = future.result()
             files -= count
-            if result and isinstance(rest := result[-1], Lines):
-                pending.appendleft((len(rest), pool.submit(timed, rest)))
-                files += len(rest)
-            entries = [each for each in result if not isinstance(each, Lines)]
-            largest = max(largest, sum(each.nbytes for each in entries))
+            if result and isinstance(unread := result[-1], Lines):
+                pending.appendleft((len(unread), pool.submit(timed, unread)))
+                files += len(unread)
+            entries = [entry for entry in result if not isinstance(entry, Lines)]
+            largest = max(largest, sum(entry.nbytes for entry in entries))
             yield from entries
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

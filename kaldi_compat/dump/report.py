@@ -29,11 +29,8 @@ from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogra
 from kaldi_compat.dump.write import DURATIONS
 from kaldi_compat.functional.cmvn import mean_and_variance
 
-PICTURES = 4
-BINS = 30
-MAX_FAILURES = 1000
-MAX_ODD = 50
-MAX_FRAMES = 1200
+# Limits of the page: utterances with pictures, bins of a histogram, rows of tables, frames of a picture.
+MAX_PICTURES, BINS, MAX_FAILURES, MAX_ANOMALIES, MAX_FRAMES = 4, 30, 1000, 50, 1200
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -113,7 +110,7 @@ def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> It
         drawn = curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
         yield "Mean and standard deviation of each dimension", drawn
     yield "Some utterances", "\n".join(pictures(job, plan))
-    used = {name: str(path) for name, path in job.conf_paths().items() if path}
+    used = {name: str(path) for name, path in job.conf_paths.items() if path}
     yield "Options", table([(name, str(value)) for name, value in (vars(job.options) | used).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
@@ -130,10 +127,10 @@ def _sizes(job: Job, plan: DumpPlan) -> str:
 def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
     """List failures by reason; each group opens to its utterances."""
     groups = []
-    left = MAX_FAILURES
+    remaining = MAX_FAILURES
     for text, group in by_reason(failures):
-        shown = group[: max(left, 1)]
-        left -= len(shown)
+        shown = group[: max(remaining, 1)]
+        remaining -= len(shown)
         count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
         groups.append(
             f"<details><summary><b>{count}</b>: {_escaped(text)} (first: {_escaped(group[0][0])})</summary>"
@@ -144,18 +141,17 @@ def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
 
 def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     sample = inspect_audio(job)
-    if not sample.number:
+    if not sample.count:
         return
-    note = f'<p class="note">Among {sample.number} utterances, evenly spread over the list.</p>'
-    odd = table(sample.odd[:MAX_ODD])
-    more = _more(len(sample.odd) - MAX_ODD)
-    yield "Odd audio: silence, clipping, offset, rates", note + (odd + more if odd else "<p>None was found.</p>")
+    note = f'<p class="note">Among {sample.count} utterances, evenly spread over the list.</p>'
+    anomalies = table(sample.anomalies[:MAX_ANOMALIES]) + _more(len(sample.anomalies) - MAX_ANOMALIES)
+    yield "Odd audio: silence, clipping, offset, rates", note + (anomalies or "<p>None was found.</p>")
     yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
 
 
-def _extremes(job: Job, plan: DumpPlan, few: int) -> str:
-    longest = heapq.nlargest(few, _durations(job, plan), key=itemgetter(1))
-    shortest = heapq.nsmallest(few, _durations(job, plan), key=itemgetter(1))
+def _extremes(job: Job, plan: DumpPlan, count: int) -> str:
+    longest = heapq.nlargest(count, _durations(job, plan), key=itemgetter(1))
+    shortest = heapq.nsmallest(count, _durations(job, plan), key=itemgetter(1))
     return table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
 
 
@@ -175,9 +171,9 @@ def pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
 
 def _pictures_of(job: Job, output: str, shift: float) -> Iterable[str]:
     try:
-        features: Any = io_ark.load_scp(str(job.layout.in_data(f"{output}.scp")))
+        features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
-        for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(PICTURES, len(keys))).astype(int)]:
+        for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_PICTURES, len(keys))).astype(int)]:
             whole = np.asarray(features[key])
             if whole.ndim == 1 and whole.size:
                 drawn = curve(np.arange(len(whole)), [("", whole)], ("index", f"value of {output}"))

@@ -1,4 +1,4 @@
-"""Charts of the report as SVG: axes with units and ticks, in the page's colours, readable without colour."""
+"""Charts of the report as SVG: axes with units and ticks, in the page's colors, readable without color."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = npt.NDArray[Any]
 WIDTH, HEIGHT = 640, 250
 LEFT, RIGHT, TOP, BOTTOM = 68, 14, 10, 44
 MIDDLE = 'text-anchor="middle"'
-DASHES = ("", "7 4", "2 4")  # of the first, second ... line, so that they differ without colour
+DASHES = ("", "7 4", "2 4")  # Dash patterns of the lines of a chart, which tell the lines apart without color.
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -41,7 +41,7 @@ def _place(values: Any, low: float, high: float, start: float, stop: float) -> A
 
 
 def _axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Draw a chart with its axes, their ticks and names. ``label`` describes it to those who do not see it."""
+    """Draw a chart with axes, ticks and names of the axes. Screen readers read ``label``."""
     parts = []
     for value in ticks(*x, about=6):
         at = _place(value, *x, LEFT, WIDTH - RIGHT)
@@ -64,10 +64,10 @@ def _axes(content: str, x: tuple[float, float], y: tuple[float, float], names: t
 
 
 def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
-    """Draw lines over a common axis, each with its own dashes and its name in a legend.
+    """Draw lines with different dash patterns over a common axis, and a legend with their names.
 
     Args:
-        x: places of the values.
+        x: positions of the values on the axis.
         lines: name and values of each line.
         names: labels of the axes, with units.
     """
@@ -93,24 +93,24 @@ def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]
 
 def histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
     """Draw counts over the edges of their bins."""
-    ends, most = (float(edges[0]), float(edges[-1])), float(counts.max())
+    ends, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
     across = _place(edges, *ends, LEFT, WIDTH - RIGHT)
-    tops = _place(counts, 0.0, most, HEIGHT - BOTTOM, TOP)
+    tops = _place(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
     rectangles = "".join(
         f'<rect class="bar" x="{a:.1f}" y="{top:.1f}" width="{max(b - a - 1, 1):.1f}" '
         f'height="{HEIGHT - BOTTOM - top:.1f}"/>'
         for a, b, top in zip(across, across[1:], tops, strict=False)
     )
-    label = f"{names[1]} by {names[0]}, {ends[0]:.4g} to {ends[1]:.4g}, at most {most:g} in a bin"
-    return _axes(rectangles, ends, (0.0, most), names, label)
+    label = f"{names[1]} by {names[0]}, {ends[0]:.4g} to {ends[1]:.4g}, at most {highest:g} in a bin"
+    return _axes(rectangles, ends, (0.0, highest), names, label)
 
 
 def bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
     """Draw a bar for each named value, with its value."""
-    most = max((value for _, value in rows), default=0.0) or 1.0
+    largest = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td class="wide">'
-        f'<div class="bar" style="width:{100 * value / most:.1f}%"></div></td>'
+        f'<div class="bar" style="width:{100 * value / largest:.1f}%"></div></td>'
         f'<td class="number">{value:.{1 if value >= 1 else 3}f} {html.escape(unit)}</td></tr>'
         for name, value in rows
     )
@@ -118,30 +118,30 @@ def bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
 
 
 def feature_image(values: Floats, frame_shift: float, columns: str, title: str) -> str:
-    """Draw a matrix (frames, dim) as a picture with axes, dark for its least finite value and light for its greatest.
+    """Draw a matrix (frames, dim) as a picture with axes, from dark (smallest finite value) to light (largest).
 
     Args:
         values: the matrix.
         frame_shift: seconds from frame to frame.
         columns: name of the vertical axis.
-        title: describes the picture to those who do not see it.
+        title: description of the picture for screen readers.
     """
     finite = np.isfinite(values)
-    least, greatest = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
-    scaled = (np.where(finite, values, least) - least) / ((greatest - least) or 1.0)
+    lowest, highest = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
+    scaled = (np.where(finite, values, lowest) - lowest) / ((highest - lowest) or 1.0)
     data = base64.b64encode(png((scaled.T[::-1] * 255).astype(np.uint8))).decode()
     picture = (
         f'<image href="data:image/png;base64,{data}" x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" '
         f'height="{HEIGHT - TOP - BOTTOM}" preserveAspectRatio="none" style="image-rendering: pixelated"/>'
     )
-    names = (f"time in seconds (dark: {least:.4g}, light: {greatest:.4g})", columns)
+    names = (f"time in seconds (dark: {lowest:.4g}, light: {highest:.4g})", columns)
     return _axes(picture, (0.0, len(values) * frame_shift), (0.0, float(values.shape[1])), names, title)
 
 
 def png(levels: npt.NDArray[np.uint8]) -> bytes:
-    """Encode 8-bit grey levels (rows, columns) as a PNG file."""
+    """Encode 8-bit gray levels (rows, columns) as a PNG file."""
     rows, columns = levels.shape
-    scanlines = np.zeros((rows, columns + 1), np.uint8)  # each begins with the number of its filter: 0, none
+    scanlines = np.zeros((rows, columns + 1), np.uint8)  # A scanline begins with the number of its filter: 0 is none.
     scanlines[:, 1:] = levels
 
     def chunk(kind: bytes, data: bytes) -> bytes:
@@ -151,6 +151,6 @@ def png(levels: npt.NDArray[np.uint8]) -> bytes:
     return (
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(scanlines.tobytes(), level=1))  # noise hardly gets smaller
+        + chunk(b"IDAT", zlib.compress(scanlines.tobytes(), level=1))  # Higher levels hardly compress noise better.
         + chunk(b"IEND", b"")
     )

@@ -1,4 +1,4 @@
-"""Make one archive, from its list of utterances to its manifest: joins the stages, each with bounded memory."""
+"""Write one archive, from its list of utterances to its manifest: the stages of a dump, with bounded memory."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 logger = logging.getLogger(__name__)
 
 STDERR = 2
-MAX_BEHIND = 4  # batches whose results may wait to be encoded and written, so that computing need not wait
+MAX_WAITING_BATCHES = 4  # Computed batches that wait to be encoded and written, so that computing need not wait.
 # Reports the progress of an archive: utterances, seconds of audio and failures so far.
 Report = Callable[[int, float, int], None]
 
 
 class ShardRunner:
-    """Makes archives of a plan, one after the other, on one device.
+    """Writes archives of a plan on a device.
 
     Args:
         job: the job.
-        plan: its plan.
-        device: where to compute.
-        owns_process: whether standard error is this runner's own, so that it can be redirected to the log, with what
-            commands print there.
+        plan: the plan of the job.
+        device: cpu, or a GPU such as cuda:1.
+        owns_process: redirect the standard error of this process and its commands to the log of the archive.
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu", *, owns_process: bool = False) -> None:
@@ -58,13 +57,13 @@ class ShardRunner:
         self.read = TaskReader(job.options, self.compute.memory)
         self.trial = plan.trial
         self.encode = Encoder(job.options, self.trial)
-        self.recordings = Script.open(str(job.layout.in_data(SCRIPT))) if plan.listing == SEGMENTS else None
+        self.recordings = Script.open(str(job.layout.data / SCRIPT)) if plan.listing == SEGMENTS else None
 
     def __call__(self, shard: Shard, report: Report = lambda utterances, seconds, failures: None) -> Manifest:
-        """Make an archive.
+        """Write an archive.
 
         Raises:
-            OutputError: it cannot be written, or does not read back as it was written.
+            OutputError: the archive cannot be written, or reads back with other bytes.
         """
         with log_file(self.job.layout.of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
@@ -76,17 +75,17 @@ class ShardRunner:
                     logger.exception("archive %d", shard.number)
                 if writer is not None:
                     writer.abandon()
-                # An interruption may come when the file exists and the writer does not yet.
+                # An interruption may come after the file was created and before the writer exists.
                 clear_unfinished(self.job.layout, shard.number, self.trial, own=True)
                 if isinstance(error, Exception):
-                    self.inputs.check()  # a change explains the error better than its message
+                    self.inputs.check()  # A changed input explains the error better than its message.
                 raise
 
     def _make(self, shard: Shard, writer: ArchiveWriter, report: Report) -> Manifest:
         reading, computing, writing = Clock(), Clock(), Clock()
         start = time.perf_counter()
         count, seconds, failures = 0, 0.0, 0
-        behind: deque[Future[None]] = deque()
+        waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
             for results in self._results(shard, reading, computing):
                 for result in results:
@@ -95,16 +94,16 @@ class ShardRunner:
                     if isinstance(result, Failure):
                         failures += 1
                         logger.warning("%s: %s", result.key, result.reason)
-                while len(behind) > MAX_BEHIND:
-                    behind.popleft().result()
-                behind.append(thread.submit(self._write, writer, results, writing))
+                while len(waiting) > MAX_WAITING_BATCHES:
+                    waiting.popleft().result()
+                waiting.append(thread.submit(self._write, writer, results, writing))
                 report(count, seconds, failures)
-            for each in behind:
-                each.result()
+            for batch in waiting:
+                batch.result()
         if writer.done != shard.count:
             raise DumpError(
                 f"archive {shard.number} has {writer.done} of its {shard.count} utterances: has "
-                f"{self.job.layout.in_data(self.plan.listing)} changed meanwhile?"
+                f"{self.job.layout.data / self.plan.listing} changed meanwhile?"
             )
         self.inputs.check()
         work = {"wall": time.perf_counter() - start, "read": reading.busy / self.job.options.readers}
@@ -114,11 +113,11 @@ class ShardRunner:
     def _write(self, writer: ArchiveWriter, results: Sequence[Result], clock: Clock) -> None:
         with clock.running():
             for result in results:
-                for each in [result] if isinstance(result, Failure) else self.encode(result):
-                    writer.add(each)
+                for encoded in [result] if isinstance(result, Failure) else self.encode(result):
+                    writer.add(encoded)
 
     def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
-        """Yield the results of each batch, in the order of the list; the next one starts before a batch is finished."""
+        """Yield the results of each batch in the order of the list. The next batch starts before a batch ends."""
         started: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._batches(shard, reading):
             with computing.running():
@@ -133,25 +132,24 @@ class ShardRunner:
     def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
         options = self.job.options
         tasks = tasks_of(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
-        most, most_bytes = options.window_utterances, waiting_bytes(options)
-        found = read_ahead(tasks, self.read, options.readers, most, reading, most_bytes)
-        with contextlib.closing(found):
-            # How many utterances are read together depends on time, and must not decide batches of models.
-            entries = (one for each in found for one in each.each()) if self.job.source else found
+        max_files, max_bytes = options.window_utterances, waiting_bytes(options)
+        blocks = read_ahead(tasks, self.read, options.readers, max_files, reading, max_bytes)
+        with contextlib.closing(blocks):
+            # The number of utterances that are read together depends on time, and must not decide batches of models.
+            entries = (utterance for block in blocks for utterance in block.each()) if self.job.source else blocks
             yield from batches(entries, *self.compute.window)
 
 
-def batches(entries: Iterable[Entry], most: int, seconds: float) -> Iterator[list[Entry]]:
-    """Group entries that follow each other: at most ``most`` utterances, with at most ``seconds`` of audio, or one
-    entry with more.
+def batches(entries: Iterable[Entry], max_utterances: int, max_seconds: float) -> Iterator[list[Entry]]:
+    """Group consecutive entries into batches within these limits. An entry beyond the limits is a batch by itself.
 
-    Nothing is padded, so that lengths need not be similar, and results leave in the order of the list.
+    Batches are not padded, so lengths need not be similar, and results keep the order of the list.
     """
     batch: list[Entry] = []
     utterances, total = 0, 0.0
     for entry in entries:
         count, length = len(entry), entry.seconds
-        if batch and (utterances + count > most or total + length > seconds):
+        if batch and (utterances + count > max_utterances or total + length > max_seconds):
             yield batch
             batch, utterances, total = [], 0, 0.0
         batch.append(entry)
@@ -168,7 +166,7 @@ def _finished(batch: tuple[list[Failure], Pending], computing: Clock) -> list[Re
 
 
 class _QuietHandler(logging.FileHandler):
-    """Writes a log file, in characters that a terminal can show; a log that cannot be written stops nothing."""
+    """Writes a log file in printable characters, and ignores errors of writing."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
@@ -183,11 +181,11 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Log our packages' messages to this file during the block; without messages there is no file.
+    """Log our packages' messages to a file during this block. Without messages the file is not created.
 
     Args:
         path: the file.
-        takes_stderr: redirect standard error of this process and its commands there too.
+        takes_stderr: also redirect the standard error of this process and its commands to the file.
     """
     with contextlib.suppress(OSError):
         path.unlink()
@@ -195,21 +193,21 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handlers = [handler, handler_of_commands()]
     handler.addFilter(lambda record: not handlers[1].filter(record))
-    for logger, each in product(LOGGERS, handlers):
-        logger.addHandler(each)
+    for logger, log_handler in product(LOGGERS, handlers):
+        logger.addHandler(log_handler)
     try:
         with stderr_to(path) if takes_stderr else contextlib.nullcontext(), commands_in_process():
             yield
     finally:
-        for logger, each in product(LOGGERS, handlers):
-            logger.removeHandler(each)
+        for logger, log_handler in product(LOGGERS, handlers):
+            logger.removeHandler(log_handler)
         with contextlib.suppress(OSError):
             handler.close()
 
 
 @contextlib.contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
-    """Append standard error to a file, which is removed if it stays empty; a full disk stops nothing."""
+    """Append standard error to a file, and remove the file if it is empty at the end. Ignore errors of the disk."""
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:

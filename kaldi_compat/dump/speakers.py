@@ -1,4 +1,4 @@
-"""Speakers of utterances, looked up in ``utt2spk`` without reading all of it: a part of a large job needs few lines."""
+"""Look up speakers in ``utt2spk``. A part of a large job reads only the lines of its utterances."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, Job
 
-# Utterances that are looked up together, and bytes of a sorted file that are not worth to be divided any more.
-KEYS_AT_ONCE = 1 << 14
-SEARCHED_AT_ONCE = 1 << 12
+KEYS_PER_LOOKUP = 1 << 14  # Number of utterances that are looked up together.
+MIN_SEARCH_BYTES = 1 << 12  # The binary search ends at this size, because reading on is as fast.
 
 
 def speakers_of(job: Job, lines: Iterable[bytes]) -> dict[str, str]:
-    """Return the speakers of the utterances that these lines of wav.scp or segments start with, as far as known."""
-    path = job.layout.in_data(UTT2SPK)
+    """Return the known speakers of utterances, by key, for lines of wav.scp or segments that start with the keys."""
+    path = job.layout.data / UTT2SPK
     if not path.is_file():
         return {}
-    found = values_of(path, map(_key_of, lines))
-    return {_text(key): _text(value) for key, value in found.items()}
+    speakers = values_of(path, map(_key_of, lines))
+    return {_text(key): _text(value) for key, value in speakers.items()}
 
 
 def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
-    """Raise :class:`DumpError` unless ``utt2spk`` is as the requested statistics by speaker need it.
+    """Raise :class:`DumpError` unless ``utt2spk`` has the speakers for the requested statistics by speaker.
 
-    They need each utterance's speaker: Kaldi's scripts use ``spk2utt`` there, and fail without it.
+    Every utterance needs a speaker. Kaldi's scripts also fail without ``spk2utt``.
 
     Args:
         job: the job.
-        listing: the file that lists the utterances.
-        lines: its lines, or those of a part of the job.
+        listing: path of the list of utterances, for messages.
+        lines: lines of the list, or of a part of the job.
     """
-    path = job.layout.in_data(UTT2SPK)
+    path = job.layout.data / UTT2SPK
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
     if not (job.options.per_speaker or BY_SPEAKER in job.options.cmvn_levels):
         return
@@ -46,7 +45,7 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
         )
     missing, first = 0, b""
     keys = filter(None, map(_key_of, lines))
-    while chunk := list(islice(keys, KEYS_AT_ONCE)):
+    while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
         speakers = values_of(path, chunk)
         for odd in [name for name in set(speakers.values()) if len(name.split()) != 1]:
             key = next(key for key in chunk if speakers.get(key) == odd)
@@ -61,36 +60,36 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
 
 
 def values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return what follows these keys in the lines of a file; keys that it lacks are left out.
+    """Return the values of these keys from a file of keys and values. Missing keys are left out.
 
-    In a sorted file, as Kaldi requires them, only the lines from the first to the last key are read.
+    Only the lines from the smallest to the largest key are read if the file is sorted, as Kaldi requires.
     """
-    wanted = set(keys)
-    if not wanted:
+    requested = set(keys)
+    if not requested:
         return {}
     with open(path, "rb") as file:
-        _seek_first(file, min(wanted))
-        found = dict(_matches(file, wanted, max(wanted)))
-        if len(found) < len(wanted):
+        _seek_first(file, min(requested))
+        values = dict(_matches(file, requested, max(requested)))
+        if len(values) < len(requested):
             file.seek(0)
-            found = dict(_matches(file, wanted))
-    return found
+            values = dict(_matches(file, requested))
+    return values
 
 
-def _matches(lines: Iterable[bytes], wanted: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value of the wanted lines, up to the first one with a key after the last."""
+def _matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and value of the lines with these keys, up to the first line whose key is larger than ``last``."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
-        if key in wanted:
+        if key in keys:
             yield key, b"".join(value).strip()
         elif last is not None and key > last:
             return
 
 
 def _seek_first(file: IO[bytes], key: bytes) -> None:
-    """Go to the start of a line before which a sorted file does not have this key, and not far before it."""
+    """Seek to the start of a line at most :data:`MIN_SEARCH_BYTES` before the line of a key in a sorted file."""
     low, high = 0, file.seek(0, 2)
-    while high - low > SEARCHED_AT_ONCE:
+    while high - low > MIN_SEARCH_BYTES:
         middle = (low + high) // 2
         file.seek(middle)
         file.readline()

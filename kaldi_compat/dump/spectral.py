@@ -1,4 +1,4 @@
-"""Spectral features of batches of audio, computed by the code of the compute-*-feats programs."""
+"""Compute spectral features of batches of audio with the code of the compute-*-feats programs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from kaldi_compat.exact.batch import num_frames
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
-_GROUP_SAMPLES = 1 << 19  # samples that are computed at once: what they need stays in the cache
+MAX_GROUP_SAMPLES = 1 << 19  # The intermediate arrays of a larger group of utterances do not fit into the cache.
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
-Made = TypeVar("Made")
-# Work that was started on a device; a call waits for its results.
+Product = TypeVar("Product")
+# Work in progress on a device. A call waits for the results.
 Pending = Callable[[], Sequence[Result]]
 
 
 class SpectralComputer:
-    """Computes spectral features as the programs do.
+    """Computes spectral features like the programs.
 
     Attributes:
-        memory: makes the memory that wave files are best read to; None for ordinary memory.
+        memory: returns the memory to read wave files into; None for ordinary memory.
     """
 
     memory: Callable[[], RowMemory] | None = None
@@ -57,16 +57,16 @@ class SpectralComputer:
         return lambda: results
 
     def compute(self, audio: Audio) -> list[Result]:
-        """Compute utterances together; if one of them is unusual or fails, in halves, so that it is alone at last."""
-        return in_halves(self._features_of, audio)
+        """Compute utterances together, or in halves to isolate an utterance that fails or needs the slow path."""
+        return compute_in_halves(self._compute_block, audio)
 
-    def _features_of(self, audio: Audio) -> Features:
+    def _compute_block(self, audio: Audio) -> Features:
         try:
             block = self.extractor.of_block(audio.block, self.warps, self._noise(audio))
         except RuntimeError as error:
             if isinstance(error, KaldiCompatError | ArkError) or "DefaultCPUAllocator" not in str(error):
                 raise
-            raise MemoryError from error  # how torch says that memory is short
+            raise MemoryError from error  # torch reports insufficient memory as a RuntimeError.
         return Features(audio.index, block, audio.durations())
 
     def _noise(self, audio: Audio) -> NoiseSource:
@@ -78,31 +78,31 @@ class SpectralComputer:
         return BlockNoise(self.seed, audio.block.names(), num_frames(computer.plan, audio.block.lengths))
 
     def figures(self) -> dict[str, float]:
-        """Figures for the summary."""
+        """Return figures for the summary."""
         return {}
 
 
-def in_halves(work: Callable[[Audio], Made], audio: Audio) -> list[Made | Failure]:
-    """Do work on utterances together; if one of them is unusual or fails, in halves, so that it is alone at last."""
+def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Product | Failure]:
+    """Apply ``work`` to utterances together. After an error, apply it to halves, until the cause is isolated."""
     try:
         return [work(audio)]
     except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError) as error:
         if len(audio) > 1:
-            return [each for half in audio.halves() for each in in_halves(work, half)]
+            return [result for half in audio.halves() for result in compute_in_halves(work, half)]
         if isinstance(error, RuntimeError) and not isinstance(error, KaldiCompatError | ArkError):
             raise
         return [failed(audio.index, audio.key, error)]
 
 
 def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:
-    """Yield blocks, of short utterances that are alone too, so that nothing heavy is done for each."""
+    """Yield blocks of audio, and join single short utterances to blocks, which take less time to compute."""
     group: list[Audio] = []
     samples = 0
     for audio in batch:
         alone = isinstance(audio.block, WaveBlock) and len(audio) == 1
         size = audio.nbytes // 2
-        if group and (not alone or samples + size > _GROUP_SAMPLES or audio.index != group[-1].index + 1):
-            yield _joined_audio(group)
+        if group and (not alone or samples + size > MAX_GROUP_SAMPLES or audio.index != group[-1].index + 1):
+            yield _join_audio(group)
             group, samples = [], 0
         if alone:
             group.append(audio)
@@ -110,17 +110,17 @@ def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:
         else:
             yield audio
     if group:
-        yield _joined_audio(group)
+        yield _join_audio(group)
 
 
-def _joined_audio(group: Sequence[Audio]) -> Audio:
+def _join_audio(group: Sequence[Audio]) -> Audio:
     return Audio(group[0].index, concatenate([audio.block for audio in group])) if len(group) > 1 else group[0]
 
 
 def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
-    """Open the VTLN factors by utterance: those that Kaldi's scripts look for, or else those that the options name."""
+    """Open the table of VTLN factors that Kaldi's scripts look for, or else the table that the options name."""
     if path := warp_file(job):
-        utt2spk = f"ark:{job.layout.in_data('utt2spk')}" if path.name == BY_SPEAKER else ""
+        utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == BY_SPEAKER else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
     if options.vtln_map:
         return LookupReader[float](options.vtln_map, kind="float", utt2spk=options.utt2spk)
@@ -129,12 +129,12 @@ def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
 
 def warp_file(job: Job) -> Path | None:
     """Return the file of VTLN factors that Kaldi's scripts look for, if it exists."""
-    found = (job.layout.in_data(name) for name in (BY_SPEAKER, BY_UTTERANCE))
-    return next((path for path in found if path.is_file()), None)
+    candidates = (job.layout.data / name for name in (BY_SPEAKER, BY_UTTERANCE))
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def check_feature(job: Job, confs: Mapping[str, str]) -> None:
-    """Raise an error unless the spectral feature can be computed, and its VTLN factors are there and can be read."""
+    """Raise an error if the spectral feature cannot be computed, or its VTLN factors are missing or invalid."""
     if options := configured_options(job, confs).get(job.spectral):
         engine = "auto" if job.options.on_gpu else job.options.engine
         SpectralExtractor(SPECTRAL_FEATURES[job.spectral], replace(options, device=CPU, engine=engine))

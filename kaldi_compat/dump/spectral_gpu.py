@@ -1,6 +1,6 @@
-"""Spectral features on a GPU: batches are packed, computed and compressed there, while transfers run in parallel.
+"""Compute spectral features on a GPU: pack, compute and compress batches while transfers run in parallel.
 
-Nothing here requires a GPU: on a CPU the same code runs with transfers that do nothing, so it can be tested there.
+The code does not require a GPU. On a CPU it runs with transfers that do nothing, so it can be tested there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack
 from kaldi_compat.dump.plan import DumpPlan
-from kaldi_compat.dump.spectral import Pending, SpectralComputer, in_halves
+from kaldi_compat.dump.spectral import Pending, SpectralComputer, compute_in_halves
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.spectral import FrameOptions
@@ -49,7 +49,7 @@ class PackedComputer(SpectralComputer):
         super().__init__(job, plan, device)
         self.transfers = Transfers(device)
         self.frame_options = feature_options(self.feature.options, self.extractor.options)
-        # Packing takes care of the edges of an utterance.
+        # Packing has already reflected the edges of an utterance.
         module = self.feature.module()(
             replace(self.frame_options, snip_edges=True), engine=cast(Any, job.options.engine)
         )
@@ -70,39 +70,40 @@ class PackedComputer(SpectralComputer):
         return together(parts)
 
     def figures(self) -> dict[str, float]:
-        """Return the peak of the device memory in use, and what was computed otherwise since the last call."""
-        found = {name: float(self._counts.pop(name, 0)) for name in ("computed_on_cpu", "without_kernels", "halved")}
+        """Return the peak of the device memory in use, and the counts of exceptional work since the previous call."""
+        names = ("computed_on_cpu", "without_kernels", "halved")
+        figures = {name: float(self._counts.pop(name, 0)) for name in names}
         if (peak := self.transfers.peak_memory()) is not None:
-            found["peak_device_memory"] = peak
-        return found
+            figures["peak_device_memory"] = peak
+        return figures
 
     def _compute_on_cpu(self, audio: Audio) -> Result:
-        """Compute an utterance that does not fit on the device, which depends on what else is computed there."""
+        """Compute an utterance that does not fit into the device's memory beside the work in progress."""
         self._counts["computed_on_cpu"] += 1
         logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", audio.key)
         (result,) = self._on_cpu().compute(audio)
         return result
 
     def _start(self, batch: Sequence[Audio]) -> Pending:
-        found = [each for audio in batch for each in in_halves(self._part, audio)]
-        failures: list[Result] = [each for each in found if isinstance(each, Failure)]
+        parts = [part for audio in batch for part in compute_in_halves(self._part, audio)]
+        failures: list[Result] = [part for part in parts if isinstance(part, Failure)]
         rows = defaultdict[Any, list[Part]](list)
-        for part in found:
+        for part in parts:
             if not isinstance(part, Failure):
                 rows[part.samples.dtype].append(part)
         counts = self._counts.copy()
         try:
-            started = [self._start_row(parts) for parts in rows.values()]
-        except RuntimeError:  # what does not fit is started again, in parts
+            started = [self._start_row(row) for row in rows.values()]
+        except RuntimeError:  # A batch that does not fit is started again in halves.
             self._counts = counts
             raise
         return together([lambda: failures, *started])
 
     def _part(self, audio: Audio) -> Part:
-        """Return utterances to be packed, of one rate.
+        """Return utterances of one sampling rate to be packed.
 
         Raises:
-            Skip: one of them has no features, or they must be looked at one by one.
+            Skip: an utterance has no features, or the utterances must be processed one by one.
         """
         extractor, options = self.extractor, self.frame_options
         channel, factors = extractor.audio(audio.block), extractor.warps(audio.block, self.warps)
@@ -111,12 +112,12 @@ class PackedComputer(SpectralComputer):
         starts, lengths = channel.starts, channel.lengths
         try:
             extractor.check_rates(channel)
-            if (rate := float(channel.rates[0])) != options.sample_frequency:  # then the utterance is alone
+            if (rate := float(channel.rates[0])) != options.sample_frequency:  # The block has one utterance.
                 alone: npt.NDArray[Any] = samples[int(starts[0]) :][: int(lengths[0])].astype(np.float32)
                 samples = resample_waveform(alone, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
             for warp in set(warps) - self._good_warps:
-                self.module._filter_bank(warp)  # refuses factors that move bands out of their range
+                self.module._filter_bank(warp)  # Raises an error for a factor that moves bands out of their range.
                 self._good_warps.add(warp)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {audio.block.names()[0]}: {error}") from error
@@ -145,30 +146,31 @@ class PackedComputer(SpectralComputer):
         return features
 
     def _fetch(self, features: Tensor, row: Row, parts: Sequence[Part]) -> Pending:
-        packed = self._packed(features, row)
+        packed = self._compress(features, row)
         is_compressed = bool(packed)
-        tensors = [tensor for each in packed for tensor in each.tensors]
+        tensors = [tensor for group in packed for tensor in group.tensors]
         wait = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
         places = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
 
         def collect() -> list[Result]:
             arrays = wait()
             objects: dict[int, Sequence[memoryview]] = {}
-            for i, each in enumerate(packed):
-                found = zip(each.members.tolist(), each.objects(arrays[3 * i : 3 * i + 3]), strict=True)
-                objects |= {number: pieces for number, pieces in found if pieces is not None}
-            if is_compressed:  # the encoder decides what to do with values that cannot be compressed
-                left = [i for i in range(len(places)) if i not in objects]
-                lost = [features[first:end] for first, end in (places[i] for i in left)]
-                values = dict(zip(left, self.transfers.fetch(lost, computed=True)() if lost else [], strict=True))
+            for i, group in enumerate(packed):
+                members = zip(group.members.tolist(), group.objects(arrays[3 * i : 3 * i + 3]), strict=True)
+                objects |= {number: pieces for number, pieces in members if pieces is not None}
+            if is_compressed:  # The encoder handles matrices with values that cannot be compressed.
+                others = [i for i in range(len(places)) if i not in objects]
+                matrices = [features[first:end] for first, end in (places[i] for i in others)]
+                fetched = self.transfers.fetch(matrices, computed=True)() if matrices else []
+                values = dict(zip(others, fetched, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}
             return _results(parts, row, objects, values)
 
         return collect
 
-    def _packed(self, features: Tensor, row: Row) -> list[Any]:
-        """Start compressing the matrices that the device can; return them in parts."""
+    def _compress(self, features: Tensor, row: Row) -> list[Any]:
+        """Start compressing the matrices that the device can compress, and return them in groups."""
         if self.method is None or not _has_compression(features):
             return []
         from kaldi_compat.torch.kernels.compression import compress_rows, has_short_indices
@@ -177,13 +179,13 @@ class PackedComputer(SpectralComputer):
         if not len(chosen):
             return []
         places = np.stack((row.first_frames, row.counts), 1)[chosen]
-        made = compress_rows(features, places, self.method)
-        return [parts._replace(members=chosen[parts.members]) for parts in made]
+        groups = compress_rows(features, places, self.method)
+        return [group._replace(members=chosen[group.members]) for group in groups]
 
 
 @functools.cache
 def _good_warps(feature: str, options: FrameOptions) -> set[float]:
-    """Return the VTLN factors that a feature was seen to accept in this process."""
+    """Return the VTLN factors that a feature has accepted in this process."""
     return set()
 
 
@@ -193,37 +195,38 @@ def _results(
     objects: Mapping[int, Sequence[memoryview]],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[Result]:
-    """Return the results of a row: those that follow each other in the list together, if they are alike.
+    """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block.
 
     Args:
         parts, row: the utterances.
-        objects: by the number of an utterance, its compressed matrix as archives have it.
-        matrices: those of the others.
+        objects: parts of the compressed matrix's archive entry, by utterance number.
+        matrices: matrices of the utterances that were not compressed, by utterance number.
     """
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.durations() for part in parts])
     keys = [key for part in parts for key in part.audio.block.keys.split(b"\n")[:-1]]
     kinds = np.array([i in objects for i in range(len(indices))])
     bounds = np.flatnonzero((np.diff(indices) != 1) | (np.diff(kinds) != 0)) + 1
-    found: list[Result] = []
+    results: list[Result] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
-        own, numbers = slice(first, end), range(first, end)
-        index, names = int(indices[first]), b"".join([key + b"\n" for key in keys[own]])
+        block_slice, numbers = slice(first, end), range(first, end)
+        index, names = int(indices[first]), b"".join([key + b"\n" for key in keys[block_slice]])
         if first in objects:
             pieces: list[Any] = [piece for i in numbers for piece in (keys[i], b" ", *objects[i])]
             sizes = np.array([sum(map(len, objects[i])) for i in numbers])
-            ends = np.cumsum(sizes + [len(key) + 1 for key in keys[own]])
+            ends = np.cumsum(sizes + [len(key) + 1 for key in keys[block_slice]])
             packed = PackedBlock(names, np.frombuffer(b"".join(pieces), np.uint8), ends - sizes)
-            found.append(Encoded(index, packed, durations[own], frames=row.counts[own]))
+            results.append(Encoded(index, packed, durations[block_slice], frames=row.counts[block_slice]))
         else:
             values = [matrices[i] for i in numbers]
-            block = ArrayBlock(names, np.concatenate(values).reshape(-1), np.array([each.shape for each in values]))
-            found.append(Features(index, block, durations[own]))
-    return found
+            shapes = np.array([value.shape for value in values])
+            block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
+            results.append(Features(index, block, durations[block_slice]))
+    return results
 
 
 def _has_compression(features: Tensor) -> bool:
-    """Return True if the kernels that compress can be used for these features, after a test at the first use."""
+    """Return True if the compression kernels can be used for these features. The first call tests the kernels."""
     if kernels.why_switched_off(features):
         return False
     from kaldi_compat.torch.kernels.compression import fault_of_compression
@@ -241,12 +244,12 @@ def halving(
     batch: Sequence[Audio],
     alone: Callable[[Audio], Result],
 ) -> list[Pending]:
-    """Start a batch, in halves of halves if it does not fit into the device's memory.
+    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly.
 
     Args:
         start: starts a batch.
         batch: the utterances.
-        alone: computes an utterance that does not fit alone.
+        alone: computes a single utterance that does not fit into the device's memory.
     """
     try:
         return [start(batch)]

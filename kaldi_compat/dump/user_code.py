@@ -1,4 +1,4 @@
-"""Run code of the user and of libraries so that the job's status says what happened, whatever this code does."""
+"""Run code of the user and of libraries so that the exit status and the last line report everything that it does."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from collections.abc import Callable, Iterator
 from kaldi_compat.dump.errors import DumpError
 
 STANDARD_STREAMS = (0, 1, 2)
-CLOSED_FILES = 253  # status of a supervised job whose files user code has closed
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+CLOSED_FILES = 253  # Exit status of a supervised job whose files were closed by user code.
+PR_SET_PDEATHSIG = 1  # From linux/prctl.h.
 
 
-_supervised: list[int] = []  # the process of a job that another one watches
+_supervised: list[int] = []  # Process id of a job that a parent process supervises.
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal has interrupted the job. User code can raise a plain KeyboardInterrupt itself."""
+    """A signal has interrupted the job. User code may raise a plain KeyboardInterrupt itself."""
 
 
 @contextlib.contextmanager
 def guard(name: str) -> Iterator[None]:
-    """Run user code in this block, which may not exit, read standard input, or change the working directory.
+    """Run user code in this block. The code must not exit, read standard input, or change the working directory.
 
     Args:
         name: name of the extractor for messages.
 
     Raises:
-        DumpError: the code has called ``sys.exit``, raised another exception that is no :class:`Exception`, changed
-            the working directory, or closed a standard stream. What it has changed is restored.
+        DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
+            working directory, or closed a standard stream. All changes are undone.
     """
     process = _Process()
     sys.stdin = io.StringIO()
@@ -43,16 +43,17 @@ def guard(name: str) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, Exception) or _is_from_signal(error):
             raise
-        what = f"called sys.exit({error.code!r})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}"
-        raise DumpError(f"{name} has {what}: an extractor returns its outputs or raises an error") from error
+        is_exit = isinstance(error, SystemExit)
+        action = f"called sys.exit({error.code!r})" if is_exit else f"raised {type(error).__name__}"
+        raise DumpError(f"{name} has {action}: an extractor returns its outputs or raises an error") from error
     finally:
         changes += process.restore()
     if changes:
-        raise DumpError(f"{name} has {' and '.join(changes)}: it must undo that before it returns")
+        raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo that before it returns")
 
 
 def _is_from_signal(error: BaseException) -> bool:
-    """Return True for ^C. Python's own handler raises it where a program has not installed another one."""
+    """Return True for ^C. Python's default handler raises a plain KeyboardInterrupt."""
     if isinstance(error, Interrupted):
         return True
     is_blocked = hasattr(signal, "pthread_sigmask") and signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -69,10 +70,10 @@ class _Process:
         self.streams = sys.stdin, sys.stdout, sys.stderr
 
     def restore(self) -> list[str]:
-        """Undo the changes, and return those that the user should know."""
+        """Undo the changes, and describe the changes that are errors."""
         if not all(map(_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:
-                os._exit(CLOSED_FILES)  # what would follow, such as a line in a log, needs these files
+                os._exit(CLOSED_FILES)  # The job cannot even log an error without these files.
             sys.stdin, sys.stdout, sys.stderr = self.streams
             return ["closed files of the program"]
         changes = []
@@ -87,7 +88,7 @@ class _Process:
         os.close(self.folder)
         for number, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):
             if getattr(stream, "closed", False):
-                stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115  it stays open
+                stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115  The stream stays open.
                 changes.append(f"closed sys.{name}")
             setattr(sys, name, stream)
         return changes
@@ -105,13 +106,13 @@ def _folder_name() -> str:
     try:
         return os.getcwd()
     except OSError:
-        return "a folder that is gone"
+        return "a deleted folder"
 
 
 def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -> int:
-    """Run a job in a child process, and say so if it ends without a status of its own.
+    """Run a job in a child process, and report a process that ends before the job has returned its status.
 
-    ``os._exit``, an exit inside a C library and a fatal signal cannot be seen from within.
+    The process itself cannot report ``os._exit``, an exit inside a C library or a fatal signal.
 
     Args:
         run: runs the job and returns its exit status.
@@ -119,20 +120,20 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         say: prints a line.
 
     Returns:
-        the status: that of the job, or 255.
+        the status of the job, in the child. The parent exits with the same status, or with 255.
     """
     reading, writing = os.pipe()
-    token = os.urandom(16)  # since user code may write to any file
+    token = os.urandom(16)  # Distinguishes the status from bytes that user code writes to the pipe.
     parent, child = os.getpid(), os.fork()
     if not child:
         os.close(reading)
-        os.setpgid(0, 0)  # so that ^C arrives once, through the parent
+        os.setpgid(0, 0)  # The terminal sends ^C to the parent only, which passes it on.
         _end_with(parent)
         _supervised[:] = [os.getpid()]
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
         status = run()
-        with contextlib.suppress(OSError):  # user code has closed it
+        with contextlib.suppress(OSError):  # User code may have closed the pipe.
             os.write(writing, token + bytes([status]))
         return status
     os.close(writing)
@@ -140,12 +141,12 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, _: os.kill(child, number))
     _, ending = os.waitpid(child, 0)
-    os.set_blocking(reading, False)  # a process that user code has started may still hold the other end
-    last_words = b""
+    os.set_blocking(reading, False)  # A process that user code has started may still hold the other end.
+    message = b""
     with contextlib.suppress(BlockingIOError):
-        last_words = os.read(reading, 1 << 16)
-    if token in last_words:
-        os._exit(last_words.partition(token)[2][0])
+        message = os.read(reading, 1 << 16)
+    if token in message:
+        os._exit(message.partition(token)[2][0])
     code = os.waitstatus_to_exitcode(ending)
     how = "ended the process "
     how += f"by signal {-code}{_signal_name(-code)}" if code < 0 else f"with status {code}"
@@ -165,7 +166,7 @@ def _signal_name(number: int) -> str:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent ends."""
+    """Have the system kill this process when its parent ends."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:

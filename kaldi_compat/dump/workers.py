@@ -1,4 +1,4 @@
-"""Make the archives of a plan on this machine: in this process, or in worker processes, which may die."""
+"""Write the archives of a plan on this machine, in this process or in worker processes, which may be killed."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
-SECONDS_TO_DIE = 5.0  # From the end of a worker's connection to its exit status.
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+SECONDS_TO_DIE = 5.0  # Time from the end of a worker's connection to its exit status.
+PR_SET_PDEATHSIG = 1  # From linux/prctl.h.
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Make these archives.
+    """Write these archives.
 
     Raises:
-        DumpError: something stopped the job; complete archives stay.
+        DumpError: the job was stopped. Complete archives are kept.
     """
     devices = devices_of(job.options.device)
-    most = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores())
-    count = min(most, len(shards))
+    max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores())
+    count = min(max_workers, len(shards))
     if job.options.on_gpu and 0 < count < len(devices):
-        monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to make")
+        monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to write")
     if count > 1:
         _Workers(job, plan, shards, monitor, [devices[i % len(devices)] for i in range(count)]).run()
     elif shards:
-        runner = _opened(job, plan, devices[0], owns_process=False)
+        runner = _open_runner(job, plan, devices[0], owns_process=False)
         for shard in shards:
             with watch_device(devices[0]):
                 monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
 
 
-def _opened(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
-    """Open a device, and return what makes archives on it.
+def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
+    """Open a device, and return a runner that computes on it.
 
     Raises:
-        UnavailableError: it cannot be opened now.
+        UnavailableError: the device cannot be opened now.
     """
     try:
         prepare_device(device, job.options.max_device_memory)
@@ -73,22 +73,30 @@ def _opened(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> Sha
 
 @dataclass
 class _Worker:
-    """A worker process, as its parent sees it."""
+    """The parent's view of a worker process.
+
+    Attributes:
+        process: the process.
+        tasks: connection that sends archives to the worker and receives its messages.
+        lifeline: connection whose end, such as the end of the parent, ends the worker.
+        device: device of the worker.
+        shard: the archive that the worker writes; None for an idle worker.
+    """
 
     process: Any
-    tasks: Any  # connection that shards are sent through, and reports come back
-    lifeline: Any  # connection whose closing ends the worker; it closes when the parent dies
+    tasks: Any
+    lifeline: Any
     device: str
     shard: Shard | None = None
 
 
 class _Workers:
-    """Worker processes, and the archives that wait for one of them.
+    """Worker processes, and the archives that wait for a worker.
 
     Args:
-        job, plan, monitor: the dump, what it makes, and its progress.
-        shards: the archives to be made.
-        devices: one for each worker.
+        job, plan, monitor: the job, its plan and its progress.
+        shards: the archives to write.
+        devices: device of each worker.
     """
 
     def __init__(
@@ -97,19 +105,19 @@ class _Workers:
         self.job, self.plan, self.monitor = job, plan, monitor
         self.waiting = deque(shards)
         self.tries: Counter[int] = Counter()
-        self.lost: set[str] = set()  # devices that computed, and then did not any more
+        self.lost: set[str] = set()  # Devices that have stopped working.
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Make the archives."""
+        """Write the archives."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
                     if worker.shard is None and self.waiting:
                         worker.shard = self.waiting.popleft()
-                        with contextlib.suppress(OSError):  # its sentinel will show that it is dead
+                        with contextlib.suppress(OSError):  # A dead worker is replaced below.
                             worker.tasks.send(worker.shard)
-                for worker in _with_news(self.workers):
+                for worker in _wait_for_workers(self.workers):
                     for message in _messages(worker):
                         self._handle(worker, message)
         finally:
@@ -119,20 +127,20 @@ class _Workers:
         if message is None:
             self._replace(worker)
             return
-        kind, *rest = message
+        kind, *values = message
         if kind == "progress":
-            self.monitor.progress(*rest)
+            self.monitor.progress(*values)
         elif kind == "done":
-            self._finish(worker, rest[0])
+            self._finish(worker, values[0])
         elif kind == "lost":
             self.lost.add(worker.device)
-            self.monitor.say(f"another process takes the place of one: {rest[0]}")
-            self._replace(worker, rest[0])
+            self.monitor.say(f"another process takes the place of one: {values[0]}")
+            self._replace(worker, values[0])
         elif kind == "unavailable":
             self.workers.remove(worker)
-            self.release(worker, rest[0])
+            self.release(worker, values[0])
         else:
-            raise rest[0]
+            raise values[0]
 
     def _finish(self, worker: _Worker, shard: int) -> None:
         manifest = read_manifest(self.job.layout, shard)
@@ -142,10 +150,10 @@ class _Workers:
         self.monitor.done(manifest)
 
     def release(self, worker: _Worker, error: DumpError) -> None:
-        """Go on without a worker that its GPU does not admit, if others compute there, or anywhere after it was lost.
+        """Continue without a worker whose GPU is unavailable.
 
         Raises:
-            DumpError: there is none.
+            DumpError: no other worker uses the GPU, and the GPU has worked all the time.
         """
         _end(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
@@ -155,7 +163,7 @@ class _Workers:
             self.waiting.appendleft(worker.shard)
 
     def _replace(self, worker: _Worker, error: LostDeviceError | None = None) -> None:
-        """Start a worker in the place of a dead one, or of one that lost its device, and queue its archive again.
+        """Replace a worker that died or lost its device, and queue its archive again.
 
         Raises:
             DumpError: too many workers died.
@@ -164,9 +172,8 @@ class _Workers:
         if worker not in self.workers:
             return
         if error is None:
-            worker.process.join(
-                SECONDS_TO_DIE
-            )  # its pipe is closed before it has a status; _end() would give it another
+            # The pipe of a dead process is closed before it has a status. _end() would kill it with another status.
+            worker.process.join(SECONDS_TO_DIE)
         self.workers[self.workers.index(worker)] = _start_worker(self.job, self.plan, worker.device)
         code = worker.process.exitcode
         _end(worker)
@@ -191,7 +198,7 @@ class _Workers:
 
 
 def describe_ending(code: int | None) -> str:
-    """Describe how a worker process ended that should have gone on.
+    """Describe the unexpected end of a worker process.
 
     >>> describe_ending(-9)
     'killed by SIGKILL: is there enough memory?'
@@ -210,7 +217,7 @@ def describe_ending(code: int | None) -> str:
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
-    # A forked child of a process that has threads, or a GPU open, is not safe to use.
+    # A forked child of a process with threads or an open GPU is not safe to use.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
@@ -224,8 +231,8 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
 
 @contextlib.contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Block ^C in processes started within this block: their parent, which gets it afterwards, handles it."""
-    resource_tracker.ensure_running()  # whose start would unblock ^C
+    """Block ^C in processes that are started within this block. The parent receives and handles ^C afterwards."""
+    resource_tracker.ensure_running()  # Starting the tracker later would unblock ^C.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -233,14 +240,14 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _with_news(workers: Sequence[_Worker]) -> list[_Worker]:
-    """Wait until some workers have sent a message or died, and return them."""
+def _wait_for_workers(workers: Sequence[_Worker]) -> list[_Worker]:
+    """Wait until a worker has sent a message or died, and return all such workers."""
     handles = {worker.tasks: worker for worker in workers} | {worker.process.sentinel: worker for worker in workers}
     return list({id(worker): worker for worker in map(handles.__getitem__, connection.wait(list(handles)))}.values())
 
 
 def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
-    """Yield a worker's messages, and None at the end if it is dead."""
+    """Yield a worker's messages, and None if the worker is dead."""
     try:
         while worker.tasks.poll():
             yield worker.tasks.recv()
@@ -249,21 +256,21 @@ def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
 
 
 def _end(worker: _Worker) -> None:
-    worker.process.kill()  # what is left of one that lost its device might wait for that
+    worker.process.kill()  # A process that lost its device may wait for the device and never end by itself.
     worker.process.join()
     worker.tasks.close()
     worker.lifeline.close()
 
 
 def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
-    """Run a worker: make archives as they are assigned, until the parent is gone."""
+    """Run a worker process, which writes the archives that its parent assigns until the parent ends."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
-        # Linux kills this process when its parent dies, even if a thread of ours can no longer run.
+        # Linux kills this process when its parent dies, even if the thread below cannot run.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
         try:
-            runner = _opened(job, plan, device, owns_process=True)
+            runner = _open_runner(job, plan, device, owns_process=True)
         except UnavailableError as error:
             tasks.send(("unavailable", error))
             return
@@ -277,7 +284,7 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> N
     except LostDeviceError as error:
         tasks.send(("lost", error))
     except Exception as error:
-        with contextlib.suppress(OSError):  # the parent is gone
+        with contextlib.suppress(OSError):  # The parent may have ended.
             tasks.send(("stop", as_user_error(error)))
 
 
@@ -300,31 +307,31 @@ def _reporter(tasks: Any, shard: Shard) -> Any:
 
 
 def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
-    """Return what was done of each complete archive, by its number; files are compared by size."""
-    found = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
-    return {number: manifest.counts for number, manifest in found if manifest is not None}
+    """Return the counts of each complete archive by its number. Only the sizes of files are checked."""
+    manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
+    return {number: manifest.counts for number, manifest in manifests if manifest is not None}
 
 
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
-    """Return what was done of each of these archives that is complete and undamaged, by its number.
+    """Return the counts of each complete and undamaged archive by its number.
 
     Args:
-        job: says whether checksums are compared.
+        job: the job. Its option ``verify`` decides if checksums are compared.
         shards: the archives.
-        say: is called with a line about each archive that is damaged, whose manifest is then removed.
+        say: is called with a line about each damaged archive. The manifest of a damaged archive is removed.
     """
 
-    options, kept = job.options, dict[int, Counts]()
+    options, counts = job.options, dict[int, Counts]()
     check = partial(verified_manifest, job.layout, checksums=options.verify)
     with ThreadPoolExecutor(min(options.nj, cores())) as pool:
-        for number, found in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
+        for number, verification in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
             try:
-                if manifest := found.result():
-                    kept[number] = manifest.counts
+                if manifest := verification.result():
+                    counts[number] = manifest.counts
             except DamagedError as damage:
                 say(f"archive {number} is made again: {damage}")
                 job.layout.manifest(number).unlink(missing_ok=True)
-    return kept
+    return counts
 
 
 def cores() -> int:

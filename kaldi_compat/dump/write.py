@@ -1,4 +1,4 @@
-"""Writing and verifying: an archive gets its name only when it is complete, verified and on the disk."""
+"""Write and verify archives. An archive gets its name only when it is complete, verified and on the disk."""
 
 from __future__ import annotations
 
@@ -28,19 +28,18 @@ from kaldi_compat.dump.files import (
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
 
-# Utterances that are done, seconds of their audio, and those that failed (which the first number includes).
+# Number of processed utterances, including failures; seconds of audio; number of failures.
 Counts = tuple[int, float, int]
 # Size in bytes and CRC-32 of a file.
 Fingerprint = tuple[int, int]
-# The files of an archive, as manifests call them.
+# Names of an archive's files in manifests.
 ARCHIVE, SCRIPT = "archive", "script"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
-# Bytes of an archive that are read back at a time, behind the writing.
-VERIFIED_AT_ONCE = 64 << 20
+VERIFICATION_BYTES = 64 << 20  # Amount of written data after which an archive is read back.
 
 
 class DamagedError(Exception):
-    """An archive has to be made again: one of its files is not what its manifest says."""
+    """An archive has to be recreated, because a file does not match the manifest."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,12 @@ class Manifest:
     """Describes a complete archive.
 
     Attributes:
-        shard: the archive's number.
+        shard: number of the archive.
         files: size and CRC-32 of the archive, its script file, and its parts of utt2num_frames and utt2dur.
-        utterances: number of those with features.
-        seconds: of their audio.
-        failures: key and reason of each that has no features.
-        work: how long each stage was busy, and other figures for the summary.
+        utterances: number of utterances with features.
+        seconds: seconds of their audio.
+        failures: key and reason of each utterance without features.
+        work: busy seconds of each stage, and other figures for the summary.
     """
 
     shard: int
@@ -65,12 +64,12 @@ class Manifest:
 
     @property
     def counts(self) -> Counts:
-        """The archive's part of the progress."""
+        """Contribution of the archive to the progress."""
         return self.utterances + len(self.failures), self.seconds, len(self.failures)
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return the manifest of a complete archive; None if there is none, or a file has another size than it says."""
+    """Return the manifest of a complete archive; None without a manifest, or if the size of a file does not match."""
     try:
         return verified_manifest(layout, shard)
     except DamagedError:
@@ -78,24 +77,24 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verified_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Return the manifest of a complete archive after a look at its files; None if it was not completed yet.
+    """Return the manifest of a complete archive after checking its files; None if the archive is not complete.
 
     Args:
         layout, shard: identify the archive.
-        checksums: read the files and compare their checksums; sizes are compared in either case.
+        checksums: compare the checksums of the files in addition to their sizes.
 
     Raises:
-        DamagedError: the archive has to be made again; says why.
+        DamagedError: the archive has to be recreated. The message has the reason.
     """
     path = layout.manifest(shard)
     try:
         manifest = Manifest(**read_sealed(path)[0])
-        described = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
+        is_valid = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        described = False
-    if not described:
+        is_valid = False
+    if not is_valid:
         raise DamagedError(f"{path} is damaged")
     for name, (size, checksum) in manifest.files.items():
         _check(_file_of(layout, shard, name), size, checksum if checksums else None)
@@ -109,7 +108,7 @@ def _file_of(layout: Layout, shard: int, name: str) -> Path:
 
 
 def _of_output(kind: str, output: str) -> str:
-    """Return how manifests call the archive or script file of an output."""
+    """Return the name of an output's archive or script file in manifests."""
     return kind if output == FEATS else f"{kind}:{output}"
 
 
@@ -140,12 +139,12 @@ def fingerprint(path: Path) -> Fingerprint:
 class ArchiveWriter:
     """Writes one archive of a plan, its script file, lengths and manifest.
 
-    What is written is read back meanwhile, in a thread.
+    A thread reads the written data back in the meantime.
 
     Args:
-        layout: where they go.
-        shard: the archive's number.
-        trial: names the outputs, each with an archive of its own. The first one counts the utterances.
+        layout: locations of the files.
+        shard: number of the archive.
+        trial: results of the trial. Every output has a separate archive; the first output counts the utterances.
     """
 
     def __init__(self, layout: Layout, shard: int, trial: Trial) -> None:
@@ -160,12 +159,12 @@ class ArchiveWriter:
             check_place(_file_of(layout, shard, name))
         with writing(layout.archive(shard)):
             clear_unfinished(layout, shard, self.trial)
-            # An archive that is made again is incomplete from here on.
+            # Without its manifest, an existing archive counts as incomplete.
             layout.manifest(shard).unlink(missing_ok=True)
         self._files: dict[str, WholeFile] = {}
         try:
             for name in (*tables, *LENGTHS):
-                # Archives may be links to other disks.
+                # An archive may be a link to another disk.
                 self._files[name] = WholeFile(_file_of(layout, shard, name), follow=name in tables)
         except BaseException:
             for file in self._files.values():
@@ -175,7 +174,7 @@ class ArchiveWriter:
 
     @property
     def done(self) -> int:
-        """Number of utterances so far, failures included."""
+        """Number of utterances so far, including failures."""
         return self.utterances + len(self.failures)
 
     def add(self, entry: Encoded | Failure) -> None:
@@ -199,10 +198,10 @@ class ArchiveWriter:
         self.seconds += float(entry.durations.sum())
 
     def finish(self, work: dict[str, float]) -> Manifest:
-        """Verify what was written, and rename the archive, its script file and at last its manifest.
+        """Verify and rename the archive and its script file, and write the manifest last.
 
         Raises:
-            OutputError: the archive cannot be written, or does not read back as it was written.
+            OutputError: the archive cannot be written, or reads back with other bytes.
         """
         for name, verification in self._verifications.items():
             self._files[name].close()
@@ -214,7 +213,7 @@ class ArchiveWriter:
         return manifest
 
     def abandon(self) -> None:
-        """Delete what was written."""
+        """Delete the unfinished files."""
         for verification in self._verifications.values():
             verification.stop()
         for file in self._files.values():
@@ -222,10 +221,10 @@ class ArchiveWriter:
 
 
 class _Verification:
-    """Reads a file back behind its writer, in a thread and from the disk on: each part after it was synchronized.
+    """Reads a file back in a thread while it is written. Data are synchronized to the disk before they are read.
 
     Args:
-        file: the file, which is being written.
+        file: the file that is being written.
     """
 
     def __init__(self, file: WholeFile) -> None:
@@ -235,8 +234,8 @@ class _Verification:
         self._reading: Future[None] | None = None
 
     def follow(self) -> None:
-        """Read what was written since the last time if that is enough."""
-        if self._file.size - self._announced >= VERIFIED_AT_ONCE:
+        """Read the new data if there are enough of them."""
+        if self._file.size - self._announced >= VERIFICATION_BYTES:
             self._file.flush()
             self._announced = self._file.size
             self._wait()
@@ -257,10 +256,10 @@ class _Verification:
                 self._checksum = zlib.crc32(room[:got], self._checksum)
 
     def finish(self) -> None:
-        """Read the rest of the closed file.
+        """Read the remaining data of the closed file.
 
         Raises:
-            OutputError: the file does not hold the bytes that were written.
+            OutputError: the file does not hold the written bytes.
         """
         self._wait()
         with writing(self._file.path):
@@ -278,7 +277,7 @@ class _Verification:
 
 
 def clear_unfinished(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
-    """Remove the temporary files that a killed process left of an archive; with ``own`` those of this process too."""
+    """Remove an archive's temporary files of killed processes, and with ``own`` also those of this process."""
     names = (*_tables(trial), *LENGTHS)
     for path in (layout.manifest(shard), *(_file_of(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)

@@ -30,7 +30,7 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step, StepKind
-from kaldi_compat.functional.checks import checked_list
+from kaldi_compat.functional.checks import checked_list, refuse_lengths
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
 
@@ -195,11 +195,12 @@ class FrontendStream:
         """End the audio, return its last frames, and reset."""
         return self(np.empty(0, np.float32), final=True)
 
-    def __call__(self, samples: npt.NDArray[Any], *, final: bool = False) -> Floats:
+    def __call__(self, samples: npt.NDArray[Any], lengths: None = None, *, final: bool = False) -> Floats:
         """Compute the frames that a chunk decides.
 
         Args:
             samples: the next chunk, ``(T,)``, floating point in -1 to 1 or int16; T may be 0.
+            lengths: must be None, because a stream takes one utterance.
             final: the utterance ends with this chunk: its last frames come out, and the stream is reset.
 
         Returns:
@@ -210,6 +211,8 @@ class FrontendStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
+        rate = self.frontend.sampling_rate
+        refuse_lengths(lengths, f"This front end takes audio at {rate} Hz: resample audio at another rate")
         chunk = on_unit_scale(samples)
         if len(chunk):
             check_values(chunk)

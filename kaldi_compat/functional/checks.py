@@ -80,6 +80,13 @@ def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
         )
 
 
+def refuse_lengths(lengths: Any, advice: str) -> None:
+    """Raise :class:`AudioError` unless the second argument of a stream of one utterance is None."""
+    check_lengths_are_no_rate(lengths, advice)
+    if lengths is not None:
+        raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")
+
+
 def rate_advice(rate: Any) -> str:
     """Return advice for a module that has its sampling rate from its options."""
     return f"For audio at {rate} Hz, make the module with sample_frequency={rate}"

@@ -22,7 +22,7 @@ from torch import Tensor
 from io_ark import __version__
 from io_ark.specifier import FileName
 from io_ark.tables.overwriting import refuse_replacing
-from kaldi_compat.errors import FeatureError
+from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.frontends.base import check_graph
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.options.spectral import Dft
@@ -66,7 +66,7 @@ def export_frontend(
 
     Args:
         frontend: a preset, as for :class:`~kaldi_compat.Frontend`; or a front end.
-        path: the file to write.
+        path: the file to write, whose name ends in ``.onnx``.
         statistics: what the model ships, as for :class:`~kaldi_compat.Frontend`.
         lengths: the graph also takes ``lengths`` (batch,), int64, of the rows of a padded batch, and returns
             ``feature_lengths`` (batch,).
@@ -77,8 +77,8 @@ def export_frontend(
         The path, the types of nodes, and the largest difference from PyTorch.
 
     Raises:
-        OptionError: an unknown preset, one whose audio decides how many frames are kept, or statistics for one that
-            takes none.
+        OptionError: an unknown preset, one whose audio decides how many frames are kept, statistics for one that
+            takes none, or a path that does not end in ``.onnx``.
         FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
 
     >>> from kaldi_compat.torch.export import export_frontend
@@ -90,6 +90,8 @@ def export_frontend(
     read = [FileName(os.fspath(each)) for each in (frontend, statistics) if isinstance(each, str | os.PathLike)]
     refuse_replacing([target], read, every_line=False)
     given = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
+    if not target.endswith(".onnx"):  # The library of ONNX would write other formats under other names.
+        raise OptionError(f"cannot write a graph to {target}: give it a name that ends in .onnx")
     if not Path(target).absolute().parent.is_dir():  # before the work of some seconds
         raise FeatureError(f"cannot write {target}: there is no such folder")
     check_graph(given.preset)

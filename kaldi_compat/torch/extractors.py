@@ -1,4 +1,4 @@
-"""Extractors on torch: encoders and codecs of transformers, batches of tensors, digests of weights."""
+"""The part of the dump that needs torch: encoders and codecs of transformers, padded batches, content of tensors."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from kaldi_compat.torch.kernels import is_broken, is_out_of_memory
 from kaldi_compat.torch.kernels.transfers import release_memory
 
 Audio = Sequence[npt.NDArray[np.float32]]
-SECONDS_FOR_HUB = 10
+HUB_TIMEOUT_SECONDS = 10
 # Weights that only training uses.
 UNUSED = ("masked_spec_embed",)
 FULL_MEMORY = "DefaultCPUAllocator"
-# Attributes that every module has.
-_OF_ANY_MODULE = frozenset(vars(nn.Module()))
-# Parts of the text of a scripted module that differ from process to process.
+# Attributes of every module.
+_MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
+# Parts of a scripted module's text that differ between processes.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|\.?___torch_mangle_\d+")
-# A folder's own code never runs, and nothing asks whether it may.
+# Code in a model's folder never runs, and transformers never asks the user about it.
 FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
     """Return a batch of audio as a tensor ``(B, T)``, padded with zeros, and its lengths ``(B,)``."""
-    lengths = torch.tensor([len(each) for each in audio])
-    batch = nn.utils.rnn.pad_sequence([torch.from_numpy(each) for each in audio], batch_first=True)
+    lengths = torch.tensor([len(samples) for samples in audio])
+    batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return batch.to(device), lengths.to(device)
 
 
 @contextlib.contextmanager
 def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
-    """Compute without gradients, with this precision, and on a CPU with this many threads."""
+    """Compute without gradients, with a precision, and with a number of threads on a CPU."""
     before, kind = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
     try:
@@ -54,7 +54,7 @@ def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return True if an error says that memory is short; give what is unused back to the GPU then."""
+    """Return True for an error about insufficient memory, after releasing the unused memory of the GPU."""
     full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
     if full:
         release_memory()
@@ -62,7 +62,7 @@ def is_full(error: BaseException) -> bool:
 
 
 def is_lost(device: str) -> bool:
-    """Return True if a GPU does nothing any more."""
+    """Return True if a GPU has stopped working."""
     return is_broken(torch.device(device))
 
 
@@ -77,46 +77,63 @@ def is_generator(value: Any) -> bool:
 
 
 def move(modules: Sequence[Any], device: str) -> None:
-    """Move modules to a device, ready for inference."""
+    """Move modules to a device and set them to evaluation mode."""
     for module in modules:
         module.to(device).eval()
 
 
 def compile_module(value: Any) -> Any:
-    """Return a module compiled; return anything else as it is."""
+    """Compile a module. Return any other value unchanged."""
     return torch.compile(value, dynamic=True) if isinstance(value, nn.Module) else value
 
 
 def constant_name(value: Any) -> str:
-    """Return the name of a device, type or layout; "" for other values."""
+    """Return the name of a device, data type or layout; "" for other values."""
     return str(value) if isinstance(value, torch.device | torch.dtype | torch.layout | torch.memory_format) else ""
 
 
-def tensor_content(value: Any) -> tuple[Any, ...] | None:
-    """Return the type, shape and bytes of a tensor, which do not depend on its device; None for other values.
+def is_tensor(value: Any) -> bool:
+    """Return True for a tensor or the storage of a tensor."""
+    return isinstance(value, Tensor | torch.UntypedStorage | torch.TypedStorage)
+
+
+def tensor_parts(value: Any) -> Iterator[str | memoryview]:
+    """Yield the description and the bytes of a tensor or storage, which do not depend on the device.
 
     Raises:
         ValueError: the tensor has no values yet.
     """
-    if not isinstance(value, Tensor):
-        return None
+    if isinstance(value, torch.TypedStorage):
+        value = value.untyped()
+    if isinstance(value, torch.UntypedStorage):
+        value = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value)
     if value.is_meta or nn.parameter.is_lazy(value):
         raise ValueError("the tensor has no values")
     content = value.detach()
-    if content.is_quantized:
-        content = content.dequantize()
+    yield f"{value.dtype} {'nested' if value.is_nested else tuple(value.shape)}"
+    if value.is_nested:
+        for inner in content.unbind():
+            yield from tensor_parts(inner)
+        return
+    if value.is_quantized:
+        if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            yield f"{value.q_scale()} {value.q_zero_point()}"
+        else:
+            scales, zero_points = value.q_per_channel_scales(), value.q_per_channel_zero_points()
+            yield f"{value.q_per_channel_axis()} {scales.tolist()} {zero_points.tolist()}"
+        content = content.int_repr()
     if content.layout != torch.strided:
         content = content.to_dense()
     content = content.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     content = torch.view_as_real(content) if content.is_complex() else content
-    return f"{value.dtype} {tuple(value.shape)}", content.view(torch.uint8).numpy().data
+    yield content.view(torch.uint8).numpy().data
 
 
 def module_state(module: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what decides the output of a module by name: weights, buffers, modules, hooks and other attributes."""
+    """Yield the values that decide the output of a module, by name: weights, buffers, modules, hooks, attributes."""
     if isinstance(module, torch.jit.ScriptModule):
         yield from module.state_dict().items()
-        yield "script", [_ADDRESS.sub("", str(each.code)) for each in module.modules() if hasattr(each, "code")]
+        yield "script", [_ADDRESS.sub("", str(part.code)) for part in module.modules() if hasattr(part, "code")]
         yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(False, True, False))
         return
     own = vars(module)
@@ -124,29 +141,29 @@ def module_state(module: Any) -> Iterator[tuple[str, Any]]:
         yield from own[name].items()
     for name in ("_forward_hooks", "_forward_pre_hooks"):
         yield name, list(own[name].values())
-    if "_orig_mod" not in own["_modules"]:  # a compiled module has attributes of the compiler
-        yield from ((name, value) for name, value in own.items() if name not in _OF_ANY_MODULE)
+    if "_orig_mod" not in own["_modules"]:  # The other attributes of a compiled module belong to the compiler.
+        yield from ((name, value) for name, value in own.items() if name not in _MODULE_ATTRIBUTES)
 
 
 def local_folder(name: str, *, allow_pickle: bool) -> str:
-    """Return the folder of ``--transformers``: this one, or the one that a model of the hub is stored in.
+    """Return the folder of ``--transformers``. A model of the hub is downloaded to its cache if necessary.
 
     Raises:
-        OptionError: it is no folder, and the hub does not have it or cannot be reached.
+        OptionError: the name is not a folder, and the hub lacks the model or cannot be reached.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
     if name.count("/") > 1 or name.startswith((".", "~", "/")):
-        raise OptionError(f"--transformers={name}: there is no such folder")
+        raise OptionError(f"--transformers={name}: the folder does not exist")
     hub = import_extra("huggingface_hub", "--transformers")
-    wanted, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
+    patterns, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
     try:
-        revision = hub.HfApi().model_info(name, timeout=SECONDS_FOR_HUB).sha
-    except Exception as error:  # what was downloaded before is used
+        revision = hub.HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS).sha
+    except Exception as error:  # A model that was downloaded before is used without the hub.
         revision, reason = None, _one_line(error)
     try:
-        found = hub.snapshot_download(name, revision=revision, allow_patterns=wanted, local_files_only=bool(reason))
-        return str(found)
+        folder = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, local_files_only=bool(reason))
+        return str(folder)
     except Exception as error:
         raise OptionError(
             f"--transformers={name} is not a folder here, and the hub cannot be reached or does not have it "
@@ -162,7 +179,7 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
     """Open the encoder or codec of ``--transformers``.
 
     Raises:
-        OptionError: it cannot be opened; says why.
+        OptionError: the model cannot be opened. The message has the reason.
     """
     folder, transformers = Path(options.transformers), import_extra("transformers", "--transformers")
     if not options.allow_pickle and not any(folder.glob("*.safetensors")) and any(folder.glob("*.bin")):
@@ -172,30 +189,30 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
         )
     for name in ("config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
-            raise OptionError(f"{folder / name} is missing: it says how the model takes audio")
+            raise OptionError(f"{folder / name} is missing, which describes the audio that the model expects")
     if (folder / "adapter_config.json").is_file():
         raise OptionError(f"{folder} is an adapter for the weights of another model: merge them and save the result")
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
-        model, found = _load(transformers, folder, use_safetensors=None if options.allow_pickle else True)
+        model, report = _load(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
         raise OptionError(f"{folder} cannot be opened by transformers: {_one_line(error)[:300]}") from error
-    if missing := sorted(name for name in found["missing_keys"] if not name.endswith(UNUSED)):
+    if missing := sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED)):
         raise OptionError(f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}")
     if getattr(model.config, "audio_channels", 1) != 1:
         raise OptionError(f"{folder} takes {model.config.audio_channels} channels: only models of one are supported")
-    layers = [int(each) for each in options.layers.split(",") if each]
-    made = (_Codec if hasattr(model, "quantizer") else _Encoder)(model.to(device).eval(), processor, layers)
+    model_class = _Codec if hasattr(model, "quantizer") else _Encoder
+    pretrained = model_class(model.to(device).eval(), processor, options.layer_numbers)
     if options.compile:
-        made.model = torch.compile(made.model, dynamic=True)
-    return made
+        pretrained.model = torch.compile(pretrained.model, dynamic=True)
+    return pretrained
 
 
 def _load(transformers: Any, folder: Path, **options: Any) -> Any:
-    """Load a model and its loading report, with PyTorch's own attention kernel if the model supports that.
+    """Load a model and its loading report, with PyTorch's own attention kernel if the model supports it.
 
-    An argument alone would not do: a configuration may name another kernel, which is downloaded and run.
+    The configuration is changed as well, because it may name another kernel, which would be downloaded and run.
     """
     options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
     config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
@@ -214,12 +231,12 @@ def _load(transformers: Any, folder: Path, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What a model takes for a batch.
+    """Inputs of a model for a batch.
 
     Attributes:
-        tensors: its arguments. They include a mask only if the mask marks padding.
-        width: length of the padded time axis, in the unit of ``lengths``. 0 if the feature extractor does not tell it.
-        lengths: samples or frames of each utterance before padding.
+        tensors: keyword arguments of the model. They include a mask only if the mask marks padding.
+        width: length of the padded time axis in the unit of ``lengths``; 0 if the feature extractor does not report it.
+        lengths: number of samples or frames of each utterance before padding.
     """
 
     tensors: dict[str, Tensor]
@@ -228,12 +245,12 @@ class _Inputs:
 
 
 class _Pretrained:
-    """A model of transformers; called with a list of audio.
+    """Base class of models of transformers. A call takes a list of audio.
 
     Attributes:
         sample_rate: sampling rate of the audio, in Hz.
-        frame_shift: seconds from frame to frame, if the model's configuration says it.
-        longest: samples that the feature extractor pads or cuts all audio to; None if it does neither.
+        frame_shift: seconds from frame to frame; None if the model's configuration does not contain it.
+        max_samples: length that the feature extractor pads or cuts all audio to; None if it does neither.
     """
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
@@ -241,44 +258,45 @@ class _Pretrained:
         self.sample_rate = int(processor.sampling_rate)
         stride = getattr(model.config, "inputs_to_logits_ratio", None)
         self.frame_shift = stride / self.sample_rate if stride else None
-        self.longest = _window_of(processor)
+        self.max_samples = _window_of(processor)
         self.length_functions = _length_functions(model)
 
-    def inputs(self, audio: Audio, mask_name: str, **wanted: Any) -> _Inputs:
-        """Return what the model takes for a batch."""
+    def inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
+        """Return the inputs of the model for a batch."""
         rate, device = self.sample_rate, next(self.model.parameters()).device
-        if self.longest and max(map(len, audio)) > self.longest:
-            raise ValueError(f"the audio is longer than the model's {self.longest / rate:g} s: cut it into segments")
-        wanted |= {} if self.longest else {"padding": True}
-        found = dict(self.processor(list(audio), sampling_rate=rate, return_tensors="pt", **wanted))
-        mask = found.pop("attention_mask", found.pop("padding_mask", None))
+        if self.max_samples and max(map(len, audio)) > self.max_samples:
+            seconds = self.max_samples / rate
+            raise ValueError(f"the audio is longer than the model's {seconds:g} s: cut it into segments")
+        options |= {} if self.max_samples else {"padding": True}
+        tensors = dict(self.processor(list(audio), sampling_rate=rate, return_tensors="pt", **options))
+        mask = tensors.pop("attention_mask", tensors.pop("padding_mask", None))
         if mask is not None:
             width, lengths = mask.shape[-1], mask.sum(-1).reshape(-1).tolist()
-        elif "input_values" in found and not self.longest:
-            width, lengths = found["input_values"].shape[-1], [len(each) for each in audio]
+        elif "input_values" in tensors and not self.max_samples:
+            width, lengths = tensors["input_values"].shape[-1], [len(samples) for samples in audio]
         else:
             width, lengths = 0, []
-        if mask is not None and not bool(mask.all()) and not self.longest:
-            found[mask_name] = mask
-        return _Inputs({name: value.to(device) for name, value in found.items()}, width, lengths)
+        if mask is not None and not bool(mask.all()) and not self.max_samples:
+            tensors[mask_name] = mask
+        return _Inputs({name: value.to(device) for name, value in tensors.items()}, width, lengths)
 
     def counts(self, inputs: _Inputs, rows: int, utterances: int, mask: Tensor | None = None) -> list[int]:
-        """Return the number of each utterance's rows that are not padding.
+        """Return the number of each utterance's rows without padding.
 
         Args:
             inputs: the model's inputs.
-            rows: rows of the padded output.
+            rows: number of rows of the padded output.
             utterances: number of utterances.
-            mask: mask of the output (B, rows), if the model returns one.
+            mask: mask of the output (B, rows) if the model returns a mask.
 
         Raises:
-            ValueError: the model does not tell which rows of several utterances are padding.
+            ValueError: the model does not report the padding of several utterances.
         """
         if mask is not None and mask.shape == (utterances, rows):
             return [int(count) for count in mask.sum(-1)]
         functions: list[Callable[[int], int]] = [*self.length_functions, int]
         for output_length in functions:
-            # A function that does not give the rows of the whole batch is about another output.
+            # A function that does not give the number of rows of the whole batch belongs to a different output.
             if inputs.width and output_length(inputs.width) == rows:
                 return [output_length(length) for length in inputs.lengths]
         if utterances > 1:
@@ -287,10 +305,10 @@ class _Pretrained:
 
 
 def _window_of(processor: Any) -> int | None:
-    """Return the samples that a feature extractor pads or cuts all audio to: 30 s for Whisper, 10.2 s for AST."""
+    """Return the length that a feature extractor pads or cuts all audio to: 30 s for Whisper, 10.2 s for AST."""
     if (samples := getattr(processor, "n_samples", None)) is not None:
         return int(samples)
-    frames = getattr(processor, "max_length", None)  # frames of 10 ms
+    frames = getattr(processor, "max_length", None)  # A frame is 10 ms long.
     return int(frames) * int(processor.sampling_rate) // 100 if frames else None
 
 
@@ -298,12 +316,12 @@ def _length_functions(model: Any) -> list[Callable[[int], int]]:
     """Return the functions of a model that map the length of an input to the length of an output."""
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
-    if getattr(model.config, "add_adapter", False):  # hidden states are before the adapter, the output is behind it
+    if getattr(model.config, "add_adapter", False):  # The adapter shortens the output, but not the hidden states.
         functions += [partial(function, add_adapter=False) for function in functions]
-    found: list[Callable[[int], int]] = [partial(_output_length, function) for function in functions]
-    if hop := getattr(model.config, "hop_length", None):  # of codecs, which pad the last frame
-        found.append(lambda length: -(-length // int(hop)))
-    return found
+    length_functions: list[Callable[[int], int]] = [partial(_output_length, function) for function in functions]
+    if hop := getattr(model.config, "hop_length", None):  # A codec with this option pads the last frame.
+        length_functions.append(lambda length: -(-length // int(hop)))
+    return length_functions
 
 
 def _output_length(function: Callable[[Tensor], Any], length: int) -> int:
@@ -312,7 +330,7 @@ def _output_length(function: Callable[[Tensor], Any], length: int) -> int:
 
 
 class _Encoder(_Pretrained):
-    """Hidden states of an encoder: layer 0 is the input of the first layer, the last one the model's output."""
+    """Hidden states of an encoder. Layer 0 is the input of the first layer; the last layer is the model's output."""
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
         folder = model.name_or_path
@@ -328,7 +346,7 @@ class _Encoder(_Pretrained):
         if deepest > self.count:
             raise OptionError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
         if 0 < deepest < self.count:
-            inner.layers = inner.layers[:deepest]  # the others would be computed in vain
+            inner.layers = inner.layers[:deepest]  # Deeper layers are not needed.
         self.states: dict[int, Tensor] = {}
         for number in set(self.layers) - {self.count}:
             if number == 0:
@@ -345,26 +363,26 @@ class _Encoder(_Pretrained):
     def __call__(self, audio: Audio) -> Any:
         inputs = self.inputs(audio, "attention_mask", return_attention_mask=True)
         output = self.model(**inputs.tensors)
-        mask, found = getattr(output, "attention_mask", None), {}
+        mask, states = getattr(output, "attention_mask", None), {}
         for number in self.layers:
             state = output.last_hidden_state if number == self.count else self.states.pop(number)
             counts = self.counts(inputs, state.shape[1], len(audio), mask)
-            found[f"layer{number}"] = state, np.array(counts)
-        return found if len(found) > 1 else next(iter(found.values()))
+            states[f"layer{number}"] = state, np.array(counts)
+        return states if len(states) > 1 else next(iter(states.values()))
 
 
 class _Codec(_Pretrained):
-    """Codes of a neural codec: a matrix with a column for each codebook, or chosen codebooks as vectors."""
+    """Codes of a neural codec: a matrix with a column for each codebook, or a vector for each chosen codebook."""
 
     def __call__(self, audio: Audio) -> Any:
         inputs = self.inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):
             inputs.tensors.pop("padding_mask", None)
         codes = self.model.encode(**inputs.tensors).audio_codes
-        if codes.dim() == 4:  # EnCodec's chunks
+        if codes.dim() == 4:  # EnCodec has an axis of chunks.
             if len(codes) > 1:
                 raise ValueError(
-                    f"the codec divides the audio into {len(codes)} chunks: only codecs without are supported"
+                    f"the codec divides the audio into {len(codes)} chunks: only codecs without chunks are supported"
                 )
             codes = codes[0]
         counts = np.array(self.counts(inputs, codes.shape[-1], len(audio)))

@@ -1,4 +1,4 @@
-"""Sources of extractors: one file for each, named after its option."""
+"""Sources of extractors. Every source has a file with the name of its option."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def source_class(option: str) -> type[ExtractorSource]:
-    """Return the class of an option, which the file of that name defines."""
+    """Return the class of a source by its option, which is also the name of the file."""
     importlib.import_module(f"{__name__}.{option}")
     return ExtractorSource.by_option[option]
 
@@ -28,7 +28,7 @@ def extractor_name(options: DumpOptions) -> str:
 
 
 def option_of(extractor: Any, name: str) -> dict[str, str]:
-    """Return the option for an extractor that a call from Python gives: an object, ``module:name`` or a preset."""
+    """Return the option for the extractor of a call from Python: an object, ``module:name`` or a preset."""
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
@@ -40,10 +40,10 @@ def source_of(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Open the extractor of a source, and take what it warns about as notes.
+    """Open the extractor of a source, and record its warnings as notes.
 
     Raises:
-        DumpError: it cannot be opened; says why in one line.
+        DumpError: the extractor cannot be opened. The message is one line with the reason.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)

@@ -1,4 +1,4 @@
-"""Base class of sources, and what a source opens."""
+"""Base class of the sources of extractors, and the extractor that a source opens."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.options import Job
 
 Array = npt.NDArray[Any]
@@ -23,16 +24,16 @@ class Extractor:
     """An extractor that is ready to be called on a device.
 
     Attributes:
-        call: takes a list of float32 arrays ``(T,)`` in -1 to 1 and their rates, and returns what
-            :func:`kaldi_compat.dump.extractors.by_utterance` takes apart.
-        name: for messages.
-        sample_rate: rate of the audio it takes, in Hz; None: any.
-        frame_shift: seconds from row to row of its matrices; None if it does not say.
-        max_batch_seconds: audio of a batch, padding included; 0 if it does not say.
-        window_seconds: audio that it pads shorter audio to; 0 if it does not.
-        batching: "padded", "equal" (only utterances of one length together) or "alone"; "" if a trial decides.
-        checks_rows: its ``frame_shift`` was declared, so that the number of rows follows from the duration.
-        notes: warnings about it that the user should see.
+        call: function of a list of float32 arrays ``(T,)`` from -1 to 1 and their sampling rates. Its result is an
+            argument of :func:`kaldi_compat.dump.extractors.split_by_utterance`.
+        name: name for messages.
+        sample_rate: sampling rate of the audio in Hz; None for any rate.
+        frame_shift: seconds between rows of the matrices; None if unknown.
+        max_batch_seconds: limit of the padded audio in a batch; 0 if the extractor has no limit.
+        window_seconds: duration that shorter audio is padded to; 0 without padding.
+        batching: "padded", "equal" (utterances of equal length share a batch) or "alone"; "" to decide by a trial.
+        checks_rows: compare the number of rows with the duration, because the object has declared ``frame_shift``.
+        notes: warnings for the user.
     """
 
     call: Callable[[Sequence[Array], Sequence[float]], Any]
@@ -52,14 +53,16 @@ class Digests:
 
     Attributes:
         parts: digests by name.
-        opaque: what cannot be digested, by name, with the reason.
-        volatile: names of attributes that calls change, which are not part of the digests.
+        opaque: reasons why parts of the extractor cannot be digested, by name.
+        volatile: paths of values that calls change, which are not part of the digests.
+        variables: names of the environment variables that calls read. The digests include their values.
         files: files that opening or calling the extractor has used, by name. They are compared like the source's own.
     """
 
     parts: Mapping[str, str] = field(default_factory=dict)
     opaque: Mapping[str, str] = field(default_factory=dict)
     volatile: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -67,17 +70,19 @@ NO_DIGESTS = Digests()  # Of a source whose files decide everything.
 
 
 class ExtractorSource(ABC):
-    """A kind of extractor: the option that names it, how it is opened, and what decides its numbers.
+    """Base class of the sources of extractors. A source opens an extractor, and digests what decides its numbers.
 
     Args:
         job: the job.
 
     Attributes:
         option: name of the option of :class:`~kaldi_compat.dump.options.DumpOptions`, and of the file of the class.
-        by_option: all sources that are imported.
+        changes_in_calls: the first call of an extractor may create a part of it, such as weights.
+        by_option: the imported sources by option.
     """
 
     option: ClassVar[str]
+    changes_in_calls: ClassVar[bool] = False
     by_option: ClassVar[dict[str, type[ExtractorSource]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -101,12 +106,12 @@ class ExtractorSource(ABC):
         return Path(value).stem
 
     def local_job(self) -> Job:
-        """Return the job with everything that the source needs on this machine, such as a downloaded model."""
+        """Download a model if necessary, and return the job with the local path."""
         return self.job
 
     @abstractmethod
     def files(self) -> dict[str, Path]:
-        """Return the files that decide the numbers, by the name that messages use. They are known without opening.
+        """Return the files that decide the numbers, by name for messages, without opening the extractor.
 
         The files must exist when the job starts. The plan has their digests, and a change during the job ends it.
         """
@@ -116,30 +121,37 @@ class ExtractorSource(ABC):
         """Open the extractor.
 
         Raises:
-            DumpError: it cannot be opened; says why in one line.
+            DumpError: the extractor cannot be opened. The message is one line with the reason.
         """
+
+    def after_first_call(self, device: str) -> None:  # noqa: B027  Most sources create nothing in calls.
+        """Prepare the parts of the extractor that its first call has created."""
 
     @abstractmethod
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
-        """Return the digests of what :meth:`open` has made, apart from attributes that are ``volatile``.
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return the digests of the open extractor.
 
         A source whose files decide everything returns :data:`NO_DIGESTS`.
+
+        Args:
+            volatile: paths of values that calls change, which are not part of the digests.
+            variables: names of environment variables that calls read.
         """
 
-    def digests_after_trial(self, before: Digests) -> Digests:
-        """Return the digests for the plan after first calls of the extractor; ``before`` is their value before."""
-        return before
+    def digests_after_trial(self, record: CallRecord) -> Digests:
+        """Return the digests for the plan after the calls of the trial, with a record of these calls."""
+        return self.digests()
 
 
-def padded_call(made: Any, device: str) -> Callable[..., Any]:
-    """Return the call of an extractor that takes a padded tensor and lengths."""
+def padded_call(function: Any, device: str) -> Callable[..., Any]:
+    """Wrap a function of a padded tensor and lengths for a list of audio."""
     from kaldi_compat.torch.extractors import pad
 
-    return lambda audio, rates: made(*pad(audio, device))
+    return lambda audio, rates: function(*pad(audio, device))
 
 
 def shift_of_steps(frontend: Any) -> float:
-    """Return the seconds from frame to frame: the shift of the feature, times the strides of the steps."""
+    """Return the frame shift of a front end in seconds: the shift of the feature times the strides of the steps."""
     strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
                if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
     return float(np.prod([frontend.preset.options.frame_shift / 1000, *strides]).round(9))

@@ -1,21 +1,25 @@
-"""``--module``: an object of Python, by its name or given to :func:`kaldi_compat.dump`."""
+"""``--module``: a Python object, by its name or as an argument of :func:`kaldi_compat.dump`."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.errors import DumpError, one_line
 from kaldi_compat.dump.extractors import with_torch
-from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object, imported_files
+from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources.base import (
     DEFAULT_RATE,
@@ -26,21 +30,23 @@ from kaldi_compat.dump.sources.base import (
     padded_call,
 )
 from kaldi_compat.dump.sources.preset import extractor_of_frontend
+from kaldi_compat.dump.user_modules import imported_files
 
 LIST = "list"
-MAX_ROUNDS = 4  # A value that calls have made may hide others from the first comparison.
 
 
 class ModuleSource(ExtractorSource):
-    """A callable of Python, or a class or factory of one."""
+    """A Python callable, or a class or factory of a callable."""
 
     option = "module"
+    changes_in_calls = True
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._made: Any = None
+        self._object: Any = None
+        self._modules: list[Any] = []  # Modules of torch that are in evaluation mode.
         self._imported_before = dict.fromkeys(sys.modules)
-        self._before = ObjectDigest()
+        self._fresh = self._called = ObjectDigest()
 
     @classmethod
     def name_of(cls, value: str) -> str:
@@ -53,66 +59,91 @@ class ModuleSource(ExtractorSource):
         return {"--module": path} if path else {}
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Import and make the object, and move the modules of torch in its reach to the device."""
-        self._made = self._object(device)
-        if not callable(self._made):
-            kind = type(self._made).__name__
+        """Import and create the object, and move the modules of torch that it refers to to the device."""
+        self._object = self._create_object(device)
+        if not callable(self._object):
+            kind = type(self._object).__name__
             raise DumpError(f"{self.job.feature}: a {kind} cannot be called: expected a class or factory of a callable")
-        if torch := with_torch():
-            torch.move(digest_object(self._made, torch).modules, device)
-        return _extractor_of(self._made, self.job, device)
+        self._fresh = self._prepare_modules(device)
+        return _make_extractor(self._object, self.job, device)
 
-    def _object(self, device: str) -> Any:
-        given = self.options.module
-        place, colon, name = given.rpartition(":")
+    def after_first_call(self, device: str) -> None:
+        """Move the modules of torch that the first call has created."""
+        self._called = self._prepare_modules(device)
+
+    def _prepare_modules(self, device: str) -> ObjectDigest:
+        """Move new modules of torch to the device, set them to evaluation mode, and return the object's digest."""
+        torch = with_torch()
+        digest = digest_object(self._object, torch)
+        if torch:
+            torch.move(self._new_modules(digest), device)
+            self._modules = digest.modules
+        return digest
+
+    def _new_modules(self, digest: ObjectDigest) -> list[Any]:
+        return [module for module in digest.modules if all(module is not known for known in self._modules)]
+
+    def _create_object(self, device: str) -> Any:
+        name_in_module = self.options.module
+        place, colon, name = name_in_module.rpartition(":")
         if self.job.extractor is not None:
             return self.job.extractor
         if not colon or not name:
-            raise DumpError(f"--module={given}: expected package.module:name or path/to/file.py:name")
+            raise DumpError(f"--module={name_in_module}: expected package.module:name or path/to/file.py:name")
         try:
-            target = _imported(place)
+            target = _import_module(place)
             for part in name.split("."):
                 target = getattr(target, part)
-            return _make(target, device)
+            return _call_factory(target, device)
         except DumpError:
             raise
         except (Exception, SystemExit) as error:
-            raise DumpError(f"--module={given} cannot be made: {type(error).__name__}: {one_line(error)}") from error
+            reason = f"{type(error).__name__}: {one_line(error)}"
+            raise DumpError(f"--module={name_in_module} cannot be made: {reason}") from error
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
-        """Return the digests of everything in the object's reach."""
-        found = digest_object(self._made, with_torch(), frozenset(volatile))
-        if not volatile:
-            self._before = found
-        version = getattr(self._made, "version", None)
-        opaque = {} if isinstance(version, str | int | float) else found.opaque
-        files = {name: path for name, path in found.files.items() if path not in self._own_files()}
-        named = {f"--module {name}": path for name, path in files.items()}
-        return Digests(found.parts, opaque, tuple(volatile), named)
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return the digests of everything that the object refers to, and of environment variables."""
+        digest = digest_object(self._object, with_torch(), frozenset(volatile))
+        values = {f"environment variable {name}": str(os.environ.get(name)) for name in variables}
+        parts = {name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()
+                 for name, value in values.items()}  # fmt: skip
+        return Digests(digest.parts | parts, {}, tuple(volatile), tuple(variables), self._named(digest.files))
 
-    def digests_after_trial(self, before: Digests) -> Digests:
-        """Return the digests without what calls change. Weights that have appeared in calls cannot be compared."""
-        changed: dict[str, str] = {}
-        for _ in range(MAX_ROUNDS):
-            after = digest_object(self._made, with_torch(), frozenset(changed))
-            if not (more := changed_values(self._before, after, changed)):
-                break
-            changed |= more
-        digests = self.digests(tuple(sorted(changed)))
-        late = {path: reason for path, reason in changed.items() if reason}
-        vouched = isinstance(getattr(self._made, "version", None), str | int | float)
-        opaque = {**digests.opaque, **({} if vouched else late)}
-        new = {f"--module {name}": path for name, path in imported_files(self._imported_before).items()
-               if path not in self._own_files()}  # fmt: skip
-        return Digests(digests.parts, opaque, digests.volatile, {**digests.files, **new})
+    def digests_after_trial(self, record: CallRecord) -> Digests:
+        """Return the digests for the plan.
 
-    def _own_files(self) -> list[Path]:
-        return [path.absolute() for path in self.files().values()]
+        A value that the first call creates, such as a table, is compared after a first call. A value that changes in
+        later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
+        It cannot be compared if it had content before the first call.
+        """
+        after = digest_object(self._object, with_torch())
+        if late := [type(module).__name__ for module in self._new_modules(after) if module.training]:
+            raise DumpError(
+                f"{self.job.feature} creates the module {late[-1]} after its first call, in training mode: create it "
+                "before, or call its eval()"
+            )
+        later = changed_values(self._called, after)
+        changed = {path: reason for path, reason in changed_values(self._fresh, after).items()
+                   if any(other == path or other.startswith(f"{path}.") for other in later)}  # fmt: skip
+        digests = self.digests(sorted(changed), sorted(record.variables))
+        opaque = {path: reason for path, reason in after.opaque.items()
+                  if path not in after.filled or path in self._fresh.filled}  # fmt: skip
+        opaque |= {path: reason for path, reason in changed.items() if reason}
+        opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
+        if isinstance(getattr(self._object, "version", None), str | int | float):
+            opaque = {}
+        files = imported_files(self._imported_before) | {str(path): path for path in record.files()}
+        return replace(digests, opaque=opaque, files={**digests.files, **self._named(files)})
+
+    def _named(self, files: Mapping[str, Path]) -> dict[str, Path]:
+        """Return files by the names that messages use, apart from the file of the option."""
+        own = [path.absolute() for path in self.files().values()]
+        return {f"--module {name}": path for name, path in files.items() if path not in own}
 
 
-def _module_file(given: str) -> Path | None:
-    """Return the file of ``--module``; None if it is not one that can be found."""
-    place = given.rpartition(":")[0]
+def _module_file(name_in_module: str) -> Path | None:
+    """Return the file of ``--module``; None for a module without a file."""
+    place = name_in_module.rpartition(":")[0]
     if place.endswith(".py"):
         return Path(place)
     _search_here()
@@ -122,7 +153,7 @@ def _module_file(given: str) -> Path | None:
     return Path(spec.origin) if spec and spec.origin and spec.has_location else None
 
 
-def _imported(place: str) -> Any:
+def _import_module(place: str) -> Any:
     if not place.endswith(".py"):
         _search_here()
         return importlib.import_module(place)
@@ -135,41 +166,42 @@ def _imported(place: str) -> Any:
 
 
 def _search_here() -> None:
-    """Find modules in the working directory too, as ``python -m`` does; theirs may be imported late."""
+    """Add the working directory to the search path of modules, like ``python -m``."""
     if "" not in sys.path:
         sys.path.insert(0, "")
     importlib.invalidate_caches()
 
 
-def _make(target: Any, device: str) -> Any:
-    """Return the extractor that a class or factory makes; an object, or a function of audio, is one already."""
+def _call_factory(target: Any, device: str) -> Any:
+    """Call a class or a factory, and return the extractor. Return any other object and any function of audio itself."""
     if not (inspect.isclass(target) or inspect.isroutine(target)):
         return target
     parameters = inspect.signature(target).parameters
     needed = {name for name, one in parameters.items() if one.default is one.empty and one.kind < one.VAR_POSITIONAL}
     if not inspect.isclass(target) and needed - {"device"}:
         return target
-    make: Callable[..., Any] = target
-    return make(device=device) if "device" in parameters else make()
+    factory: Callable[..., Any] = target
+    return factory(device=device) if "device" in parameters else factory()
 
 
-def _extractor_of(made: Any, job: Job, device: str) -> Extractor:
-    """Return the extractor that a Python object is."""
+def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
+    """Return the extractor of a Python object."""
     from kaldi_compat.frontends.base import PresetFrontend
 
     name = job.feature
-    if isinstance(made, PresetFrontend):
-        return extractor_of_frontend(made, device)
-    takes, rate, shift, most = (
-        getattr(made, attribute, None) for attribute in ("takes", "sample_rate", "frame_shift", "max_batch_seconds")
+    if isinstance(value, PresetFrontend):
+        return extractor_of_frontend(value, device)
+    takes, rate, shift, max_seconds = (
+        getattr(value, attribute, None) for attribute in ("takes", "sample_rate", "frame_shift", "max_batch_seconds")
     )
     if takes not in (None, LIST, PADDED):
         raise DumpError(f"{name}.takes is {takes!r}: expected {LIST!r} or {PADDED!r}")
-    for what, value in (("sample_rate", rate), ("frame_shift", shift), ("max_batch_seconds", most or None)):
-        if value is not None and not (isinstance(value, int | float) and 0 < value < np.inf):
-            raise DumpError(f"{name}.{what} is {value!r}: expected a positive number")
+    numbers = {"sample_rate": rate, "frame_shift": shift, "max_batch_seconds": max_seconds or None}
+    for attribute, number in numbers.items():
+        if number is not None and not (isinstance(number, int | float) and 0 < number < np.inf):
+            raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
     torch = with_torch()
-    called = torch.compile_module(made) if torch and job.options.compile else made
+    called = torch.compile_module(value) if torch and job.options.compile else value
     call = padded_call(called, device) if takes == PADDED else lambda audio, rates: called(audio)
     rate = int(rate or DEFAULT_RATE)
-    return Extractor(call, name, rate, shift, float(most or 0), checks_rows=shift is not None)
+    return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)

@@ -17,7 +17,7 @@ from kaldi_compat.dump.sources.base import ALONE, DEFAULT_RATE, NO_DIGESTS, Arra
 from kaldi_compat.dump.sources.preset import PresetSource
 from kaldi_compat.errors import AudioError
 
-# Fields of onnx.proto that lead to tensors: number and type, by the type of the message that has the field.
+# Fields of onnx.proto that lead to tensors: number and type of each field, by message type.
 TENSOR, ENTRY = "tensor", "entry"
 FIELDS: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
@@ -31,19 +31,19 @@ FIELDS: dict[str, dict[int, str]] = {
 }
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # Wire types of protocol buffers.
 MAX_VARINT_BYTES = 10
-MAX_NESTING = 100  # Protocol buffers themselves allow 100 nested messages.
+MAX_NESTED_MESSAGES = 100  # The limit of protocol buffers.
 
 
 class OnnxSource(ExtractorSource):
-    """A model for onnxruntime, with one input."""
+    """A model with one input that onnxruntime runs."""
 
     option = "onnx"
 
     def files(self) -> dict[str, Path]:
-        """Return the model, the files of weights outside of it, and the files of the preset before it."""
+        """Return the model, its external files of weights, and the files of the preset before the model."""
         path = Path(self.options.onnx)
-        outside = _external_files(path, _stamp(path)) if path.is_file() else ()
-        weights = {f"--onnx/{name}": path.parent / name for name in outside}
+        names = _external_files(path, _stamp(path)) if path.is_file() else ()
+        weights = {f"--onnx/{name}": path.parent / name for name in names}
         return {"--onnx": path, **weights, **(PresetSource(self.job).files() if self.options.preset else {})}
 
     def open(self, device: str, threads: int) -> Extractor:
@@ -53,35 +53,38 @@ class OnnxSource(ExtractorSource):
         settings.intra_op_num_threads, settings.log_severity_level = threads, 3
         provider = "CPUExecutionProvider" if device == CPU else "CUDAExecutionProvider"
         if provider not in runtime.get_available_providers():
-            raise DumpError(f"--device={device}: this onnxruntime has no {provider}: install onnxruntime-gpu")
-        where = {} if device == CPU else {"device_id": device.partition(":")[2] or "0"}
+            raise DumpError(
+                f"--device={device} needs {provider}, which this onnxruntime lacks: install onnxruntime-gpu"
+            )
+        provider_options = {} if device == CPU else {"device_id": device.partition(":")[2] or "0"}
         try:
-            session = runtime.InferenceSession(path, settings, providers=[(provider, where)])
+            session = runtime.InferenceSession(path, settings, providers=[(provider, provider_options)])
         except Exception as error:
             raise DumpError(f"--onnx={path} cannot be opened: {one_line(error)[:300]}") from error
-        inputs, outputs = [each.name for each in session.get_inputs()], [each.name for each in session.get_outputs()]
+        inputs = [argument.name for argument in session.get_inputs()]
+        outputs = [argument.name for argument in session.get_outputs()]
         if len(inputs) != 1:
             raise DumpError(f"--onnx={path} has the inputs {', '.join(inputs)}: expected one, of audio or features")
         frontend = PresetSource(self.job).array_frontend() if self.options.preset else None
 
-        def one(samples: Array, rate: float) -> Any:
+        def compute(samples: Array, rate: float) -> Any:
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
             if not len(values):
                 raise AudioError("the audio is too short for a frame")
             results = zip(outputs, session.run(None, {inputs[0]: values[None]}), strict=True)
-            arrays = {name: _without_batch(name, value) for name, value in results}
+            arrays = {name: _remove_batch_axis(name, value) for name, value in results}
             return next(iter(arrays.values())) if len(arrays) == 1 else arrays
 
         rate = None if frontend else DEFAULT_RATE
-        return Extractor(lambda audio, rates: list(map(one, audio, rates)), self.job.feature, rate, batching=ALONE)
+        return Extractor(lambda audio, rates: list(map(compute, audio, rates)), self.job.feature, rate, batching=ALONE)
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
-        """Return nothing: the files decide all numbers."""
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return no digests, because the files decide all numbers."""
         return NO_DIGESTS
 
 
-def _without_batch(name: str, value: Any) -> Array:
-    """Return an output for the only utterance of a batch."""
+def _remove_batch_axis(name: str, value: Any) -> Array:
+    """Return an output of the only utterance of a batch."""
     if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != 1:
         shape = value.shape if isinstance(value, np.ndarray) else type(value).__name__
         raise ValueError(f"the output {name} is {shape}: expected an array whose first axis is the batch of one")
@@ -98,7 +101,8 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 def _external_files(path: Path, stamp: tuple[int, int, int]) -> tuple[str, ...]:
     """Return the names of the files, relative to the model, that hold tensors of the model.
 
-    Tensors are in graphs, in graphs inside nodes, and in functions. A damaged model has none: onnxruntime says why.
+    Tensors are in graphs, in graphs inside nodes, and in functions. A damaged model has no such files; onnxruntime
+    reports the damage.
     """
     if not stamp[1]:
         return ()
@@ -110,8 +114,8 @@ def _external_files(path: Path, stamp: tuple[int, int, int]) -> tuple[str, ...]:
 
 
 def _locations(content: mmap.mmap, place: int, end: int, kind: str, depth: int = 0) -> Iterator[str]:
-    """Yield the locations of external tensors inside a message of this kind."""
-    if depth > MAX_NESTING:
+    """Yield the locations of external tensors inside a message of this type."""
+    if depth > MAX_NESTED_MESSAGES:
         raise ValueError("nested too deeply")
     for number, start, stop in _fields(content, place, end):
         inner = FIELDS[kind].get(number)
@@ -124,7 +128,7 @@ def _locations(content: mmap.mmap, place: int, end: int, kind: str, depth: int =
 
 
 def _fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield number, start and end of the fields of a message that have bytes or messages as values."""
+    """Yield number, start and end of the fields of a message whose values are bytes or messages."""
     while place < end:
         tag, place = _varint(content, place, end)
         wire = tag & 7

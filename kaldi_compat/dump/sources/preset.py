@@ -22,14 +22,14 @@ from kaldi_compat.dump.sources.base import (
 
 
 class PresetSource(ExtractorSource):
-    """A preset by its name or file, with statistics."""
+    """A preset by its name or file, with optional statistics."""
 
     option = "preset"
 
     def files(self) -> dict[str, Path]:
-        """Return the preset's file, if it is not one of this package, and the statistics."""
+        """Return the file of a preset of the user, and the file of the statistics."""
         path, statistics = Path(self.options.preset), self.options.statistics
-        # A missing file is reported by the reader of presets, which knows similar names.
+        # The reader of presets reports a missing file, and suggests similar names.
         preset = {"--preset": path} if path.suffix == ".json" and path.exists() else {}
         return preset | ({"--statistics": Path(statistics)} if statistics else {})
 
@@ -50,13 +50,13 @@ class PresetSource(ExtractorSource):
 
         return Frontend(self.options.preset, statistics=self.options.statistics or None)
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
-        """Return nothing: the files and this program decide all numbers."""
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return no digests, because the files and this program decide all numbers."""
         return NO_DIGESTS
 
 
 def extractor_of_frontend(frontend: Any, device: str) -> Extractor:
-    """Return the extractor that a front end is, on arrays or tensors."""
+    """Return the extractor of a front end of arrays or tensors."""
     name, shift = frontend.preset.name, shift_of_steps(frontend)
     if device != CPU:
         return Extractor(padded_call(frontend, device), name, frontend.sampling_rate, shift)

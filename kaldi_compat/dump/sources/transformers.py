@@ -14,24 +14,24 @@ WEIGHTS = (".safetensors", ".bin")
 
 
 class TransformersSource(ExtractorSource):
-    """A folder that transformers has saved, or the name of a model on the hub."""
+    """A model in a folder in the format of transformers, or a model on the hub by its name."""
 
     option = "transformers"
 
     @classmethod
     def name_of(cls, value: str) -> str:
-        """Return the name of the folder, with its dots."""
+        """Return the name of the folder, including dots."""
         return Path(value).name
 
     def local_job(self) -> Job:
-        """Return the job with the folder of a model of the hub, which is downloaded if necessary."""
+        """Download a model of the hub if necessary, and return the job with the model's folder."""
         from kaldi_compat.torch.extractors import local_folder
 
         folder = local_folder(self.options.transformers, allow_pickle=self.options.allow_pickle)
         return replace(self.job, options=replace(self.options, transformers=folder))
 
     def files(self) -> dict[str, Path]:
-        """Return configurations and weights, also those that an index of the weights names elsewhere."""
+        """Return the configurations and weights of the folder, and the weights that an index names elsewhere."""
         folder = Path(self.options.transformers)
         names = {path.name for path in folder.glob("*") if path.suffix in (".json", *WEIGHTS)}
         for index in folder.glob("*.index.json"):
@@ -42,18 +42,18 @@ class TransformersSource(ExtractorSource):
         """Open the model."""
         from kaldi_compat.torch.extractors import open_pretrained
 
-        made = open_pretrained(self.options, device)
-        window = made.longest / made.sample_rate if made.longest else 0.0
-        return Extractor(lambda audio, rates: made(audio), self.job.feature, made.sample_rate, made.frame_shift,
+        model = open_pretrained(self.options, device)
+        window = model.max_samples / model.sample_rate if model.max_samples else 0.0
+        return Extractor(lambda audio, rates: model(audio), self.job.feature, model.sample_rate, model.frame_shift,
                          window_seconds=window)  # fmt: skip
 
-    def digests(self, volatile: Sequence[str] = ()) -> Digests:
-        """Return nothing: the files decide all numbers, since no code of the folder runs."""
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return no digests, because the files decide all numbers and no code of the folder runs."""
         return NO_DIGESTS
 
 
 def _weights_in(index: Path) -> set[str]:
-    """Return the names of the files that an index of divided weights lists; a damaged index lists none."""
+    """Return the file names in an index of divided weights; none for a damaged index."""
     try:
         listed = json.loads(index.read_bytes())["weight_map"].values()
         return {name for name in listed if isinstance(name, str)}

@@ -20,7 +20,7 @@ from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, 
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.packed_batch import FRAMES_AT_ONCE, Part, Row, pack
+from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, Row, pack
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.shard import batches
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
@@ -66,7 +66,7 @@ def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_ed
         assert count == len(expected)
         assert torch.equal(frames[first : first + count], expected)
     wasted = len(frames) - sum(row.counts)
-    assert wasted <= 3 * len(lengths) + FRAMES_AT_ONCE
+    assert wasted <= 3 * len(lengths) + ROW_MULTIPLE_FRAMES
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -132,7 +132,7 @@ def test_utterances_with_a_failure_between_them_are_not_joined(tmp_path: Path) -
 
 def test_vtln_factors_within_a_batch(tmp_path: Path) -> None:
     job = job_with(tmp_path, "--dither=0\n", compress=False)
-    job.layout.in_data("utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
+    (job.layout.data / "utt2warp").write_text("utt0 0.9\nutt1 1.1\nutt2 0.9\n")
     batch = [utterance(i, 8000) for i in range(4)]
     plan = make_plan(job)
     alone = by_index(SpectralComputer(job, plan, "cpu").submit(batch)())
@@ -148,7 +148,7 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
 ) -> None:
     conf = "--dither=0\n--subtract-mean=true\n--allow-upsample=true\n"
     job = job_with(tmp_path, conf, compress=False)
-    job.layout.in_data("utt2warp").write_text("".join(f"utt{i} {0.9 + 0.02 * i:.2f}\n" for i in range(8)))
+    (job.layout.data / "utt2warp").write_text("".join(f"utt{i} {0.9 + 0.02 * i:.2f}\n" for i in range(8)))
     computer = PackedComputer(job, make_plan(job), "cpu")
     rows: list[int] = []
     start_row = computer._start_row

@@ -181,7 +181,7 @@ def test_results_that_wait_to_be_written_are_bounded(tmp_path: Path, monkeypatch
     monkeypatch.setattr(SpectralComputer, "submit", counted)
     monkeypatch.setattr(ArchiveWriter, "add", slow)
     monkeypatch.setattr(shard, "MAX_BEHIND", 1)
-    monkeypatch.setattr(read, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(read, "BLOCK_BYTES", 1)
     monkeypatch.setattr(read, "FIRST_LINES", 1)
     assert dump(make_data(tmp_path, 30), "--window-utterances=1") == 0
     assert len(ahead) == 30 and 2 <= max(ahead) <= 1 + 1 + 3  # waiting, written, and computed

@@ -116,7 +116,7 @@ def results_of(data: Path) -> dict[str, bytes]:
 def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The change comes behind the part that was read back while the archive was written, or before it is complete."""
     data = make_data(tmp_path, 12)
-    monkeypatch.setattr(write, "VERIFIED_AT_ONCE", 2000)
+    monkeypatch.setattr(write, "VERIFICATION_BYTES", 2000)
     add, spoilt = ArchiveWriter.add, []
 
     def spoil(self: ArchiveWriter, entry: Encoded | Failure) -> None:
@@ -138,8 +138,8 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
 
 def test_archive_is_read_back_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_data(tmp_path, 12)
-    monkeypatch.setattr(write, "VERIFIED_AT_ONCE", 2000)
-    monkeypatch.setattr(read, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(write, "VERIFICATION_BYTES", 2000)
+    monkeypatch.setattr(read, "BLOCK_BYTES", 1)
     monkeypatch.setattr(read, "FIRST_LINES", 1)
     ends: list[int] = []
     read_up_to = write._Verification._read_up_to

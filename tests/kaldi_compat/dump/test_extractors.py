@@ -391,7 +391,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--module=os.path:join"], "fails for a trial"),
         (["--preset=zipformr"], "did you mean"),
         (["--onnx=none.onnx"], "none.onnx is missing"),
-        (["--transformers=./none"], "there is no such folder"),
+        (["--transformers=./none"], "the folder does not exist"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
         (["--module=exits.py:f"], "--module=exits.py:f cannot be made: SystemExit: 3"),

@@ -289,7 +289,7 @@ def test_statistics_that_cannot_be_written_leave_the_old_ones(data: Path, monkey
         yield "one", np.zeros((2, 24))
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(finish, "by_speaker", full_disk)
+    monkeypatch.setattr(finish, "sum_by_speaker", full_disk)
     assert "No space left" in said_by(data, "--cmvn=speaker", "--resume", status=255)
     assert [path.read_bytes() for path in paths] == before
     assert not list(data.glob("**/*unfinished*"))

@@ -78,6 +78,46 @@ class Job:
         return found
 
 
+KILLED = """
+import os, signal
+rename, count = os.rename, 0
+
+
+def killed(source, target):
+    global count
+    count += os.path.isdir(source)
+    if count == {0}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(source, target)
+
+
+os.rename = killed
+""" + MAIN.replace("; ", "\n")
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+@pytest.mark.parametrize("rename", [1, 2])
+def test_killed_between_the_renames_of_a_folder(
+    tmp_path: Path, rename: int, is_link: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job(tmp_path, "npy")
+    if is_link:
+        (tmp_path / "disk").mkdir()
+        (job.data / "feats").symlink_to(tmp_path / "disk")
+    job.run(0)
+    older = {path.name: path.read_bytes() for path in (job.data / "feats").iterdir()}
+    arguments = job.command(1)[3:]
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED.format(rename), *arguments], capture_output=True, check=False
+    )
+    assert process.returncode == -signal.SIGKILL and list(tmp_path.rglob("*unfinished*"))
+    capsys.readouterr()
+    assert dump([argument for argument in arguments if not argument.startswith("--format")]) == 0
+    assert f"removed {rename} unfinished file" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*unfinished*"))
+    assert {path.name: path.read_bytes() for path in (job.data / "feats").iterdir()} == older
+
+
 @pytest.mark.parametrize("kills", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)

@@ -40,14 +40,14 @@ from tests.support.dump_data import RATE, audio, make_data, write_wav
 
 
 def tasks(count: int) -> list[Task]:
-    return [Task(str(i), wanted=((i, f"u{i}", None),)) for i in range(count)]
+    return [Task(str(i), utterances=((i, f"u{i}", None),)) for i in range(count)]
 
 
 def reading(delays: list[float], size: int = 10) -> tuple[list[int], object]:
     started: list[int] = []
 
     def one(task: Task) -> list[Entry]:
-        ((index, key, _),) = task.wanted
+        ((index, key, _),) = task.utterances
         started.append(index)
         time.sleep(delays[index])
         return [Audio.of(index, key, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
@@ -126,7 +126,7 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
     options = DumpOptions(max_duration=max_duration)
     lines = mixed_script(tmp_path)
     alone = [read_task(Lines(i, [line]).task(0), options)[0] for i, line in enumerate(lines)]
-    monkeypatch.setattr(read, "BYTES_AT_ONCE", bytes_at_once)
+    monkeypatch.setattr(read, "BLOCK_BYTES", bytes_at_once)
     reader = TaskReader(options)
     tasks = read._tasks_of_script(iter(lines), lambda: reader.lines_at_once)
     found = list(read_ahead(tasks, reader, 2, 32, Clock()))
@@ -145,7 +145,7 @@ def test_commands_are_read_side_by_side_whatever_follows_them() -> None:
 def test_files_that_are_too_large_for_a_block_are_not_loaded_into_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "LARGEST_FILE", 3000)
+    monkeypatch.setattr(read, "MAX_BLOCK_FILE_BYTES", 3000)
     lines = mixed_script(tmp_path)[30:]
     found = TaskReader(DumpOptions())(Lines(0, lines))
     blocks = [each.block for each in found if isinstance(each, Audio) and len(each) > 1]
@@ -166,7 +166,7 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     plan = make_plan(job)
     found = list(read.tasks_of(job, plan, plan.shards[0], Script.open(str(data / "wav.scp"))))
     found_tasks = [task for task in found if isinstance(task, Task)]
-    assert [[key for _, key, _ in task.wanted] for task in found_tasks] == [["a", "b"], ["c"], ["d"]]
+    assert [[key for _, key, _ in task.utterances] for task in found_tasks] == [["a", "b"], ["c"], ["d"]]
     cut = [each for task in found_tasks for each in read_task(task, DumpOptions())]
     whole = io_ark.load(str(data / "wav" / "r.wav"), kind="wave").samples
     assert isinstance(cut[1], Audio)

@@ -17,7 +17,7 @@ import torch
 import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.extractors import as_array, by_utterance
+from kaldi_compat.dump.extractors import as_array, split_by_utterance
 from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
 from kaldi_compat.dump.sources import ExtractorSource, source_class, source_of
 from kaldi_compat.errors import OptionError
@@ -325,16 +325,128 @@ class Counting(Late):
         self.weights = np.ones(1, np.float32)
 
 
-def test_weights_made_in_a_call_are_said_and_counters_are_not(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kaldi_compat.dump(data, Late(), nj=1)
-    assert "weights (made in its first call) of Late cannot be compared" in capsys.readouterr().err
-    made = Counting()
+class Random(Late):
+    """Makes weights that differ from process to process in its first call."""
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self.weights = np.random.default_rng().random(1, np.float32) if self.weights is None else self.weights
+        return [np.abs(each).mean() * self.weights for each in samples]
+
+
+class Caching:
+    """Keeps tables by length."""
+
+    def __init__(self) -> None:
+        self.tables: dict[int, Any] = {}
+
+    def __call__(self, samples: Sequence[np.ndarray]) -> list[np.ndarray]:
+        for each in samples:
+            self.tables.setdefault(len(each), np.ones(len(each), np.float32))
+        return [(np.abs(each) @ self.tables[len(each)])[None] for each in samples]
+
+
+@pytest.mark.parametrize("kind", [Late, Counting, Caching])
+def test_tables_of_the_first_call_and_caches_are_no_false_alarm(
+    data: Path, capsys: pytest.CaptureFixture[str], kind: type
+) -> None:
+    made = kind()
     kaldi_compat.dump(data, made, nj=1, shard_utterances=2)
     assert "cannot be compared" not in capsys.readouterr().err
-    (data / "log" / "dump_Counting_train.1.json").unlink()
-    assert kaldi_compat.dump(data, made, nj=1, resume=True).utterances == 4
-    (data / "log" / "dump_Counting_train.1.json").unlink()
-    assert kaldi_compat.dump(data, Counting(), nj=1, resume=True).utterances == 4
+    before = results(data)
+    for again in (made, kind()):
+        (data / "log" / f"dump_{kind.__name__}_train.1.json").unlink()
+        assert kaldi_compat.dump(data, again, nj=1, resume=True).utterances == 4 and results(data) == before
+
+
+def test_resume_refuses_other_weights_of_the_first_call(data: Path) -> None:
+    kaldi_compat.dump(data, Random(), nj=1, shard_utterances=2)
+    (data / "log" / "dump_Random_train.1.json").unlink()
+    with pytest.raises(DumpError, match=r"^weights of Random is not what the plan was made for"):
+        kaldi_compat.dump(data, Random(), nj=1, resume=True)
+
+
+READING = {
+    "array": ("np.load('w.npy')[0]", "--module {root}/w.npy changed since the plan"),
+    "memory map": ("np.load('w.npy', mmap_mode='r')[0]", "--module {root}/w.npy changed since the plan"),
+    "file": ("float(open('w.npy', 'rb').read()[-1])", "--module {root}/w.npy changed since the plan"),
+    "descriptor": ("float(os.pread(os.open('w.npy', os.O_RDONLY), 1, 135)[0])", "--module {root}/w.npy changed since"),
+    "environment": ("float(os.environ['GAIN'])", "environment variable GAIN of Reader is not what the plan was made"),
+    "getenv": ("float(os.getenv('GAIN', '1'))", "environment variable GAIN of Reader is not what the plan was made"),
+}
+READER = """
+import numpy as np, os
+
+
+class Reader:
+    def __call__(self, audio):
+        gain = np.float32({})
+        return [gain * np.abs(samples).mean(keepdims=True) for samples in audio]
+"""
+
+
+@pytest.mark.parametrize("kind", READING)
+def test_resume_refuses_other_data_that_calls_read(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    code, message = READING[kind]
+    (tmp_path / "reader.py").write_text(READER.format(code))
+    np.save("w.npy", np.ones(1))
+    monkeypatch.setenv("GAIN", "1")
+    arguments = ("--module=reader.py:Reader", str(data), "--shard-utterances=2")
+    assert "cannot be compared" not in said(*arguments)
+    (data / "log" / "dump_Reader_train.1.json").unlink()
+    said(*arguments, "--resume")
+    (data / "log" / "dump_Reader_train.1.json").unlink()
+    np.save("w.npy", np.full(1, 3.0))
+    monkeypatch.setenv("GAIN", "3")
+    assert message.format(root=tmp_path) in said(*arguments, "--resume", status=255)
+
+
+def test_files_that_calls_write_and_library_files_are_not_compared(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "reader.py").write_text(
+        READER.format("(open('log.txt', 'a').write('x'), len(open('log.txt').read()) > 0)[1]")
+    )
+    arguments = ("--module=reader.py:Reader", str(data), "--shard-utterances=2")
+    said(*arguments)
+    (data / "log" / "dump_Reader_train.1.json").unlink()
+    said(*arguments, "--resume")
+
+
+@pytest.mark.parametrize("code", ["subprocess.run(['true']).returncode + 1", "os.system('true') + 1"])
+def test_programs_that_calls_run_cannot_be_compared(data: Path, tmp_path: Path, code: str) -> None:
+    (tmp_path / "reader.py").write_text("import subprocess\n" + READER.format(code))
+    arguments = ("--module=reader.py:Reader", str(data), "--shard-utterances=2")
+    assert "(a program that its calls run) of Reader cannot be compared" in said(*arguments)
+    assert "cannot be compared with the extractor of the plan" in refused(*arguments, "--resume")
+
+
+LAZY = """
+import torch, numpy as np
+
+
+class Model:
+    net = None
+
+    def __call__(self, audio):
+        if self.net is None or {late}:
+            self.net = torch.nn.Sequential(torch.nn.Identity(), torch.nn.Dropout(0.5))
+        return [self.net(torch.full((9,), float(abs(samples).mean()))) for samples in audio]
+"""
+
+
+def test_module_that_the_first_call_creates_is_set_to_evaluation_mode(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "lazy.py").write_text(LAZY.format(late="False"))
+    assert "one by one" not in said("--module=lazy.py:Model", str(data))
+    for key, (samples, _) in waves(data).items():
+        expected = np.full(9, np.abs(samples).mean())
+        np.testing.assert_allclose(arrays(data / "xvector.scp")[key], expected, rtol=1e-5)
+
+
+def test_module_that_a_later_call_creates_in_training_mode_is_refused(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "lazy.py").write_text(LAZY.format(late="len(audio) > 1"))
+    assert "creates the module Sequential after its first call, in training mode" in said(
+        "--module=lazy.py:Model", str(data), status=255
+    )
 
 
 def test_index_of_divided_weights_names_files(tmp_path: Path) -> None:
@@ -439,16 +551,16 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
 def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
     for output in ([np.ones(2)] * count, np.ones((count, 2)), (np.ones((2, 2)), np.ones(count, int))):
         with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
-            by_utterance(output, 2)
+            split_by_utterance(output, 2)
     with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
-        by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
+        split_by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
 
 
 @pytest.mark.parametrize("lengths", [[-1, 2], [2, 4]])
 def test_lengths_are_those_of_the_rows(lengths: list[int]) -> None:
     with pytest.raises(ValueError, match=r"returned 3 rows where its lengths say"):
-        by_utterance((np.ones((2, 3, 1)), np.array(lengths)), 2)
-    first, second = by_utterance((np.ones((2, 3, 1)), np.array([0, 3])), 2)
+        split_by_utterance((np.ones((2, 3, 1)), np.array(lengths)), 2)
+    first, second = split_by_utterance((np.ones((2, 3, 1)), np.array([0, 3])), 2)
     assert len(first) == 0 and len(second) == 3
 
 

@@ -28,7 +28,7 @@ def test_values_are_those_of_all_lines(
     path = tmp_path / "utt2spk"
     path.write_bytes(b"".join(key + b" " + lines[key] + b"\n" for key in (sorted(lines) if is_sorted else lines)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(speakers, "SEARCHED_AT_ONCE", searched)
+        patched.setattr(speakers, "MIN_SEARCH_BYTES", searched)
         assert values_of(path, keys) == {key: lines[key] for key in keys if key in lines}
 
 
@@ -70,34 +70,38 @@ def two(audio):
 """
 
 
-@pytest.mark.parametrize("by_utterance", ["aabbb", "abbbb", "abcde", "babab", "cbaaa"])
-def test_every_vector_has_the_mean_of_every_speaker(tmp_path: Path, by_utterance: str) -> None:
+@pytest.mark.parametrize("split_by_utterance", ["aabbb", "abbbb", "abcde", "babab", "cbaaa"])
+def test_every_vector_has_the_mean_of_every_speaker(tmp_path: Path, split_by_utterance: str) -> None:
     data = make_data(tmp_path, 5, samples=(900,))
     keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
-    (data / "utt2spk").write_text("".join(f"{key} {name}\n" for key, name in zip(keys, by_utterance, strict=True)))
+    (data / "utt2spk").write_text(
+        "".join(f"{key} {name}\n" for key, name in zip(keys, split_by_utterance, strict=True))
+    )
     (tmp_path / "two.py").write_text(VECTORS)
     assert main(["dump", f"--module={tmp_path}/two.py:two", str(data), "--per-speaker", "--shard-utterances=2"]) == 0
     for output, dim in ("first", 3), ("second", 2):
         vectors = dict(io_ark.load_scp(str(data / f"{output}.scp")))
         means = dict(io_ark.load_scp(str(data / f"spk_{output}.scp")))
-        assert list(vectors) == keys and list(means) == sorted(set(by_utterance))
+        assert list(vectors) == keys and list(means) == sorted(set(split_by_utterance))
         for speaker, mean in means.items():
-            own = [vectors[key] for key, name in zip(keys, by_utterance, strict=True) if name == speaker]
+            own = [vectors[key] for key, name in zip(keys, split_by_utterance, strict=True) if name == speaker]
             assert mean.shape == (dim,)
             np.testing.assert_allclose(mean, np.mean(own, 0, np.float64), rtol=1e-6)
 
 
-@pytest.mark.parametrize("by_utterance", ["abbbb", "babab"])
-def test_statistics_of_every_speaker_are_sums_over_the_frames(tmp_path: Path, by_utterance: str) -> None:
+@pytest.mark.parametrize("split_by_utterance", ["abbbb", "babab"])
+def test_statistics_of_every_speaker_are_sums_over_the_frames(tmp_path: Path, split_by_utterance: str) -> None:
     data = make_data(tmp_path, 5, samples=(2000, 405))  # of which some have one frame
     keys = [line.split()[0] for line in (data / "wav.scp").read_text().splitlines()]
-    (data / "utt2spk").write_text("".join(f"{key} {name}\n" for key, name in zip(keys, by_utterance, strict=True)))
+    (data / "utt2spk").write_text(
+        "".join(f"{key} {name}\n" for key, name in zip(keys, split_by_utterance, strict=True))
+    )
     assert dump(data, "--no-compress", "--cmvn=speaker,global") == 0
     features = dict(io_ark.load_scp(str(data / "feats.scp")))
     found = dict(io_ark.load_scp(str(data / "cmvn.scp"))) | {"": io_ark.load(str(data / "cmvn.ark"))}
-    assert list(found) == [*sorted(set(by_utterance)), ""]
+    assert list(found) == [*sorted(set(split_by_utterance)), ""]
     for speaker, sums in found.items():
-        own = [features[key] for key, name in zip(keys, by_utterance, strict=True) if name.startswith(speaker)]
+        own = [features[key] for key, name in zip(keys, split_by_utterance, strict=True) if name.startswith(speaker)]
         frames = np.concatenate(own).astype(np.float64)
         np.testing.assert_allclose(sums[0], [*frames.sum(0), len(frames)], rtol=1e-5)
         np.testing.assert_allclose(sums[1], [*(frames**2).sum(0), 0], rtol=1e-5)

@@ -73,6 +73,14 @@ TAKES_LENGTHS: dict[str, tuple[Call, str]] = {
         lambda samples, rate: kaldi_compat.numpy.Mfcc()(samples.numpy(), rate),
         "sample_frequency=16000",
     ),
+    "ArrayStream": (
+        lambda samples, rate: kaldi_compat.numpy.Fbank().stream()(samples.numpy(), rate),
+        "sample_frequency=16000",
+    ),
+    "FrontendStream of arrays": (
+        lambda samples, rate: kaldi_compat.frontends.numpy.Frontend("zipformer").stream()(samples.numpy(), rate),
+        "takes audio at 16000 Hz: resample",
+    ),
     "list": (lambda samples, rate: kaldi_compat.Fbank()([samples], rate), "sample_frequency=16000"),
     "Pitch": (kaldi_compat.Pitch(), "sample_frequency=16000"),
     "Frontend": (kaldi_compat.Frontend("wespeaker"), "sampling_rate=16000"),

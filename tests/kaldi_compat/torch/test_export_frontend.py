@@ -110,6 +110,10 @@ def test_export_fails_with_a_traceback(tmp_path: Path) -> None:
         export.export_frontend("parafomer", tmp_path / "x.onnx")
     with pytest.raises(FeatureError, match=r"cannot write .*missing/x.onnx: there is no such folder"):
         export.export_frontend("campplus", tmp_path / "missing" / "x.onnx")
+    for name in ("x.json", "x.textproto", "x"):
+        with pytest.raises(OptionError, match=rf"cannot write a graph to .*/{name}: .* ends in .onnx"):
+            export.export_frontend("campplus", tmp_path / name)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("name", "lengths"), [("campplus", False), ("zipformer", True)])

@@ -111,7 +111,7 @@ def write_files(folder: Path) -> list[bytes]:
 def test_files_read_in_place_give_the_features_of_copied_ones(
     gpu: FakeGpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest_copy: int
 ) -> None:
-    monkeypatch.setattr(packed_batch, "LEAST_PIECE", largest_copy)
+    monkeypatch.setattr(packed_batch, "MIN_PIECE_SAMPLES", largest_copy)
     computer = computer_of(tmp_path)
     lines = write_files(tmp_path)
 
@@ -223,7 +223,7 @@ def test_rows_hold_the_samples_of_all_utterances(utterances: list[tuple[int, str
         places.append(OnGrid(tensor, at))
         at += -(-(length + 22) // shift) * shift
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_batch, "LEAST_PIECE", least)
+        patch.setattr(packed_batch, "MIN_PIECE_SAMPLES", least)
         row = packed_batch.pack([part_of(*each) for each in zip(samples, places, strict=True)], options)
     sent = Transfers(torch.device("cpu")).send(row.pieces, row.length)
     assert len(sent) == row.length == (row.frames - 1) * shift + options.window_size

@@ -1,0 +1,51 @@
+"""Recognize modules and files of the user. Python, installed packages and this project are libraries."""
+
+from __future__ import annotations
+
+import functools
+import site
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_OWN_PACKAGES = ("kaldi_compat", "io_ark", "kaldi_standins")
+
+
+@functools.cache
+def _library_folders() -> tuple[Path, ...]:
+    names = {*sysconfig.get_paths().values(), site.getusersitepackages()}
+    return tuple(Path(name).resolve() for name in names if name)
+
+
+def module_path(name: str) -> Path | None:
+    """Return the file of an imported module; None for a module without a file."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return Path(file).absolute() if isinstance(file, str) else None
+
+
+def is_user_module(name: str | None) -> bool:
+    """Return True for a module of the user."""
+    if not isinstance(name, str) or name == "__main__":
+        return True
+    if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:
+        return False
+    path = module_path(name)
+    if path is None:
+        return name not in sys.modules or type(sys.modules[name].__spec__) is type(None)
+    return not is_library_file(path)
+
+
+@functools.lru_cache(100_000)
+def is_library_file(path: Path) -> bool:
+    """Return True for a file of Python or of an installed package."""
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        return True
+    return any(path.resolve().is_relative_to(folder) for folder in _library_folders())
+
+
+def imported_files(before: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the files of the user's modules that were imported since ``sys.modules`` was ``before``."""
+    new = [name for name in list(sys.modules) if name not in before and name != "__main__" and is_user_module(name)]
+    return {name: path for name in new if (path := module_path(name))}
