@@ -11,11 +11,9 @@ import io
 import json
 import math
 import shutil
-import signal
 import sys
 import tarfile
 import tempfile
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -30,6 +28,7 @@ import numpy.typing as npt
 from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError, WriteError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
+from io_ark.signals import delay_signals
 from io_ark.streams.unfinished import (
     OtherFileError,
     is_replaceable,
@@ -287,7 +286,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
-        with _delay_interrupts():
+        with delay_signals():  # an exception out of HDF5's calls of Python leaves a file that it cannot close
             # A slash would make a group of the part before it.
             file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
@@ -297,25 +296,9 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
         try:
             yield put
         finally:
-            with _delay_interrupts():
+            with delay_signals():
                 file.close()
         raw.check()
-
-
-@contextlib.contextmanager
-def _delay_interrupts() -> Iterator[None]:
-    """Keep ^C until the end: an exception out of HDF5's calls of Python leaves it with a file that it cannot close."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kept: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: kept.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if kept:
-        raise KeyboardInterrupt
 
 
 class _ForHdf5(io.FileIO):

@@ -12,7 +12,6 @@ _MODULES = {
     "segment_times": "TO_THE_END",
     "segments": "Segment load_segments load_spk2utt load_text load_utt2spk parse_segment",
     "audio_commands": "split_speed",
-    "perturb": "combine_speeds",
     "stage": "DataDirError",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -21,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from io_ark.data_dir.audio_commands import split_speed as split_speed
     from io_ark.data_dir.directory import DataDir as DataDir
-    from io_ark.data_dir.perturb import combine_speeds as combine_speeds
     from io_ark.data_dir.segment_times import TO_THE_END as TO_THE_END
     from io_ark.data_dir.segments import Segment as Segment
     from io_ark.data_dir.segments import load_segments as load_segments

@@ -56,7 +56,7 @@ def audio_input(name: bytes) -> AudioInput:
     The file name extension tells the format. A file without a known extension is opened and its first bytes are read.
 
     Raises:
-        ValueError: the extension is that of a format that neither sox nor our reader reads, or the name has a NUL byte.
+        ValueError: neither sox nor our reader reads files with this extension, or the name has a NUL byte.
 
     >>> audio_input(b"my audio.wav")
     AudioInput(command=b'', file=b"'my audio.wav'", is_wav=True)
@@ -109,7 +109,7 @@ def are_plain(lines: bytes) -> bool:
 
 
 def quote(name: bytes) -> bytes:
-    """Return a file name as a word of a shell command. Plain names, and ``-`` for standard input, stay as they are.
+    """Return a file name as a word of a shell command. Plain names and ``-`` (standard input) do not change.
 
     >>> [quote(name).decode() for name in (b"a-1/b.wav", b"-t.wav", b"a b;c.wav")]
     ['a-1/b.wav', './-t.wav', "'a b;c.wav'"]
@@ -134,8 +134,8 @@ def split_speed(rxfilename: str) -> tuple[str, str] | None:
     >>> split_speed("flac -dcs a.flac | sox -t wav - -t wav - speed 1.1 |")
     ('flac -dcs a.flac |', '1.1')
     """
-    if found := _SPEED_OF_COMMAND.fullmatch(rxfilename):
-        copied = _WAV_COPY.fullmatch(found[1])
-        return (_unquote(copied[1]) if copied else found[1]), found[2]
-    found = _SPEED_OF_WAV.fullmatch(rxfilename) or _SPEED_OF_FILE.fullmatch(rxfilename)
-    return (_unquote(found[1]), found[2]) if found else None
+    if match := _SPEED_OF_COMMAND.fullmatch(rxfilename):
+        copied = _WAV_COPY.fullmatch(match[1])
+        return (_unquote(copied[1]) if copied else match[1]), match[2]
+    match = _SPEED_OF_WAV.fullmatch(rxfilename) or _SPEED_OF_FILE.fullmatch(rxfilename)
+    return (_unquote(match[1]), match[2]) if match else None

@@ -1,4 +1,4 @@
-"""A data directory of Kaldi's as an object."""
+"""A Kaldi data directory as an object."""
 
 from __future__ import annotations
 
@@ -11,13 +11,24 @@ from typing import Any, Literal, get_args
 
 from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
-from io_ark.data_dir import directories, durations, lines, perturb
-from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import Keys, chunks, lines_of, number_of
+from io_ark.data_dir import directories, durations, perturb
+from io_ark.data_dir.awk_numbers import get_numbers, parse_number
+from io_ark.data_dir.fix import fix, fix_new
+from io_ark.data_dir.line_chunks import read_chunks, read_lines
+from io_ark.data_dir.line_fields import get_field
 from io_ark.data_dir.segment_times import durations_of_segments, is_to_the_end
 from io_ark.data_dir.segments import Segment, load_segments, load_spk2utt, load_text, load_utt2spk
 from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import SORTED_FILES, DataDirError, Say, SourceDir, Stage, refuse_target, shown
+from io_ark.data_dir.stage import (
+    SORTED_FILES,
+    DataDirError,
+    Say,
+    SourceDir,
+    Stage,
+    refuse_half_changed,
+    refuse_target,
+    shown,
+)
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
 from io_ark.specifier import FileName
@@ -34,14 +45,14 @@ _HOW = get_args(How)
 class DataDir(os.PathLike[str]):
     """Data directory: ``wav.scp``, ``utt2spk``, ``text`` and other files with a line for each utterance, speaker or recording.
 
-    Nothing is read before it is used. Methods that make another directory return it, write it as Kaldi's scripts do, and
-    replace its files at the end, all of them or, after an error, none. Files can be larger than memory.
+    Files are read on access. Methods that make another directory return it, and write it as Kaldi's scripts do. They replace
+    all its files at the end or, after an error, no file. Files are processed in memory.
 
     Args:
         path: the directory.
 
     Raises:
-        MissingFileError: there is no such directory.
+        MissingFileError: the directory does not exist.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -107,10 +118,12 @@ class DataDir(os.PathLike[str]):
             raise MissingFileError(
                 f"is missing; the directory has {', '.join(self.counts()) or 'no files'}", file=f"{self.path}/{name}"
             )
+        refuse_half_changed(self.path)
         return FileName(os.path.join(self.path, name))
 
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""
+        refuse_half_changed(self.path)
         return {name: SourceDir(self.path).count(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
@@ -122,8 +135,8 @@ class DataDir(os.PathLike[str]):
 
     def _hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
         if "utt2dur" in self:
-            found = (lines.numbers_in(chunk, 2) for chunk in chunks(self.file("utt2dur")))
-            return sum(map(sum, found)) / 3600
+            durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
+            return sum(map(sum, durations_of_chunks)) / 3600
         if "segments" in self:
             times = durations_of_segments(self.file("segments"), measure)
             return sum(sum(seconds) for _, seconds in times) / 3600
@@ -137,7 +150,7 @@ class DataDir(os.PathLike[str]):
 
     def _keys(self) -> Iterator[bytes]:
         name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
-        return (lines.field(line) for line in lines_of(self.file(name)))
+        return (get_field(line) for line in read_lines(self.file(name)))
 
     def utterances(self) -> list[str]:
         """Return the names of all utterances."""
@@ -165,7 +178,7 @@ class DataDir(os.PathLike[str]):
 
     @property
     def audio(self) -> Mapping[str, Any]:
-        """Audio of each utterance: of its recording, or of its segment. Read on access."""
+        """Audio of each utterance, cut from its recording if the directory has segments. Read on access."""
         if "segments" in self:
             return load_segments(self.file("segments"), self.file("wav.scp"))
         return load_scp(self.file("wav.scp"), kind="wave")
@@ -180,8 +193,8 @@ class DataDir(os.PathLike[str]):
 
     def _numbers(self, name: str, make: Any, **options: object) -> dict[str, float]:
         make(self._say(f"get_{name}"), self.path, **options)
-        found = (line.split() for line in lines_of(self.file(name)))
-        return {shown(pair[0]): number_of(pair[1]) for pair in found if len(pair) > 1}
+        rows = (line.split() for line in read_lines(self.file(name)))
+        return {shown(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
         """Return the duration of each utterance in seconds. Writes ``utt2dur`` if it is missing.
@@ -201,7 +214,8 @@ class DataDir(os.PathLike[str]):
         Writes ``utt2num_frames`` if it is missing.
 
         Args:
-            frame_shift, frame_overlap: of frames in seconds, to compute them from durations.
+            frame_shift: seconds from frame to frame, to compute the numbers from durations.
+            frame_overlap: seconds by which a frame is longer than the frame shift.
         """
         make, shift = durations.get_utt2num_frames, {"frame_shift": frame_shift, "frame_overlap": frame_overlap}
         return {key: int(value) for key, value in self._numbers("utt2num_frames", make, nj=1, **shift).items()}
@@ -218,13 +232,14 @@ class DataDir(os.PathLike[str]):
         """Check the directory as ``validate_data_dir.sh`` does, and return it.
 
         Args:
-            feats, wav: require ``feats.scp``, ``wav.scp``; they are checked if they are there.
-            text: require ``text`` and check it; by default it is checked if it is there.
-            spk_sort: require ``utt2spk`` to be sorted by speaker, too.
+            feats: require ``feats.scp``, which is checked if it exists.
+            wav: require ``wav.scp``, which is checked if it exists.
+            text: require ``text``, which is checked if it exists.
+            spk_sort: require that the speakers in ``utt2spk`` are sorted.
             printable: refuse control characters in ``text``.
 
         Raises:
-            DataDirError: the first thing that is wrong, with file, line and key.
+            DataDirError: the directory is not valid. The error names the file, the line and the key of the first fault.
         """
         no_text = not (text or "text" in self)
         validate(
@@ -243,7 +258,7 @@ class DataDir(os.PathLike[str]):
     ) -> DataDir:
         """Sort all files, keep only the utterances that all of them have, and return the directory.
 
-        ``.backup`` has them as Kaldi's script keeps them: those with a line for each utterance sorted, before lines were removed.
+        ``.backup`` has the files from before lines were removed. Files with a line for each utterance are sorted there.
 
         Args:
             strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
@@ -275,14 +290,14 @@ class DataDir(os.PathLike[str]):
 
         Args:
             target: the new directory.
-            number: of utterances.
-            how: which ones: evenly "spread", "first", "last", "shortest" (by ``utt2num_frames`` or the features), all of
-                some "speakers" until there are that many, or that many "per speaker".
-            utterances, speakers: names, or a file with one in each line.
-            durations: least and greatest duration in seconds, by ``utt2dur``.
+            number: number of utterances.
+            how: choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
+                features), all utterances of random "speakers" up to about ``number``, or ``number`` "per speaker".
+            utterances, speakers: names, or a file with a name in criterion line.
+            durations: minimum and maximum duration in seconds, by ``utt2dur``.
         """
-        given = [each for each in (number, utterances, speakers, durations) if each is not None]
-        if len(given) != 1:
+        criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
+        if len(criteria) != 1:
             raise DataDirError("give one of number, utterances, speakers and durations", self.path)
         if durations is not None:
             refuse_target(os.fspath(target), self.path)
@@ -298,7 +313,7 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory of these utterances: names, or a file with one in each line."""
+        """Make a directory of these utterances: names, or a file with a name in each line."""
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
@@ -325,11 +340,11 @@ class DataDir(os.PathLike[str]):
 
     @staticmethod
     def combine(target: Path, *sources: Path, extra_files: Iterable[str] = (), fix: bool = True) -> DataDir:
-        """Make a directory with the utterances of several others, anew.
+        """Make a directory with the utterances of several directories.
 
         Args:
             target: the new directory.
-            *sources: the others.
+            *sources: the directories to combine.
             extra_files: more files to join.
             fix: sort and fix the result.
         """
@@ -348,7 +363,7 @@ class DataDir(os.PathLike[str]):
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
-        """Change the volume of each recording (by sox), by random factors between two or those of a file."""
+        """Change the volume of each recording (by sox), by random factors from ``low`` to ``high`` or by factors from a file."""
         perturb.perturb_volume(
             self._say("perturb_volume"),
             self.path,
@@ -369,31 +384,29 @@ class DataDir(os.PathLike[str]):
         if "segments" not in self:
             return self.copy(target)
         segments: dict[bytes, list[tuple[float, float, bytes]]] = {}
-        for number, line in enumerate(lines_of(self.file("segments")), 1):
-            found = line.split()
-            if len(found) < 4:
-                raise DataDirError(
-                    "write: segment recording start end", self.file("segments"), number, lines.field(line)
-                )
-            end = math.inf if is_to_the_end(found[3]) else number_of(found[3])
-            segments.setdefault(found[1], []).append((number_of(found[2]), end, found[0]))
+        for number, line in enumerate(read_lines(self.file("segments")), 1):
+            fields = line.split()
+            if len(fields) < 4:
+                raise DataDirError("write: segment recording start end", self.file("segments"), number, get_field(line))
+            end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
+            segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
         say, src = self._say("to_whole_recordings"), SourceDir(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:
-            stage.each(src, "wav.scp reco2file_and_channel reco2dur stm glm")
+            stage.write_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
-            directories.make_spk2utt(stage)
+            directories.write_spk2utt(stage)
             if src.path("text"):
-                texts = {line.split()[0]: line.split()[1:] for line in lines_of(src.path("text")) if line.split()}
+                texts = {line.split()[0]: line.split()[1:] for line in read_lines(src.path("text")) if line.split()}
                 parts = ([texts.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
                 joined = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
                 stage.write("text", (line + b"\n" for line in joined))
-        return DataDir(target).fix()
+            fix_new(say.called("fix"), stage)
+        return DataDir(target)
 
 
-def _list_of(names: Path | Iterable[str] | None) -> str | Keys:
+def _list_of(names: Path | Iterable[str] | None) -> directories.IdList:
     if names is None or isinstance(names, str | os.PathLike):
         return os.fspath(names or "")
-    found = "".join([f"{name}\n" for name in sorted(set(names))]).encode("utf-8", "surrogateescape")
-    return Keys(lambda: [found])
+    return {name.encode("utf-8", "surrogateescape") for name in names} or {b""}

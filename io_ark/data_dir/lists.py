@@ -10,19 +10,21 @@ import functools
 import os
 import re
 import sys
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, compress
+from itertools import accumulate, chain, compress, pairwise
 
-from io_ark.data_dir import lines
-from io_ark.data_dir.lines import Keys, chunks, lines_of, select
-from io_ark.data_dir.stage import DataDirError, Say, shown, warn
+from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
+from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces, require_two_fields
+from io_ark.data_dir.line_selection import select_lines
+from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
+from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Say, shown, warn
 
-# Perl's status of "die" is that of the last system call that failed: opening a file asks whether it is a terminal.
+# Perl's "die" exits with the error number of the last system call that failed. Opening a file asks whether it is a
+# terminal, and a file is none.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
 STDIN = 0
-MOST_DIGITS = 18  # of a number, which Kaldi's scripts hold in 64 bits
-MASK, FACTOR, ADDED = (1 << 48) - 1, 0x5DEECE66D, 0xB
+MAX_DIGITS = 18  # Kaldi's scripts hold integers in 64 bits.
+DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5DEECE66D, 0xB, 0x330E
 
 
 def usage(status: int = DIED) -> DataDirError:
@@ -30,8 +32,8 @@ def usage(status: int = DIED) -> DataDirError:
     return DataDirError("", status=status)
 
 
-def source(arguments: list[str]) -> str | int | None:
-    """Return the file that Perl's ``<>`` reads; None, after a message, if it cannot be opened."""
+def open_source(arguments: list[str]) -> str | int | None:
+    """Return the file that Perl's ``<>`` reads. Print a message and return None if it cannot be opened."""
     if not arguments or arguments[0] == "-":
         return STDIN
     try:
@@ -42,12 +44,12 @@ def source(arguments: list[str]) -> str | int | None:
     return arguments[0]
 
 
-def opened(file: str) -> str | int:
-    """Return what Perl's ``open`` reads: standard input for ``-``."""
+def open_argument(file: str) -> str | int:
+    """Return the file that Perl's ``open`` reads. The name ``-`` stands for standard input."""
     return STDIN if file == "-" else file
 
 
-def name_of(file: str | int) -> str:
+def get_source_name(file: str | int) -> str:
     """Return the name of a source for messages."""
     return "standard input" if file == STDIN else str(file)
 
@@ -67,24 +69,25 @@ def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]
 
     def raise_error(number: int, line: bytes = b"") -> None:
         what = f" {line.decode('utf-8', 'backslashreplace').strip()!r}" if line.strip() else ""
-        raise DataDirError(f"{text}{what}: correct this line", name_of(file), number, status=status, partly=True)
+        raise DataDirError(
+            f"{text}{what}: correct this line", get_source_name(file), number, status=status, partly=True
+        )
 
     return raise_error
 
 
-def keys_of(file: str, text: str = "Invalid id-list file line") -> Keys:
-    """Return the keys of an id list, which must not have blank lines."""
+def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[bytes]:
+    """Return the first field of each line of a list of names. Refuse blank lines and a byte-order mark."""
+    source, keys = open_argument(file), set[bytes]()
     with opening(f"Could not open id-list file {file}"):
-        source = lines.rereadable(opened(file))
-
-        def parts() -> Iterator[bytes]:
-            for before, chunk in lines.numbered(source()):
-                found = lines.Fields(chunk)
-                if found.lacking:
-                    bad_line(f"{text} without a key", opened(file))(before + found.lacking)
-                yield found.joined
-
-        return Keys(parts)
+        for lines_before, chunk in number_chunks(read_chunks(source)):
+            if not lines_before and chunk.startswith(BYTE_ORDER_MARK):
+                raise DataDirError(STARTS_WITH_MARK, get_source_name(source), 1)
+            column = get_column(chunk)
+            if b"" in column:
+                bad_line(f"{text} without a key", source)(lines_before + column.index(b"") + 1)
+            keys.update(column)
+    return keys
 
 
 def filter_scp(say: Say, argv: list[str]) -> int:
@@ -94,20 +97,20 @@ def filter_scp(say: Say, argv: list[str]) -> int:
         if argv[0] == "--exclude":
             exclude, argv = True, argv[1:]
         else:
-            number, argv = _integer(argv[1]) if len(argv) > 1 else 0, argv[2:]
+            number, argv = _parse_integer(argv[1]) if len(argv) > 1 else 0, argv[2:]
     if len(argv) not in (1, 2):
         raise usage()
-    keys = keys_of(argv[0])
-    file = source(argv[1:])
+    keys = read_id_list(argv[0])
+    file = open_source(argv[1:])
     if file is not None:
         text = "Bad line, could not get first field" if number == 1 else f"Invalid scp file line without field {number}"
         write = sys.stdout.buffer.write
-        if number < 1:  # Perl's element -1 is the last one
-            for line in lines_of(file):
-                found = keys.runs(line.split()[number - 1], 1)[0][2] >= 0
-                write(line if found != exclude else b"")
+        if number < 1:  # In Perl, index -1 stands for the last element.
+            for line in read_lines(file):
+                if (line.split()[number - 1] in keys) is not exclude:
+                    write(line)
         else:
-            select(keys, file, write, number=number, exclude=exclude, bad=bad_line(text, file))
+            select_lines(keys, file, write, number=number, exclude=exclude, refuse=bad_line(text, file))
     return 0
 
 
@@ -115,95 +118,89 @@ def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
     """Print spk2utt from utt2spk."""
     if len(argv) > 1:
         raise usage()
-    file = source(argv)
+    file = open_source(argv)
     if file is not None:
-        sys.stdout.buffer.writelines(lines.spk2utt(chunks(file), bad_line("Invalid line in utt2spk file", file)))
+        sys.stdout.buffer.writelines(
+            convert_to_spk2utt(read_chunks(file), bad_line("Invalid line in utt2spk file", file))
+        )
     return 0
 
 
 def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
     """Print utt2spk from spk2utt."""
     for name in argv or ["-"]:
-        file = source([name])
+        file = open_source([name])
         if file is not None:
-            sys.stdout.buffer.writelines(lines.utt2spk(chunks(file), bad_line("Invalid line in spk2utt file", file)))
+            sys.stdout.buffer.writelines(
+                convert_to_utt2spk(read_chunks(file), bad_line("Invalid line in spk2utt file", file))
+            )
     return 0
 
 
-def _integer(text: str) -> int:
-    found = re.match(r"\s*[+-]?[0-9]+", text)
-    return int(found[0][:MOST_DIGITS]) if found else 0
+def _parse_integer(text: str) -> int:
+    match = re.match(r"\s*[+-]?[0-9]+", text)
+    return int(match[0][:MAX_DIGITS]) if match else 0
 
 
-def whole_number(text: str) -> int:
-    """Return a number of 1 or more; 0 for other texts.
+def parse_positive(text: str) -> int:
+    """Return the positive whole number that a string stands for; 0 for any other string.
 
-    >>> whole_number("12"), whole_number("0"), whole_number("\u00b2"), whole_number("1.5")
+    >>> parse_positive("12"), parse_positive("0"), parse_positive("\u00b2"), parse_positive("1.5")
     (12, 0, 0, 0)
     """
-    return int(text) if re.fullmatch(f"[0-9]{{1,{MOST_DIGITS}}}", text) else 0
+    return int(text) if re.fullmatch(f"[0-9]{{1,{MAX_DIGITS}}}", text) else 0
 
 
-def spread(count: int, wanted: int) -> bytes:
-    """Return which lines subset_scp.pl chooses evenly: a byte for each line, 1 or 0."""
-
-    @functools.cache  # halves of the same size have the same lines
-    def choose(size: int, needed: int) -> bytes:
-        if needed in (0, size):
-            return bytes([needed > 0]) * size
-        return choose(size // 2, needed // 2) + choose(size - size // 2, needed - needed // 2)
-
-    return choose(count, wanted)
+@functools.cache  # Halves of the same size have the same lines.
+def _spread_evenly(count: int, size: int) -> bytes:
+    """Return a mask of the lines that subset_scp.pl chooses from ``count`` lines: bytes of 1 for ``size`` lines, else 0."""
+    if size in (0, count):
+        return bytes([size > 0]) * count
+    return _spread_evenly(count // 2, size // 2) + _spread_evenly(count - count // 2, size - size // 2)
 
 
-def subset_lines(file: str, wanted: int, which: str, *, quiet: bool = False) -> Iterator[bytes]:
-    """Return some lines of a file: evenly spread ones, the first or the last."""
+def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> list[bytes]:
+    """Return ``size`` lines of a file: the first with ``--first``, the last with ``--last``, else evenly spread lines."""
     with opening(f"Opening input scp file {file}"):
-        source = lines.rereadable(opened(file))
-        count = sum(map(lines.count_of, source()))
-    if wanted > count and not quiet:
-        text = f"You requested from subset_scp.pl more elements than available: {wanted} > {count}"
-        raise DataDirError(text, status=DIED, partly=True)
-    wanted = max(0, min(wanted, count))
-    chosen = spread(count, wanted) if not which else b"\1" * wanted + bytes(count - wanted)
-    return _chosen(source(), chosen if which != "--last" else chosen[::-1])
-
-
-def _chosen(supply: Iterable[bytes], chosen: bytes) -> Iterator[bytes]:
-    at = 0
-    for chunk in supply:
-        found = lines.split_lines(chunk)
-        yield b"".join(compress(found, chosen[at : at + len(found)]))
-        at += len(found)
+        lines = list(read_lines(open_argument(file)))
+    if size > len(lines) and not quiet:
+        message = f"You requested from subset_scp.pl more elements than available: {size} > {len(lines)}"
+        raise DataDirError(message, status=DIED, partly=True)
+    size = max(0, min(size, len(lines)))
+    if flag:
+        return lines[:size] if flag == "--first" else lines[len(lines) - size :]
+    return list(compress(lines, _spread_evenly(len(lines), size)))
 
 
 def subset_scp(say: Say, argv: list[str]) -> int:
     """Print a number of lines of a file."""
-    given = set()
+    flags = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
-            given.add(name)
+            flags.add(name)
             argv = argv[1:]
     if len(argv) < 2:
         raise usage()
-    if _integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
+    if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
         text = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
         raise DataDirError(text, status=DIED)
-    which = next((name for name in ("--first", "--last") if name in given), "")
-    sys.stdout.buffer.writelines(subset_lines(argv[1], _integer(argv[0]), which, quiet="--quiet" in given))
+    flag = next((name for name in ("--first", "--last") if name in flags), "")
+    sys.stdout.buffer.writelines(choose_lines(argv[1], _parse_integer(argv[0]), flag, quiet="--quiet" in flags))
     return 0
 
 
-def shuffled(source: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
-    """Return the lines of chunks in the order of shuffle_list.pl: that of Perl's random numbers, written as text."""
+def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
+    """Yield the lines of chunks in the order of shuffle_list.pl, which sorts them by Perl's random numbers as text.
 
-    def numbers() -> Iterator[bytes]:
-        state = ((seed & 0xFFFFFFFF) << 16) + 0x330E
-        while True:
-            state = (state * FACTOR + ADDED) & MASK
-            yield b"%.15g" % (state / (MASK + 1))
-
-    return lines.in_order(source, numbers())
+    Perl's generator is ``drand48`` of the C library.
+    """
+    lines = [line for chunk in chunks for line in split_lines(chunk)]
+    state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED
+    numbers = []
+    for _ in lines:
+        state = (state * DRAND48_FACTOR + DRAND48_INCREMENT) % DRAND48_MODULUS
+        numbers.append(b"%.15g" % (state / DRAND48_MODULUS))
+    return (line for _, line in sorted(zip(numbers, lines, strict=True)))
 
 
 def shuffle_list(say: Say, argv: list[str]) -> int:
@@ -212,54 +209,54 @@ def shuffle_list(say: Say, argv: list[str]) -> int:
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
             raise DataDirError(f'Bad argument to --srand option: "{"".join(argv[1:2])}"', status=DIED)
-        seed, argv = _integer(argv[1]), argv[2:]
+        seed, argv = _parse_integer(argv[1]), argv[2:]
     if len(argv) > 1 or re.match("-.", "".join(argv[:1])):
         print("Usage: shuffle_list.pl [--srand N] [input file]  > output\nrandomizes the order of lines of input.")
         return 1
-    file = source(argv)
+    file = open_source(argv)
     if file is not None:
-        sys.stdout.buffer.writelines(shuffled(chunks(file), seed))
+        sys.stdout.buffer.writelines(shuffle(read_chunks(file), seed))
     return 0
 
 
-def map_of(file: str) -> dict[bytes, bytes]:
-    """Return a map from the first field of each line to the others, with single spaces."""
-    found: dict[bytes, bytes] = {}
+def read_map(file: str) -> dict[bytes, bytes]:
+    """Return a map from the first field of a line to its other fields, joined by single spaces."""
+    values: dict[bytes, bytes] = {}
     number = 0
     with opening(f"Error opening map file {file}"):
-        for chunk in chunks(opened(file)):
-            plain = lines.is_plain(chunk)
+        for chunk in read_chunks(open_argument(file)):
+            plain = has_single_spaces(chunk)
             for number, line in enumerate(
-                chunk.rstrip(b"\n").split(b"\n") if plain else lines.split_lines(chunk), number + 1
+                chunk.rstrip(b"\n").split(b"\n") if plain else split_lines(chunk), number + 1
             ):
                 key, _, value = (line if plain else b" ".join(line.split())).partition(b" ")
-                if found.setdefault(key, value) != value:
+                if values.setdefault(key, value) != value:
                     text = "apply_map.pl: warning! another value for this key: the last one is used"
                     warn(DataDirError(text, file, number, key))
-                    found[key] = value
+                    values[key] = value
                 elif not key:
-                    bad_line("apply_map.pl: empty line", opened(file))(number)
-    return found
+                    bad_line("apply_map.pl: empty line", open_argument(file))(number)
+    return values
 
 
 def apply_map(say: Say, argv: list[str]) -> int:
-    """Print standard input with fields replaced by what a map has for them."""
+    """Print standard input with the fields replaced by their values in a map."""
     begin, end, permissive = None, None, False
     for _ in range(3):
         if argv[:1] == ["-f"]:
             spec, argv = "".join(argv[1:2]), argv[2:]
             if re.fullmatch("[0-9]+", spec):
-                begin = end = _integer(spec) - 1
-            elif found := re.match(r"([0-9]*)[-:]([0-9]*)", spec):
-                begin = _integer(found[1]) - 1 if found[1] else begin
-                end = _integer(found[2]) - 1 if found[2] else end
+                begin = end = _parse_integer(spec) - 1
+            elif match := re.match(r"([0-9]*)[-:]([0-9]*)", spec):
+                begin = _parse_integer(match[1]) - 1 if match[1] else begin
+                end = _parse_integer(match[2]) - 1 if match[2] else end
             if begin is None and end is None:
                 raise DataDirError(f"Bad argument to -f option: {spec}", status=DIED)
         if argv[:1] == ["--permissive"]:
             permissive, argv = True, argv[1:]
     if len(argv) != 1:
         raise usage(1)
-    table = map_of(argv[0])
+    table = read_map(argv[0])
     some = slice(max(begin or 0, 0), None if end is None else end + 1)
 
     def missing(word: bytes) -> bytes:
@@ -268,11 +265,11 @@ def apply_map(say: Say, argv: list[str]) -> int:
         warn(f"apply_map.pl: warning! missing key {shown(word)} in {argv[0]}")
         return word
 
-    for chunk in chunks(STDIN):
+    for chunk in read_chunks(STDIN):
         out: list[bytes] = []
-        plain = lines.is_plain(chunk)  # then only the fields to be replaced are parted
+        plain = has_single_spaces(chunk)  # Then only the first fields, up to the last replaced field, are split.
         try:
-            for line in chunk[:-1].split(b"\n") if plain else lines.split_lines(chunk):
+            for line in chunk[:-1].split(b"\n") if plain else split_lines(chunk):
                 fields = line.split(b" ", -1 if end is None else end + 1) if plain else line.split()
                 try:
                     fields[some] = map(table.__getitem__, fields[some])
@@ -284,12 +281,16 @@ def apply_map(say: Say, argv: list[str]) -> int:
     return 0
 
 
-def balanced(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
-    """Divide a list of speakers as evenly as split_scp.pl, and return the number of lines of each part.
+def _balance(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
+    """Divide a list of speakers as evenly as split_scp.pl.
 
     Args:
+        say: prints the script's messages.
         sizes: number of lines of each speaker.
         parts: number of parts.
+
+    Returns:
+        The first speaker of each part, and the number of speakers.
     """
     total, sums = len(sizes), list(accumulate(sizes, initial=0))
     if total < parts:
@@ -316,64 +317,43 @@ def balanced(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
                 if abs(here - count - (there + count)) < abs(here - there):
                     bounds[part] += 1
                     changed = True
-    return [size(part) for part in range(parts)]
+    return bounds
 
 
-Parts = tuple[Iterable[bytes], list[int]]  # chunks of lines, and the number of lines of each part
-
-
-def parts_by_speaker(say: Say, scp: str, utt2spk: str, parts: int, outputs: Sequence[str] = ()) -> Parts:
-    """Divide a file into parts in which speakers are not divided. It may be one of the outputs."""
-    numbers: dict[bytes, int] = {}
-    speakers, bounds = array("q"), array("q", (0,))  # of lines of utt2spk that follow each other
+def divide_by_speaker(say: Say, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
+    """Divide the lines of a file into parts of about the same size, without dividing the lines of a speaker."""
+    speakers: dict[bytes, bytes] = {}
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
-        pairs = lines.rereadable(utt2spk, outputs)
-        bad = bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)
-        for speaker, count in lines.speakers(lines.of_two_words(pairs(), bad)):
-            speakers.append(numbers.setdefault(speaker, len(numbers)))
-            bounds.append(bounds[-1] + count)
-    keys = Keys(lambda: (lines.Fields(chunk).joined for chunk in pairs()))
+        refuse = bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)
+        for chunk in require_two_fields(read_chunks(utt2spk), refuse):
+            speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
+    lines_by_speaker: dict[bytes, list[bytes]] = {}
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        source = lines.rereadable(scp, outputs)
-    places: dict[int, int] = {}  # of speakers, in the order of the file
-
-    def runs() -> Iterator[tuple[int, int]]:
-        for before, chunk in lines.numbered(source()):
-            found, *_ = keys.runs(chunk, bounds=bounds)
-            for start, part, size in zip(found[::4], found[2::4], found[3::4], strict=True):
-                if part < 0:
-                    line = lines.split_lines(chunk[start:])[0]
-                    what = f"No utterance {shown(lines.field(line))} in utt2spk file {utt2spk}"
-                    what = what if line.strip() else "Empty or space-only line in scp file"
-                    bad_line(f"{say.name}: {what}", scp)(before + lines.count_of(chunk[:start]))
-                yield places.setdefault(speakers[part], len(places)), size
-
-    sizes: list[int] = []
-    together = True
-    for place, size in runs():
-        if place == len(sizes):
-            sizes.append(0)
-        together = together and place == len(sizes) - 1
-        sizes[place] += size
-    counts = balanced(say, sizes, parts)
-    if together:
-        return source(), counts
-    each = (place for place, size in runs() for _ in range(size))
-    return lines.in_order(source(), (b"%012d%012d" % (place, at) for at, place in enumerate(each))), counts
+        for number, line in enumerate(read_lines(scp), 1):
+            speaker = speakers.get(get_field(line))
+            if speaker is None:
+                fault = f"No utterance {shown(get_field(line))} in utt2spk file {utt2spk}"
+                fault = fault if line.strip() else "Empty or space-only line in scp file"
+                bad_line(f"{say.name}: {fault}", scp)(number)
+            else:
+                lines_by_speaker.setdefault(speaker, []).append(line)
+    groups = list(lines_by_speaker.values())
+    bounds = _balance(say, list(map(len, groups)), part_count)
+    return [list(chain.from_iterable(groups[first:end])) for first, end in pairwise(bounds)]
 
 
-def even_parts(say: Say, scp: str, parts: int, outputs: Sequence[str] = ()) -> Parts:
-    """Divide a file into parts of sizes that differ by at most one. It may be one of the outputs."""
+def divide_evenly(say: Say, scp: str, part_count: int) -> list[list[bytes]]:
+    """Divide the lines of a file into parts whose sizes differ by at most one."""
     with opening(f"{say.name}: Error opening input scp file {scp}"):
-        source = lines.rereadable(scp, outputs)
-        count = sum(map(lines.count_of, source()))
-    if not count:
+        lines = list(read_lines(scp))
+    if not lines:
         warn(f"{say.name}: error: empty input scp file {scp}")
-    if count < parts:
-        text = f"[reduce $nj ({parts}) to be smaller than the number of lines ({count}) in {scp}]"
-        raise DataDirError(f"{say.name}: You are splitting into too many pieces! {text}", status=DIED, partly=True)
-    size, larger = divmod(count, parts)
-    return source(), [size + (part < larger) for part in range(parts)]
+    if len(lines) < part_count:
+        message = f"[reduce $nj ({part_count}) to be smaller than the number of lines ({len(lines)}) in {scp}]"
+        raise DataDirError(f"{say.name}: You are splitting into too many pieces! {message}", status=DIED, partly=True)
+    size, larger_count = divmod(len(lines), part_count)
+    bounds = [part * size + min(part, larger_count) for part in range(part_count + 1)]
+    return [lines[first:end] for first, end in pairwise(bounds)]
 
 
 def split_scp(say: Say, argv: list[str]) -> int:
@@ -382,9 +362,9 @@ def split_scp(say: Say, argv: list[str]) -> int:
     utt2spk, from_one = "", False
     for _ in range(3):
         if argv[:1] == ["-j"]:
-            jobs, job, argv = (*map(_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
-        if argv[:1] and (found := re.search("--utt2spk=(.+)", argv[0])):
-            utt2spk, argv = found[1], argv[1:]
+            jobs, job, argv = (*map(_parse_integer, ([*argv[1:3], "", ""])[:2]), argv[3:])
+        if argv[:1] and (match := re.search("--utt2spk=(.+)", argv[0])):
+            utt2spk, argv = match[1], argv[1:]
         if argv[:1] == ["--one-based"]:
             from_one, argv = True, argv[1:]
     if jobs and not (jobs > 0 and 0 <= job - from_one < jobs):
@@ -396,17 +376,15 @@ def split_scp(say: Say, argv: list[str]) -> int:
     if jobs:
         outputs = ["/dev/null"] * jobs
         outputs[job - from_one] = argv[1] if len(argv) > 1 else "-"
-    parts = len(outputs)
-    source, counts = (
-        parts_by_speaker(say, scp, utt2spk, parts, outputs) if utt2spk else even_parts(say, scp, parts, outputs)
-    )
+    count = len(outputs)
+    parts = divide_by_speaker(say, scp, utt2spk, count) if utt2spk else divide_evenly(say, scp, count)
     status = 0
-    for output, count, part in zip(outputs, counts, lines.by_count(source, counts), strict=True):
+    for output, part in zip(outputs, parts, strict=True):
         with opening(f"{say.name}: Could not open scp file {output} for writing"):
             target = sys.stdout.buffer if output == "-" else open(output, "wb")
         with contextlib.nullcontext() if output == "-" else target:
             target.writelines(part)
-        if not count:
+        if not part:
             warn(f"{say.name}: Error: empty .scp file {output} (too many splits and too few speakers?)")
             status = 1
     return status
@@ -425,7 +403,7 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
     last = b"\n"
     problem: tuple[str, int, bytes] | None = None
     before = 0
-    for chunk in chunks(file):
+    for chunk in read_chunks(file):
         last = chunk[-1:]
         ascii_only = chunk.isascii()
         if not ascii_only:
@@ -436,7 +414,7 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
         if problem is None and (
             b"\r" in chunk or b"\v" in chunk or b"\f" in chunk or (not ascii_only and _ODD_SPACES.search(text))
         ):
-            for at, line in enumerate(lines.split_lines(chunk), before + 1):
+            for at, line in enumerate(split_lines(chunk), before + 1):
                 if not line.endswith(b"\n"):
                     break
                 odd = set(_ODD_SPACES.findall(line.decode())) - set(_PERL_LACKS)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from io_ark.data_dir import lines
 from io_ark.data_dir.audio_commands import OFFSET, are_plain, audio_input, quote
+from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
 from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
-from io_ark.data_dir.fix import fix
-from io_ark.data_dir.lines import Fields, chunks, lines_of, number_of, numbers_in, spk2utt, with_numbers
+from io_ark.data_dir.fix import fix, fix_new
+from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
+from io_ark.data_dir.line_fields import get_column, has_single_spaces
 from io_ark.data_dir.lists import bad_line
 from io_ark.data_dir.segment_times import is_to_the_end
+from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import DATA_FILES, DataDirError, Say, SourceDir, Stage, exits_with, passing, refuse_target
 from io_ark.data_dir.validate import validate
 
@@ -39,10 +41,10 @@ def with_speed(key: bytes, name: bytes, factor: bytes) -> bytes:
     return b"%b sox -t wav%b -t wav - speed %b |\n" % (key, file, factor)
 
 
-def audio_at(path: str, made: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Return chunks of a wav.scp, with single spaces after the keys, with the command that changes the speed."""
+def audio_at(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
+    """Yield chunks of wav.scp with the commands that change the speed. Single spaces follow the keys in the chunks."""
     end = b" -t wav - speed %b |\n" % factor
-    for before, chunk in lines.numbered(made):
+    for before, chunk in number_chunks(chunks):
         if alike := replaced(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
             yield alike
             continue
@@ -63,88 +65,112 @@ def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
 
     Args:
         chunk: the lines.
-        piped: what comes in the place of the last "|" and the space before it.
-        before, after: what comes before and after the name of a file, with the spaces and the newline.
+        piped: the text that replaces the last "|" and the space before it.
+        before: the text before the name of a file, including the space after the key.
+        after: the text after the name of a file, including the newline.
     """
     count = chunk.count(b"\n")
     if chunk.count(b" |\n") == count:
-        return chunk.replace(b" |\n", piped) if lines.is_plain(chunk) else b""
+        return chunk.replace(b" |\n", piped) if has_single_spaces(chunk) else b""
     if chunk.count(b".wav\n") != count or chunk.count(b" ") != count or not chunk.endswith(b"\n"):
         return b""
-    if b" -" in chunk or not are_plain(chunk) or Fields(chunk, 2).lacking:
+    if b" -" in chunk or not are_plain(chunk) or b"" in get_column(chunk, 2):
         return b""
     return chunk.replace(b" ", before).replace(b"\n", after)
 
 
-def durations_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
+def durations_at(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Return chunks of durations at another speed."""
-    return (with_numbers(chunk, [seconds / speed for seconds in numbers_in(chunk, 2)]) for chunk in made)
+    return (replace_values(chunk, [seconds / speed for seconds in get_numbers(chunk, 2)]) for chunk in chunks)
 
 
-def segments_at(made: Iterable[bytes], speed: float) -> Iterator[bytes]:
+def segments_at(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
     """Return chunks of segments at another speed, without those that are too short."""
-    for chunk in made:
-        out = []
+    for chunk in chunks:
+        lines = []
         for line in chunk.split(b"\n")[:-1]:
             key, name, start, end, *_ = line.split(b" ") + [b""] * 3
-            first, last = number_of(start) / speed, number_of(end) / speed
+            first, last = parse_number(start) / speed, parse_number(end) / speed
             if last > first + SHORTEST:
-                out.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
+                lines.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
             elif is_to_the_end(end):
-                out.append(b"%b %b %.2f -1\n" % (key, name, first))
-        yield b"".join(out)
+                lines.append(b"%b %b %.2f -1\n" % (key, name, first))
+        yield b"".join(lines)
 
 
 def _need_sox(say: Say, text: str) -> str:
     """Return the path of sox."""
     import shutil
 
-    found = shutil.which("sox")
-    if not found:
+    path = shutil.which("sox")
+    if not path:
         say.write(text)
         raise say.fails("", "install sox: wav.scp will call it")
-    return found
+    return path
 
 
 def write_at_speed(
     stage: Stage, src: SourceDir, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> None:
     """Write the files of a directory at another speed, but for durations."""
-    rename(stage, src, utterances, speakers, uniq=True)
+    rename(stage, src, utterances, speakers, writes_utt2uniq=True)
     audio = utterances
     if segments := src.path("segments"):
-        speed = number_of(factor.encode())
-        stage.write("segments", segments_at(recordings.lines(segments, 2, utterances.lines(segments)), speed))
-        stage.each(src, "reco2file_and_channel", recordings.lines)
+        speed = parse_number(factor.encode())
+        stage.write(
+            "segments", segments_at(recordings.rename_lines(segments, 2, utterances.rename_lines(segments)), speed)
+        )
+        stage.write_from(src, "reco2file_and_channel", recordings.rename_lines)
         audio = recordings
-    stage.each(src, "wav.scp", lambda path: audio_at(path, audio.lines(path), factor.encode()))
-    stage.each(src, "text", utterances.lines)
-    stage.each(src, "spk2gender", speakers.lines)
-    stage.each(src, "utt2lang", utterances.lines)
+    stage.write_from(src, "wav.scp", lambda path: audio_at(path, audio.rename_lines(path), factor.encode()))
+    stage.write_from(src, "text", utterances.rename_lines)
+    stage.write_from(src, "spk2gender", speakers.rename_lines)
+    stage.write_from(src, "utt2lang", utterances.rename_lines)
 
 
-def combine_speeds(write: Callable[[str], object], source: str, folder: str, factors: Iterable[str]) -> Path:
-    """Make a directory of the utterances at several speeds within a folder, without sox and reading no audio.
+@contextlib.contextmanager
+def combined_speeds(
+    write: Callable[[str], object], source: str, target: str, factors: Sequence[str]
+) -> Iterator[SourceDir]:
+    """Make a directory of the utterances at several speeds, and remove it at the end of this context.
+
+    Needs no sox and reads no audio.
 
     Args:
-        write: takes the messages of Kaldi's scripts.
+        write: takes the messages of Kaldi's scripts, without newlines.
         source: the directory, which may lack durations and spk2utt.
-        folder: an empty directory.
-        factors: as :func:`perturb_speed` takes them; a factor of 1 leaves names as they are.
+        target: the directory beside which temporary directories are made, ``.<target>_speed0.9`` and so on.
+        factors: speed factors. A factor of 1 does not change names.
 
-    Returns:
-        The directory, with whatever combine_data.sh takes over.
+    Yields:
+        The directory, with the files that combine_data.sh combines.
     """
-    src, say, made = SourceDir(source), Say("speeds", write, as_script=False), []
-    for factor in factors:
-        if number_of(factor.encode()) == 1:
-            made.append(source)
+    parent, name = os.path.split(os.path.realpath(target))
+    folders = [os.path.join(parent, f".{name}_speed{factor}") for factor in (*factors, "s")]
+    for folder in folders:
+        refuse_target(folder, source)
+    with passing(*folders, beside=[source, target]):
+        try:
+            combined = _combine_speeds(write, source, folders, factors)
+        except DataDirError as error:
+            error.file = error.file.replace(folders[-1], target)
+            raise
+        yield combined
+
+
+def _combine_speeds(
+    write: Callable[[str], object], source: str, folders: list[str], factors: Sequence[str]
+) -> SourceDir:
+    src, say, directories = SourceDir(source), Say("speeds", write, as_script=False), []
+    for factor, folder in zip(factors, folders, strict=False):
+        if parse_number(factor.encode()) == 1:
+            directories.append(source)
             continue
-        made.append(os.path.join(folder, factor))
-        with Stage(made[-1], say) as stage:
+        directories.append(folder)
+        with Stage(directories[-1], say) as stage:
             utt2spk = src.need(say)
             bad = bad_line("expected an utterance and its speaker, not", utt2spk)
-            stage.write("spk2utt", spk2utt(chunks(utt2spk), bad))
+            stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), bad))
             names = (
                 Renaming(path, f"sp{factor}-") for path in (stage.path("spk2utt"), utt2spk, src.need(say, "wav.scp"))
             )
@@ -152,15 +178,15 @@ def combine_speeds(write: Callable[[str], object], source: str, folder: str, fac
             write_at_speed(stage, src, factor, speakers, utterances, recordings)
             for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
                 if path := src.path(name):
-                    stage.write(name, durations_at(renaming.lines(path), number_of(factor.encode())))
-    combine(say, os.path.join(folder, "all"), *made)
-    return Path(folder, "all")
+                    stage.write(name, durations_at(renaming.rename_lines(path), parse_number(factor.encode())))
+    combine(say, folders[-1], *directories)
+    return SourceDir(folders[-1])
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     """Make a directory of the audio played at another speed."""
-    speed = number_of(factor.encode())
-    if speed <= 0 or not lines.is_number(factor.encode()):
+    speed = parse_number(factor.encode())
+    if speed <= 0 or not is_number(factor.encode()):
         raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
     _need_sox(say, "sox: command not found")
     src = SourceDir(source)
@@ -176,9 +202,9 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
-            stage.write(name, durations_at(names.lines(src.path(name)), speed))
-    say(f"generated speed-perturbed version of data in {source}, in {target}")
-    fix(say.called("utils/fix_data_dir.sh"), target)
+            stage.write(name, durations_at(names.rename_lines(src.path(name)), speed))
+        say(f"generated speed-perturbed version of data in {source}, in {target}")
+        fix_new(say.called("utils/fix_data_dir.sh"), stage)
     return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
 
 
@@ -193,22 +219,22 @@ def perturb_speed_3way(
     if os.path.isfile(feats):
         raise say.fails(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
-    made = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
-    for folder in made:
+    folders = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
+    for folder in folders:
         refuse_target(folder, source)
-    with passing(*made):
-        _make_speeds(say, src, target, made, include_spk_prefix=include_spk_prefix)
+    with passing(*folders, beside=[source, target]):
+        _make_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
         return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
-        error.status = 1  # whatever that of the check is
+        error.status = 1  # Kaldi's script exits with 1 whatever the status of the check is.
         raise
 
 
-def _make_speeds(say: Say, src: SourceDir, target: str, made: list[str], *, include_spk_prefix: bool) -> None:
-    """Make directories at speeds 0.9 and 1.1, if there is a third one also at 1.0, and join them."""
+def _make_speeds(say: Say, src: SourceDir, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
+    """Make directories at speeds 0.9, 1.1 and, if a third folder is given, 1.0, and combine them."""
     source = src.folder
     with exits_with(1):
         fix(say.called("utils/fix_data_dir.sh"), source)
@@ -219,21 +245,21 @@ def _make_speeds(say: Say, src: SourceDir, target: str, made: list[str], *, incl
     get_reco2dur(say.called("utils/data/get_reco2dur.sh"), source)
     helper = say.called("utils/data/perturb_data_dir_speed.sh")
     with exits_with(1):
-        for factor, folder in zip(("0.9", "1.1"), made, strict=False):
+        for factor, folder in zip(("0.9", "1.1"), folders, strict=False):
             perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
-    first = "".join(made[2:]) or source
+    first = "".join(folders[2:]) or source
     if first != source:
         try:
             copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
-        except DataDirError:  # the copy is checked before names of recordings are changed by fix_data_dir.sh
+        except DataDirError:  # Validation of the copy can fail, since fix_data_dir.sh has not run yet.
             if not os.path.isfile(f"{first}/utt2spk"):
                 raise
         with Stage(first, say) as stage:
             names = Renaming(src.path("utt2spk"), "sp1.0-")
-            stage.write("utt2uniq", names.pairs(src.path("utt2uniq")))
+            stage.write("utt2uniq", names.pair_names(src.path("utt2uniq")))
     helper = say.called("utils/data/combine_data.sh")
-    helper.write(f"{helper.name} {' '.join([target, first, *made[:2]])}")
-    combine(helper, target, first, *made[:2])
+    helper.write(f"{helper.name} {' '.join([target, first, *folders[:2]])}")
+    combine(helper, target, first, *folders[:2])
 
 
 def perturb_volume(
@@ -251,19 +277,19 @@ def perturb_volume(
     path = f"{folder}/wav.scp"
     if not os.path.isfile(path):
         raise say.fails(f"Expected {path} to exist")
-    for read in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
-        if os.path.exists(write_reco2vol) and os.path.samefile(read, write_reco2vol):
-            raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
-    given = _volumes(reco2vol) if reco2vol else None
+    for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
+        if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
+            raise DataDirError("is path_of_input by this job: write the volumes to another file", write_reco2vol)
+    known_volumes = _read_volumes(reco2vol) if reco2vol else None
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []
 
     def louder(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
         volume = scale_low + width * random_number()
-        if given is not None:
-            if key not in given:
+        if known_volumes is not None:
+            if key not in known_volumes:
                 raise DataDirError(f"has no volume in {reco2vol}", path, number, key)
-            volume = given[key]
+            volume = known_volumes[key]
         scale, audio = b"%a" % volume, audio_input(name)
         if write_reco2vol:
             volumes.append(b"%b %b\n" % (key, scale))
@@ -275,11 +301,11 @@ def perturb_volume(
             return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
-    with Stage(folder, say) as stage:  # A job that was killed is finished first, so that its volume is seen.
+    with Stage(folder, say) as stage:  # Entering finishes the change of a killed job, whose volumes count.
         if _has_volume(path):
             say("It looks like the data was already volume perturbed.  Not doing anything.")
             return 0
-        stage.write("wav.scp", each_recording(path, louder))
+        stage.write("wav.scp", change_recordings(path, louder))
         if stage.path("feats.scp"):
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
@@ -302,20 +328,27 @@ def _write_beside(path: str, parts: Iterable[bytes]) -> str:
     return temporary
 
 
-def each_recording(
+def change_recordings(
     path: str,
     make: Callable[[int, bytes, bytes, bytes], bytes],
     make_all: Callable[[bytes], bytes] = lambda chunk: b"",
     *,
     may_end_blank: bool = False,
 ) -> Iterator[bytes]:
-    """Return what is made of chunks of wav.scp, or else of each line: its number, itself, its key and what follows the key."""
+    """Yield the changed lines of wav.scp.
+
+    Args:
+        path: the file.
+        make: returns a changed line for its number, the line, its key and the entry after the key.
+        make_all: returns the changed lines of a chunk, or nothing to have ``make`` change every line.
+        may_end_blank: accept blank lines at the end of the file.
+    """
     blank = 0
-    for before, chunk in lines.numbered(chunks(path)):
-        if not blank and (made := make_all(chunk)):
-            yield made
+    for before, chunk in number_chunks(read_chunks(path)):
+        if not blank and (changed_chunk := make_all(chunk)):
+            yield changed_chunk
             continue
-        for number, line in enumerate(lines.split_lines(chunk), before + 1):
+        for number, line in enumerate(split_lines(chunk), before + 1):
             parts = line.split(None, 1)
             key, name = parts if len(parts) == 2 else (b"".join(parts), b"")
             if not key:
@@ -330,28 +363,28 @@ def each_recording(
                 yield changed
 
 
-def _volumes(path: str) -> dict[bytes, float]:
+def _read_volumes(path: str) -> dict[bytes, float]:
     """Return the volume of each recording in a file."""
-    found = {}
-    for number, line in enumerate(lines_of(path), 1):
+    volumes = {}
+    for number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
-        if key and (len(values) != 1 or not lines.is_number(values[0])):
+        if key and (len(values) != 1 or not is_number(values[0])):
             raise DataDirError("write: recording volume", path, number, key)
         if key:
-            found[key] = float(values[0])
-    return found
+            volumes[key] = float(values[0])
+    return volumes
 
 
 def _has_volume(path: str) -> bool:
-    """True if one of the first lines of wav.scp changes the volume of a whole recording."""
-    for number, line in enumerate(lines_of(path)):
-        found = _QUOTED.sub(b"x", line).split()
+    """Return True if one of the first 100 lines of wav.scp changes the volume of a whole recording."""
+    for number, line in enumerate(read_lines(path)):
+        words = _QUOTED.sub(b"x", line).split()
         if number == 100:
             break
-        if found and found[-1].endswith(b"|"):
-            if b"sox --vol" in b" ".join(found[-11:]):
+        if words and words[-1].endswith(b"|"):
+            if b"sox --vol" in b" ".join(words[-11:]):
                 return True
-        elif found and not OFFSET.search(line.strip()) and b" ".join(found[1:3]) == b"sox --vol":
+        elif words and not OFFSET.search(line.strip()) and b" ".join(words[1:3]) == b"sox --vol":
             return True
     return False
 
@@ -363,12 +396,6 @@ def resample(say: Say, frequency: str, folder: str) -> int:
         raise DataDirError(f"the sampling rate must be a number above 0 in Hz, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
         raise DataDirError("is missing", f"{folder}/wav.scp")
-    with Stage(folder, say) as stage:
-        if stage.path("feats.scp"):
-            for name in ("feats.scp", "cmvn.scp"):
-                if stage.path(name):
-                    stage.move_to_backup(name)
-            say(f"feats.scp already exists. Moving it to {folder}/.backup")
     if not SourceDir(folder).has("utt2dur"):
         get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
     program = quote(os.fsencode(sox))
@@ -385,7 +412,12 @@ def resample(say: Say, frequency: str, folder: str) -> int:
         return b"%b cat %b%b" % (key, audio.file, end)
 
     with Stage(folder, say) as stage:
+        if stage.path("feats.scp"):
+            for name in ("feats.scp", "cmvn.scp"):
+                if stage.path(name):
+                    stage.move_to_backup(name)
+            say(f"feats.scp already exists. Moving it to {folder}/.backup")
         all_resampled = functools.partial(replaced, piped=end, before=b" cat ", after=end)
-        made = each_recording(f"{folder}/wav.scp", resampled, all_resampled, may_end_blank=True)
-        stage.write("wav.scp", made)
+        lines = change_recordings(f"{folder}/wav.scp", resampled, all_resampled, may_end_blank=True)
+        stage.write("wav.scp", lines)
     return 0

@@ -1,8 +1,9 @@
-"""Kaldi's scripts for data directories: their names, options and functions, and launchers for a recipe's ``utils`` folder."""
+"""Kaldi's scripts for data directories, with their options and functions. Launchers for a recipe's ``utils`` folder."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import math
 import os
@@ -11,6 +12,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
 from importlib import import_module
 
 from io_ark.data_dir.stage import DataDirError, Say, Stage, warn
@@ -19,72 +23,136 @@ from io_ark.errors import ArkError
 Value = str | int | float | bool
 MARK = b"io_ark.data_dir.scripts"
 INTERRUPTED, BROKEN_PIPE = 130, 141
-UNLIMITED = 1 << 30
-# Name, command of ``kaldi-compat data`` or "-", module and function, how its arguments are read ("options" as by
-# parse_options.sh, "flags" as by validate_data_dir.sh, "first" if one option can come first, "plain" without options, "list" by the function), and these.
-_TABLE = """
-validate_data_dir.sh            validate            validate.validate               flags    [--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>
-fix_data_dir.sh                 fix                 fix.fix                         options  [options] <data-dir>
-subset_data_dir.sh              subset              directories.subset              first    [--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or [--spk-list|--utt-list] <list-file> <srcdir> <destdir>
-split_data.sh                   split               split.split                     first    [--per-utt] <data-dir> <num-to-split>
-combine_data.sh                 combine             directories.combine             options  [options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...
-copy_data_dir.sh                copy                directories.copy                options  [options] <srcdir> <destdir>
-perturb_data_dir_speed.sh       perturb-speed       perturb.perturb_speed           options  [options] <warping-factor> <srcdir> <destdir>
-perturb_data_dir_speed_3way.sh  perturb-speed-3way  perturb.perturb_speed_3way      options  [options] <srcdir> <destdir>
-perturb_data_dir_volume.sh      perturb-volume      perturb.perturb_volume          options  [options] <data-dir>
-resample_data_dir.sh            resample            perturb.resample                plain    <frequency> <data-dir>
-utt2spk_to_spk2utt.pl           -                   lists.utt2spk_to_spk2utt        list     [utt2spk] > spk2utt
-spk2utt_to_utt2spk.pl           -                   lists.spk2utt_to_utt2spk        list     [spk2utt] > utt2spk
-filter_scp.pl                   filter              lists.filter_scp                list     [--exclude] [-f <field>] id_list [in.scp] > out.scp
-split_scp.pl                    -                   lists.split_scp                 list     [--utt2spk=<utt2spk>] in.scp out1.scp out2.scp ...
-subset_scp.pl                   -                   lists.subset_scp                list     [--quiet][--first|--last] N in.scp
-shuffle_list.pl                 -                   lists.shuffle_list              list     [--srand N] [input file] > output
-apply_map.pl                    -                   lists.apply_map                 list     [-f <field-range>] [--permissive] map <input >output
-get_utt2dur.sh                  utt2dur             durations.get_utt2dur           options  [options] <data-dir>
-get_reco2dur.sh                 reco2dur            durations.get_reco2dur          options  [options] <data-dir>
-get_utt2num_frames.sh           utt2num-frames      durations.get_utt2num_frames    options  [options] <data-dir>
-get_segments_for_data.sh        segments            durations.get_segments_for_data plain    <data-dir> > segments
-remove_dup_utts.sh              remove-repetitions  directories.remove_repetitions  plain    <max-count> <src-data-dir> <dest-data-dir>
-modify_speaker_info.sh          modify-speakers     directories.modify_speakers     options  [options] <srcdir> <destdir>
-validate_text.pl                validate-text       lists.validate_text             list     <text-file>
-"""
-FOR_PEOPLE = ("strip_cr",)  # options that Kaldi's scripts lack
+# Options that ``kaldi-compat data`` has and Kaldi's scripts lack.
+OWN_OPTIONS = ("strip_cr",)
+OptionReader = Callable[[Say, dict[str, Value], list[str]], tuple[dict[str, Value], list[str]]]
 
 
+class Style(Enum):
+    """Ways in which scripts read their arguments."""
+
+    SHELL_OPTIONS = "as parse_options.sh does: --name value, before the arguments"
+    FLAGS = "options without values, which stand anywhere"
+    ONE_OPTION = "one option, which comes first"
+    NO_OPTIONS = "arguments only"
+    OWN = "the function of the script reads them"
+
+
+@dataclass(frozen=True)
 class KaldiScript:
-    """A row of the table. The options are the function's keyword arguments, with their defaults."""
+    """One of Kaldi's scripts.
 
-    def __init__(self, command: str, target: str, style: str, usage: str) -> None:
-        self.command, self.target, self.style, self.usage = command, target, style, usage
+    Attributes:
+        target: module and function that do the work. The function's keyword arguments are the script's options.
+        style: way of reading the arguments.
+        usage: the arguments, for messages.
+        command: the command of ``kaldi-compat data`` that does the same; empty if there is none.
+    """
 
-    @property
+    target: str
+    style: Style
+    usage: str
+    command: str = ""
+
+    @cached_property
     def function(self) -> Callable[..., int]:
         """The function that does the work."""
         module, _, name = self.target.partition(".")
-        found: Callable[..., int] = getattr(import_module(f"io_ark.data_dir.{module}"), name)
-        return found
+        function: Callable[..., int] = getattr(import_module(f"io_ark.data_dir.{module}"), name)
+        return function
 
-    def options(self, people: bool) -> dict[str, Value]:
-        """Return the options, with their defaults."""
-        found = self.function.__kwdefaults__ or {}
-        return {name: value for name, value in found.items() if people or name not in FOR_PEOPLE}
+    @cached_property
+    def parameters(self) -> list[inspect.Parameter]:
+        """Parameters of the function after ``say``."""
+        return list(inspect.signature(self.function).parameters.values())[1:]
 
-    def arguments(self, values: dict[str, Value]) -> tuple[int, int]:
-        """Return the least and the greatest number of arguments with these options."""
-        if "spk_list" in self.options(True):
+    def get_options(self, *, with_own: bool) -> dict[str, Value]:
+        """Return the options with their defaults.
+
+        Args:
+            with_own: include the options that Kaldi's script lacks.
+        """
+        options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
+        return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
+
+    def count_arguments(self, values: dict[str, Value]) -> tuple[int, int]:
+        """Return the minimum and the maximum number of arguments with these values of options."""
+        if self.target == "directories.subset":  # A list replaces the number of utterances.
             return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
-        code = self.function.__code__
-        return code.co_argcount - 1 + code.co_flags // 4 % 2, UNLIMITED if code.co_flags & 4 else code.co_argcount - 1
+        count = sum(item.kind is item.POSITIONAL_OR_KEYWORD for item in self.parameters)
+        if any(item.kind is item.VAR_POSITIONAL for item in self.parameters):
+            return count + 1, sys.maxsize
+        return count, count
 
 
-SCRIPTS = {name: KaldiScript(*rest) for name, *rest in (line.split(None, 4) for line in _TABLE.strip().splitlines())}
+SCRIPTS = {
+    "validate_data_dir.sh": KaldiScript(
+        "validate.validate",
+        Style.FLAGS,
+        "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>",
+        "validate",
+    ),
+    "fix_data_dir.sh": KaldiScript("fix.fix", Style.SHELL_OPTIONS, "[options] <data-dir>", "fix"),
+    "subset_data_dir.sh": KaldiScript(
+        "directories.subset",
+        Style.ONE_OPTION,
+        "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or "
+        "[--spk-list|--utt-list] <list-file> <srcdir> <destdir>",
+        "subset",
+    ),
+    "split_data.sh": KaldiScript("split.split", Style.ONE_OPTION, "[--per-utt] <data-dir> <num-to-split>", "split"),
+    "combine_data.sh": KaldiScript(
+        "directories.combine",
+        Style.SHELL_OPTIONS,
+        "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...",
+        "combine",
+    ),
+    "copy_data_dir.sh": KaldiScript("directories.copy", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "copy"),
+    "perturb_data_dir_speed.sh": KaldiScript(
+        "perturb.perturb_speed", Style.SHELL_OPTIONS, "[options] <warping-factor> <srcdir> <destdir>", "perturb-speed"
+    ),
+    "perturb_data_dir_speed_3way.sh": KaldiScript(
+        "perturb.perturb_speed_3way", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "perturb-speed-3way"
+    ),
+    "perturb_data_dir_volume.sh": KaldiScript(
+        "perturb.perturb_volume", Style.SHELL_OPTIONS, "[options] <data-dir>", "perturb-volume"
+    ),
+    "resample_data_dir.sh": KaldiScript("perturb.resample", Style.NO_OPTIONS, "<frequency> <data-dir>", "resample"),
+    "utt2spk_to_spk2utt.pl": KaldiScript("lists.utt2spk_to_spk2utt", Style.OWN, "[utt2spk] > spk2utt"),
+    "spk2utt_to_utt2spk.pl": KaldiScript("lists.spk2utt_to_utt2spk", Style.OWN, "[spk2utt] > utt2spk"),
+    "filter_scp.pl": KaldiScript(
+        "lists.filter_scp", Style.OWN, "[--exclude] [-f <field>] id_list [in.scp] > out.scp", "filter"
+    ),
+    "split_scp.pl": KaldiScript("lists.split_scp", Style.OWN, "[--utt2spk=<utt2spk>] in.scp out1.scp out2.scp ..."),
+    "subset_scp.pl": KaldiScript("lists.subset_scp", Style.OWN, "[--quiet][--first|--last] N in.scp"),
+    "shuffle_list.pl": KaldiScript("lists.shuffle_list", Style.OWN, "[--srand N] [input file] > output"),
+    "apply_map.pl": KaldiScript("lists.apply_map", Style.OWN, "[-f <field-range>] [--permissive] map <input >output"),
+    "get_utt2dur.sh": KaldiScript("durations.get_utt2dur", Style.SHELL_OPTIONS, "[options] <data-dir>", "utt2dur"),
+    "get_reco2dur.sh": KaldiScript("durations.get_reco2dur", Style.SHELL_OPTIONS, "[options] <data-dir>", "reco2dur"),
+    "get_utt2num_frames.sh": KaldiScript(
+        "durations.get_utt2num_frames", Style.SHELL_OPTIONS, "[options] <data-dir>", "utt2num-frames"
+    ),
+    "get_segments_for_data.sh": KaldiScript(
+        "durations.get_segments_for_data", Style.NO_OPTIONS, "<data-dir> > segments", "segments"
+    ),
+    "remove_dup_utts.sh": KaldiScript(
+        "directories.remove_repetitions",
+        Style.NO_OPTIONS,
+        "<max-count> <src-data-dir> <dest-data-dir>",
+        "remove-repetitions",
+    ),
+    "modify_speaker_info.sh": KaldiScript(
+        "directories.divide_speakers", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "modify-speakers"
+    ),
+    "validate_text.pl": KaldiScript("lists.validate_text", Style.OWN, "<text-file>", "validate-text"),
+}
 
 
-def converted(name: str, text: str, default: Value) -> Value:
+def convert_value(name: str, text: str, default: Value) -> Value:
     """Return the value of an option as the type of its default.
 
     Raises:
-        DataDirError: it is none.
+        DataDirError: the text is no such value.
     """
     if isinstance(default, bool):
         if text not in ("true", "false"):
@@ -102,7 +170,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as parse_options.sh does: ``--name value`` before the arguments, and shell files by ``--config``."""
     values: dict[str, Value] = {}
 
@@ -110,11 +178,11 @@ def shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple
         name = name.replace("-", "_")
         if name not in options:
             raise DataDirError(f"invalid option {flag(name)}")
-        values[name] = converted(name.replace("_", "-"), text, options[name])
+        values[name] = convert_value(name.replace("_", "-"), text, options[name])
 
     for at, argument in enumerate(argv[:-1]):
         if argument == "--config":
-            for name, text in settings(argv[at + 1]):
+            for name, text in read_settings(argv[at + 1]):
                 if name in options:
                     take(name, text)
     while argv and argv[0].startswith("--"):
@@ -128,7 +196,7 @@ def shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple
     return values, argv
 
 
-def settings(path: str) -> list[tuple[str, str]]:
+def read_settings(path: str) -> list[tuple[str, str]]:
     """Return the assignments ``name=value`` of a configuration file for shell scripts."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -141,20 +209,22 @@ def settings(path: str) -> list[tuple[str, str]]:
             words.append((number, shlex.split(line, comments=True)))
         except ValueError:  # an open quotation, or a backslash at the end
             raise DataDirError("should be name=value, with quotation marks in pairs", path, number) from None
-    found = [(number, *each.partition("=")) for number, assignments in words for each in assignments]
-    for number, name, equals, _ in found:
+    rows = [(number, *assignment.partition("=")) for number, assignments in words for assignment in assignments]
+    for number, name, equals, _ in rows:
         if not equals or not name.isidentifier():
             raise DataDirError("should be name=value", path, number)
-    return [(name, value) for _, name, _, value in found]
+    return [(name, value) for _, name, _, value in rows]
 
 
-def flag_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_flags(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options without values, which stand anywhere."""
     names = {flag(name): name for name in options}
-    return {names[each]: True for each in argv if each in names}, [each for each in argv if each not in names]
+    return {names[argument]: True for argument in argv if argument in names}, [
+        argument for argument in argv if argument not in names
+    ]
 
 
-def first_option(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_first_option(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read one option, which comes first."""
     names = {flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
@@ -167,16 +237,16 @@ def first_option(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[
     return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
 
 
-def any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as ``kaldi-compat`` does: ``--name value``, ``--name=value`` or ``--name``, anywhere."""
     values: dict[str, Value] = {}
-    rest: list[str] = []
+    arguments: list[str] = []
     supply = iter(argv)
     for argument in supply:
         if argument == "--":
-            rest += supply
+            arguments += supply
         elif not argument.startswith("--"):
-            rest.append(argument)
+            arguments.append(argument)
         else:
             name, equals, text = argument[2:].partition("=")
             key = name.replace("-", "_")
@@ -186,47 +256,51 @@ def any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[d
             default = options[key]
             if not equals:
                 text = str(not default).lower() if isinstance(default, bool) else next(supply, "")
-            values[key] = converted(name, text, default)
-    return values, rest
+            values[key] = convert_value(name, text, default)
+    return values, arguments
 
 
-_READERS = {"options": shell_options, "flags": flag_options, "first": first_option}
+_READERS: dict[Style, OptionReader] = {
+    Style.SHELL_OPTIONS: read_shell_options,
+    Style.FLAGS: read_flags,
+    Style.ONE_OPTION: read_first_option,
+}
 
 
-def call(script: KaldiScript, say: Say, argv: list[str], *, people: bool = False) -> int:
+def call(script: KaldiScript, say: Say, argv: list[str], *, is_command: bool = False) -> int:
     """Run a script with these arguments."""
-    if script.style == "list":
+    if script.style is Style.OWN:
         try:
             return script.function(say, argv)
         except DataDirError as error:
             error.message = error.message or f"Usage: {os.path.basename(say.name)} {script.usage}"
             raise
-    options = script.options(people)
-    if script.command == "combine" and not people:
+    options = script.get_options(with_own=is_command)
+    if script.command == "combine" and not is_command:
         say.write(f"{say.name} {' '.join(argv)}")
-    if argv[:1] in (["--help"], ["-h"]) and (people or script.style == "options"):
+    if argv[:1] in (["--help"], ["-h"]) and (is_command or script.style is Style.SHELL_OPTIONS):
         listed = "".join(
             f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
             for name, value in options.items()
         )
         warn(f"Usage: {say.name} {script.usage}{listed}")
         return 0
-    reader = any_options if people else _READERS.get(script.style)
-    values, rest = reader(say, options, argv) if reader else ({}, argv)
-    low, high = script.arguments(values)
-    if not low <= len(rest) <= high or (script.style != "flags" and "" in rest[:1]):
+    reader = read_any_options if is_command else _READERS.get(script.style)
+    values, arguments = reader(say, options, argv) if reader else ({}, argv)
+    low, high = script.count_arguments(values)
+    if not low <= len(arguments) <= high or (script.style is not Style.FLAGS and "" in arguments[:1]):
         say.write(f"Usage: {say.name} {script.usage}")
-        raise DataDirError("", partly=True, status=2 if people else 1)
-    return script.function(say, *rest, **values)
+        raise DataDirError("", partly=True, status=2 if is_command else 1)
+    return script.function(say, *arguments, **values)
 
 
 class Ended(KeyboardInterrupt):
-    """A signal ends the script, as ^C does: commands of wav.scp are not waited for. Has the status of the script."""
+    """A signal ends the script. As after ^C, commands of wav.scp are not awaited. The argument is the exit status."""
 
 
 @contextlib.contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Let the first SIGTERM or SIGHUP be an exception, so that a script removes its temporary files, and a second one end it at once."""
+    """Raise an exception at SIGTERM or SIGHUP, so that a script removes its temporary files. A second signal ends it at once."""
 
     def end(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -234,19 +308,19 @@ def ending_in_order() -> Iterator[None]:
 
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     in_main = threading.current_thread() is threading.main_thread()
-    taken = [number for number in numbers if in_main and signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
+    changed_numbers = [number for number in numbers if in_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in changed_numbers:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number in taken:
+        for number in changed_numbers:
             signal.signal(number, signal.SIG_DFL)
 
 
 def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
     """Run something as a script: errors become a line on standard error, and its status."""
-    if sys.stderr is None:  # closed, as by 2>&-
+    if sys.stderr is None:  # The shell closed it (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
         warn(f"{name or say.name}: standard output cannot be written to: it is closed")
@@ -286,7 +360,7 @@ def main(name: str) -> int:
     """Run a script with this process's arguments, and return its status."""
     import gc
 
-    gc.disable()  # lists of millions of lines, and no cycles
+    gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
     say = Say(sys.argv[0], _write)
     return protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
 
@@ -298,7 +372,7 @@ def launcher(name: str, python: str, root: str) -> bytes:
     than a kernel reads. To Python, the lines for the shell are a string.
     """
     refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
-    instead = refuse if SCRIPTS[name].style == "list" else "exec </dev/null"
+    instead = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
     head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {instead}; fi\n"
     head += f'exec {shlex.quote(python)} -I "$0" "$@"\n\'\'\'\n'
     text = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
@@ -307,15 +381,15 @@ def launcher(name: str, python: str, root: str) -> bytes:
 
 
 def install(folder: str, *, force: bool = False) -> list[str]:
-    """Write a launcher of each script into a folder, and of the shell scripts into its folder ``data``, as Kaldi has them.
+    """Write a launcher of each script into a folder. As in Kaldi, shell scripts also get a launcher in its folder ``data``.
 
     Args:
         folder: such as a recipe's ``utils``.
         force: replace files that are not launchers.
 
     Raises:
-        DataDirError: there are other files of these names, or the folder is a link, as a recipe's ``utils`` often is to that of
-            another one, which would be changed for both; nothing is written then.
+        DataDirError: the folder has other files of these names, or is a link. The ``utils`` of a recipe is often a link to
+            that of another recipe, which would be changed, too. Nothing is written then.
 
     Returns:
         The paths written.
@@ -334,12 +408,12 @@ def install(folder: str, *, force: bool = False) -> list[str]:
             stage.write(name, [launcher(os.path.basename(name), sys.executable, root)])
             os.chmod(stage.path(name), 0o755)
     for path in paths:
-        os.chmod(path, 0o755)  # also of one that was there
+        os.chmod(path, 0o755)  # An older launcher may not be executable.
     return list(paths)
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise an error if a folder is a link, is within one below the working directory, or has one in the place of ``data``."""
+    """Raise an error if a folder, its folder ``data``, or a folder around it below the working directory is a link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):
@@ -357,7 +431,7 @@ def _is_launcher(path: str) -> bool:
 
 def data_main(argv: list[str]) -> int:
     """Run ``kaldi-compat data`` with these arguments."""
-    commands = {script.command: script for script in SCRIPTS.values() if script.command != "-"}
+    commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Say(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
@@ -370,20 +444,20 @@ def data_main(argv: list[str]) -> int:
             _write(f"  {'info':<20} <data-dir>\n  {'install':<20} [--force] <utils-dir>\n")
             _write("Every command has --help. install writes launchers of Kaldi's scripts (validate_data_dir.sh, ...).")
             return 0 if argv else 2
-        name, rest = argv[0], argv[1:]
-        if name == "install" and len(set(rest) - {"--force"}) == 1:
-            [folder] = set(rest) - {"--force"}
-            written = install(folder, force="--force" in rest)
+        name, arguments = argv[0], argv[1:]
+        if name == "install" and len(set(arguments) - {"--force"}) == 1:
+            [folder] = set(arguments) - {"--force"}
+            written = install(folder, force="--force" in arguments)
             _write(f"wrote {len(written)} launchers into {folder} and {folder}/data")
             return 0
-        if name == "info" and len(rest) == 1:
+        if name == "info" and len(arguments) == 1:
             from io_ark.data_dir.directory import DataDir
 
-            _write(repr(DataDir(rest[0])))
+            _write(repr(DataDir(arguments[0])))
             return 0
         if name not in commands:
             known = ", ".join((*commands, "info", "install"))
             raise DataDirError(f"there is no command {name!r} with these arguments: commands are {known}", status=2)
-        return call(commands[name], say, rest, people=True)
+        return call(commands[name], say, arguments, is_command=True)
 
     return protected(say, run)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from io_ark.data_dir.lines import chunks, columns, is_above, is_number, numbers_in
+from io_ark.data_dir.awk_numbers import get_numbers, is_above, is_number
+from io_ark.data_dir.line_chunks import read_chunks
+from io_ark.data_dir.line_fields import get_column
 from io_ark.data_dir.stage import DataDirError
 
 TO_THE_END = -1.0
@@ -37,15 +39,15 @@ def durations_of_segments(
     Raises:
         DataDirError: such a recording has no duration, or ends before the segment starts.
     """
-    names = {name for chunk in chunks(segments) for _, name in _open_ends(chunk)}
+    names = {name for chunk in read_chunks(segments) for _, name in _open_ends(chunk)}
     durations = measure(names) if names else {}
     before = 0
-    for chunk in chunks(segments):
-        starts, ends = numbers_in(chunk, 3), numbers_in(chunk, 4)
+    for chunk in read_chunks(segments):
+        starts, ends = get_numbers(chunk, 3), get_numbers(chunk, 4)
         for at, name in _open_ends(chunk) if names else ():
             ends[at] = durations.get(name, math.nan)
             if not ends[at] > starts[at]:
-                (keys,) = columns(chunk, 1)
+                keys = get_column(chunk, awk=True)
                 why = f"starts at {starts[at]:g} s, but its recording has {ends[at]:g} s: correct the line"
                 if name not in durations:
                     why = "ends at -1, but its recording has no duration: add the recording to wav.scp"
@@ -56,16 +58,16 @@ def durations_of_segments(
 
 def keys_to_the_end(segments: str) -> set[bytes]:
     """Return the segments that last to the end of their recordings."""
-    found: set[bytes] = set()
-    for chunk in chunks(segments):
-        (keys,) = columns(chunk, 1)
-        found.update(keys[at] for at, _ in _open_ends(chunk))
-    return found
+    segments_to_the_end: set[bytes] = set()
+    for chunk in read_chunks(segments):
+        keys = get_column(chunk, awk=True)
+        segments_to_the_end.update(keys[at] for at, _ in _open_ends(chunk))
+    return segments_to_the_end
 
 
 def _open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
     """Return the line, from 0, and the recording of each segment that lasts to the end."""
     if b" -" not in chunk and b"\t-" not in chunk:
         return []
-    ends, names = columns(chunk, 4, 2)
+    ends, names = get_column(chunk, 4, awk=True), get_column(chunk, 2, awk=True)
     return [(at, names[at]) for at, end in enumerate(ends) if is_to_the_end(end)]

@@ -109,8 +109,8 @@ def parse_segment(line: str) -> Segment:
     return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
 
 
-def _segment(key: str, rest: str) -> Segment:
-    return parse_segment(f"{key} {rest}")
+def _segment(key: str, value: str) -> Segment:
+    return parse_segment(f"{key} {value}")
 
 
 @overload
@@ -158,8 +158,8 @@ class _Cutter:
         self._recordings = recordings
         self._last: tuple[str, Wave] | None = None
 
-    def __call__(self, key: str, rest: str) -> Wave:
-        segment = _segment(key, rest)
+    def __call__(self, key: str, value: str) -> Wave:
+        segment = _segment(key, value)
         last = self._last
         if last is None or last[0] != segment.recording:
             if segment.recording not in self._recordings:
@@ -171,12 +171,12 @@ class _Cutter:
         return {"_recordings": self._recordings, "_last": None}
 
 
-def _whole(key: str, rest: str) -> str:
-    return rest
+def _whole(key: str, value: str) -> str:
+    return value
 
 
-def _words(key: str, rest: str) -> list[str]:
-    return split_words(rest)
+def _words(key: str, value: str) -> list[str]:
+    return split_words(value)
 
 
 def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:

@@ -3,145 +3,135 @@
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Iterator
 
-from io_ark.data_dir import lines
-from io_ark.data_dir.lines import Keys, chunks, field
-from io_ark.data_dir.lists import bad_line, even_parts, parts_by_speaker, whole_number
+from io_ark.data_dir.line_chunks import number_chunks, read_chunks, split_lines
+from io_ark.data_dir.line_fields import get_column, sort_unique_values
+from io_ark.data_dir.line_selection import read_keys
+from io_ark.data_dir.lists import bad_line, divide_by_speaker, divide_evenly, parse_positive
+from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, own_files, warn
 
-BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
-MOST_PENDING = 1 << 26
-IN_PART = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
+FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
+# A change of one of these files makes the parts out of date.
+WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
 
 
 def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance."""
-    if not whole_number(number):
+    part_count = parse_positive(number)
+    if not part_count:
         say.write(f"Invalid num-split argument {number}")
         raise say.fails("", "the number of parts must be a whole number of 1 or more")
-    src, parts, base = SourceDir(folder), whole_number(number), f"split{number}{'utt' if per_utt else ''}"
-    utterances = src.count("utt2spk")
-    for name, where in (
+    src, base = SourceDir(folder), f"split{number}{'utt' if per_utt else ''}"
+    utterance_count = src.count("utt2spk")
+    for name, advice in (
         ("feats.scp", f"**  use utils/fix_data_dir.sh {folder}"),
         ("text", "** use utils/fix_data_dir.sh"),
     ):
-        if src.path(name) and (count := src.count(name)) != utterances:
-            say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterances},{count}); you can ")
-            say.write(f"{where} to fix this.")
-    if not _is_newer(src, os.path.join(folder, base, "1")):
+        if src.path(name) and (count := src.count(name)) != utterance_count:
+            say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
+            say.write(f"{advice} to fix this.")
+    if not _is_out_of_date(src, os.path.join(folder, base, "1")):
         return 0
     with Stage(folder, say) as stage, exits_with(1):
-        _Split(say.called("utils/split_scp.pl"), src, stage, base, parts, per_utt).run()
+        _Split(say.called("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()
     return 0
 
 
-def _is_newer(src: SourceDir, first: str) -> bool:
-    """True if the directory has a file that its first part lacks, or has an older version of."""
-    pairs = [(src.path(name), os.path.join(first, name)) for name in IN_PART.split() if src.path(name)]
-    return not os.path.isdir(first) or any(
+def _is_out_of_date(src: SourceDir, first_part: str) -> bool:
+    """Return True if the first part lacks a file of the directory, or has an older version of it."""
+    names = [name for name in WATCHED_FILES.split() if src.path(name)]
+    pairs = [(src.path(name), os.path.join(first_part, name)) for name in names]
+    return not os.path.isdir(first_part) or any(
         not os.path.isfile(part) or os.stat(part).st_mtime_ns < os.stat(path).st_mtime_ns for path, part in pairs
     )
 
 
 class _Split:
-    def __init__(self, say: Say, src: SourceDir, stage: Stage, base: str, parts: int, per_utt: bool) -> None:
-        self.say, self.src, self.stage, self.base, self.parts, self.per_utt = say, src, stage, base, parts, per_utt
+    """One split of a directory.
 
-    def names(self, name: str) -> Iterator[str]:
-        """Return the names of a file of all parts."""
-        return (f"{self.base}/{part + 1}/{name}" for part in range(self.parts))
+    Args:
+        say: prints the messages of split_scp.pl.
+        src: the directory.
+        stage: takes the new files.
+        base: name of the folder of the parts.
+        part_count: number of parts.
+        per_utt: the utterances of a speaker may be in several parts.
+    """
+
+    def __init__(self, say: Say, src: SourceDir, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
+        self.say, self.src, self.stage, self.base = say, src, stage, base
+        self.part_count, self.per_utt = part_count, per_utt
+
+    def get_names(self, name: str) -> Iterator[str]:
+        """Yield the names of a file in all parts."""
+        return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
         """Write the parts."""
         path = self.src.path("utt2spk")
         if not path:
             raise self.say.fails("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
-        source, counts = (
-            even_parts(self.say, path, self.parts)
-            if self.per_utt
-            else parts_by_speaker(self.say, path, path, self.parts)
-        )
-        for name, found in zip(self.names("utt2spk"), lines.by_count(source, counts), strict=True):
-            self.stage.write(name, found)
-        for at, name in enumerate(self.names("utt2spk"), 1):
-            if not self.stage.has(name):
-                raise self.say.fails("", f"{self.say.name}: part {at} is empty: too many splits and too few speakers")
-        for name, speakers in zip(self.names("utt2spk"), self.names("spk2utt"), strict=True):
+        if self.per_utt:
+            parts = divide_evenly(self.say, path, self.part_count)
+        else:
+            parts = divide_by_speaker(self.say, path, path, self.part_count)
+        for name, lines in zip(self.get_names("utt2spk"), parts, strict=True):
+            self.stage.write(name, lines)
+        for number, lines in enumerate(parts, 1):
+            if not lines:
+                message = f"part {number} is empty: too many splits and too few speakers"
+                raise self.say.fails("", f"{self.say.name}: {message}")
+        for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
             path = self.stage.path(name)
-            self.stage.write(speakers, lines.spk2utt(chunks(path), bad_line("Invalid line in utt2spk file", path)))
+            refuse = bad_line("Invalid line in utt2spk file", path)
+            self.stage.write(spk2utt, convert_to_spk2utt(read_chunks(path), refuse))
         names = "feats.scp text vad.scp utt2lang utt2dur utt2num_frames segments"
-        segments = self.src.path("segments")
-        self.divide("utt2spk", names if segments else f"{names} wav.scp", warn_of=True)
-        self.divide("spk2utt", BY_SPEAKER, warn_of=not self.per_utt)
-        if segments:
-            self.divide("segments", "reco2file_and_channel wav.scp", warn_of=not self.per_utt)
-        for name in own_files(self.src.folder, map(os.path.dirname, self.names(""))):
-            if not self.stage.has_written(name):  # of an earlier split, when the directory had this file
+        has_segments = bool(self.src.path("segments"))
+        self.divide("utt2spk", names if has_segments else f"{names} wav.scp", warns=True)
+        self.divide("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
+        if has_segments:
+            self.divide("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
+        for name in own_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
+            if not self.stage.has_written(name):  # An earlier split wrote it, when the directory had this file.
                 self.stage.remove(name)
 
-    def divide(self, listing: str, names: str, *, warn_of: bool) -> None:
-        """Divide files by the keys in a file of each part, of segments the recordings; a key may be in several."""
-        names_here = [name for name in names.split() if self.src.path(name)]
-        if not names_here:
-            return
-        lists = [self.stage.path(name) for name in self.names(listing)]
-        if listing == "segments":
-            joined = [lines.distinct(path, 2, awk=False) for path in lists]
-            keys, counts = Keys(lambda: joined), [found.count(b"\n") for found in joined]
-        else:
-            keys, counts = Keys.of(*lists), [sum(map(lines.count_of, chunks(path))) for path in lists]
-        bounds = array("q", [0])
-        for count in counts:
-            bounds.append(bounds[-1] + count)
-        several: dict[bytes, list[int]] = {}
-        if keys.has_repeated:
-            part = at = 0
-            for found in keys.chunks():
-                for at, key in enumerate(found.split(b"\n")[:-1], at + 1):
-                    while at > bounds[part + 1]:
-                        part += 1
-                    several.setdefault(key, []).append(part)
-        for name in names_here:
-            self.divide_file(name, keys, bounds, several, warn_of=warn_of)
+    def divide(self, listing: str, names: str, *, warns: bool) -> None:
+        """Divide files by the keys of a file in the parts. A key may be in several parts.
 
-    def divide_file(
-        self, name: str, keys: Keys, bounds: array[int], several: dict[bytes, list[int]], *, warn_of: bool
-    ) -> None:
-        """Write a file of each part, in memory of bounded size."""
-        path, targets, size = self.src.path(name), list(self.names(name)), 0
-        pending: list[list[bytes]] = [[] for _ in targets]
-        uncovered = twice = False
+        Args:
+            listing: the file whose keys decide. If it is segments, its recordings decide.
+            names: the files.
+            warns: warn of lines that are in no part, or in several parts.
+        """
+        parts_of_key: dict[bytes, list[int]] = {}
+        for part, name in enumerate(self.get_names(listing)):
+            path = self.stage.path(name)
+            keys = sort_unique_values(path, 2, awk=False) if listing == "segments" else read_keys(path)
+            for key in keys:
+                parts_of_key.setdefault(key, []).append(part)
+        for name in names.split():
+            if self.src.path(name):
+                self.divide_file(name, parts_of_key, warns=warns)
 
-        def flush() -> None:
-            for target, found in zip(targets, pending, strict=True):
-                self.stage.append(target, found)
-                found.clear()
-
-        for before, chunk in lines.numbered(chunks(path)):
-            runs, lacking = keys.parts(chunk, bounds=bounds)
-            if lacking:
-                bad_line("Bad line without a key", path)(before + lacking)
-            for part, some in runs:
-                if part < 0:
-                    uncovered = True
-                elif not several:
-                    pending[part].append(some)
-                else:
-                    for line in lines.split_lines(some):
-                        places = several[field(line)]
-                        twice = twice or len(places) > 1
-                        for place in places:
-                            pending[place].append(line)
-            size += len(chunk)
-            if size > MOST_PENDING:
-                flush()
-                size = 0
-        flush()
-        for found, what in (
-            (uncovered, "did not get output"),
-            (twice, "were output to multiple files [OK if splitting per utt]"),
-        ):
-            if found and warn_of:
-                warn(f"filter_scps.pl: warning: some input lines {what}")
+    def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
+        """Write a file of each part."""
+        path = self.src.path(name)
+        lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
+        is_unused = is_repeated = False
+        for lines_before, chunk in number_chunks(read_chunks(path)):
+            for number, (line, key) in enumerate(zip(split_lines(chunk), get_column(chunk), strict=True), 1):
+                if not key:
+                    bad_line("Bad line without a key", path)(lines_before + number)
+                parts = parts_of_key.get(key, [])
+                is_unused = is_unused or not parts
+                is_repeated = is_repeated or len(parts) > 1
+                for part in parts:
+                    lines_of_part[part].append(line)
+        for target, lines in zip(self.get_names(name), lines_of_part, strict=True):
+            self.stage.write(target, lines)
+        if is_unused and warns:
+            warn("filter_scps.pl: warning: some input lines did not get output")
+        if is_repeated and warns:
+            warn("filter_scps.pl: warning: some input lines were output to multiple files [OK if splitting per utt]")

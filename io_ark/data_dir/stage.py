@@ -1,22 +1,21 @@
-"""Change a data directory as a whole: new files replace the old ones at the end, under a lock, or not at all."""
+"""Change a data directory as a whole, under a lock: at the end, all new files replace the old files, or none does."""
 
 from __future__ import annotations
 
 import binascii
 import contextlib
+import functools
 import itertools
 import os
 import re
-import signal
 import stat
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
-from io_ark.data_dir.lines import chunks
+from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.errors import ArkError
+from io_ark.signals import delay_signals
 
 try:
     import fcntl
@@ -24,9 +23,13 @@ except ModuleNotFoundError:  # on Windows, which has no locks of directories
     fcntl = None  # type: ignore[assignment]
 
 BUFFER = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MAX_FIRST_KEY_BYTES = 1 << 10  # Longer keys are cut off in messages.
+STARTS_WITH_MARK = (
+    "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
+)
 BACKUP = ".backup"
-SCRATCH = ".utterances"  # a file that no commit keeps
-# The files that fix_data_dir.sh sorts, and all files of a data directory: what Kaldi's scripts make, copy or move away.
+# DATA_FILES are the files that Kaldi's scripts make, copy or move away. fix_data_dir.sh sorts SORTED_FILES.
 _SORTED = (
     "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
     "utt2dur reco2dur utt2num_frames"
@@ -38,20 +41,21 @@ _OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
 _OWN_FILE = re.compile(rf"(\.backup/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.escape, DATA_FILES))})")
 _TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # see Stage.temporary
 UNFINISHED = ": half of the change is made, and the next job on this directory finishes it once this can be done"
-_CHANGES = "changes"  # names the temporary file that lists what a commit renames
-_PASSING = ".kaldi-compat-passing"  # marks a directory that ends with the job that made it
-_MOST_LINKS = 40  # of links to links, as Linux
-_ABANDONED = 24 * 3600.0  # seconds after which a temporary file of another machine is left over
+_CHANGES = "changes"  # Name of the temporary file that lists the renames of a commit.
+_PASSING = ".kaldi-compat-passing"  # A file that marks a directory that its job removes at the end.
+_MAX_LINKS = 40  # Linux follows as many links to links.
+# A temporary file of another machine counts as left over after this many seconds.
+_ABANDONED = 24 * 3600.0
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
-_SIGNALS = {getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)}
-_numbers = itertools.count(1)  # of temporary files
-_told: set[str] = set()  # lists of changes that this process named
-_held: dict[tuple[int, int], int] = {}  # how often this process locked a directory
-Rename = tuple[str, str]  # two names within a directory; the second is empty if the first is to be removed
+_numbers = itertools.count(1)  # Each temporary file takes a number.
+_reported: set[str] = set()  # Lists of changes for which this process has printed a warning.
+_held: dict[tuple[int, int], int] = {}  # How often this process locked a directory, by device and inode.
+# Two names within a directory. The second name is empty if the first file is to be removed.
+Rename = tuple[str, str]
 
 
 def _name_of(escaped: str) -> str:
-    """Return the name of the file for which a temporary one is, see :meth:`Stage.temporary`."""
+    """Return the name of the file that a temporary file will replace, see :meth:`Stage.temporary`."""
     return escaped.replace("%2F", "/").replace("%25", "%")
 
 
@@ -59,30 +63,30 @@ class DataDirError(ArkError):
     """A data directory cannot be used.
 
     Attributes:
-        line: the line of the file, from 1; 0 if none.
+        line: number of the line in the file, counted from 1; 0 if unknown.
         status: exit status of the script.
-        partly: True if the script leaves what it wrote before, as Kaldi's does.
+        partly: True if the script leaves the files that it wrote before, like Kaldi's script.
     """
 
     status, partly = 1, False
 
     def __init__(
-        self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **given: int
+        self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **attributes: int
     ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
-        file = _TEMPORARY.sub(lambda found: _name_of(found[1]), file)
+        file = _TEMPORARY.sub(lambda match: _name_of(match[1]), file)
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
         self.line = line
-        self.__dict__.update(given)
+        self.__dict__.update(attributes)
 
 
 class Say:
-    """Prints as a script does.
+    """Prints the messages of a script.
 
     Args:
-        name: of the script, as Kaldi's scripts print it (``$0``).
+        name: name of the script in messages, such as ``utils/fix_data_dir.sh``.
         write: takes a line without its newline.
-        as_script: True to leave on failure what Kaldi's script leaves.
+        as_script: on failure, leave the files that Kaldi's script leaves.
     """
 
     def __init__(self, name: str, write: Callable[[str], object] = print, *, as_script: bool = True) -> None:
@@ -92,17 +96,20 @@ class Say:
         self.write(f"{self.name}: {text}")
 
     def called(self, name: str) -> Say:
-        """Return this for a script that this one calls."""
+        """Return a printer for a script that this script calls."""
         return Say(name, self.write, as_script=self.as_script)
 
     def to_stderr(self) -> Say:
-        """Return this with standard error instead of standard output."""
+        """Return a printer that writes to standard error."""
         return Say(self.name, warn, as_script=self.as_script)
 
     def fails(
         self, text: str, detail: str = "", file: str = "", line: int = 0, key: bytes | None = None, status: int = 1
     ) -> DataDirError:
-        """Print what Kaldi prints, and return the error to raise, which adds details; or has the text, if it was not printed."""
+        """Print Kaldi's message, and return the error to raise.
+
+        The error has the detail as its message. Without a detail, it has Kaldi's message if that was not printed.
+        """
         if text and (self.as_script or detail):
             self(text)
         detail = detail or ("" if self.as_script else text)
@@ -131,21 +138,21 @@ class SourceDir:
         return path if os.path.isfile(path) else ""
 
     def need(self, say: Say, name: str = "utt2spk") -> str:
-        """Return the path of a file, which must exist."""
+        """Return the path of a file that must exist."""
         path = self.path(name)
         if not path:
             raise say.fails(f"no such file {self.folder}/{name}")
         return path
 
     def has(self, name: str) -> bool:
-        """True if the file has content."""
+        """Return True if a file exists and is not empty."""
         path = self.path(name)
         return bool(path) and os.path.getsize(path) > 0
 
     def count(self, name: str) -> int:
         """Return the number of newlines in a file, as wc does; 0 if it is missing."""
         path = self.path(name)
-        return sum(chunk.count(b"\n") for chunk in chunks(path)) if path else 0
+        return sum(chunk.count(b"\n") for chunk in read_chunks(path)) if path else 0
 
 
 @contextlib.contextmanager
@@ -160,96 +167,124 @@ def exits_with(status: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
-    """Hold locks of directories. A directory that is not there has none.
+    """Hold locks of directories. A missing directory is not locked.
 
     Args:
-        *folders: directories for one process at a time, which first clears up what a job left that was ended.
-        change: False to read them, as other processes may do at the same time.
-        read: more directories that are read.
+        *folders: directories that one process at a time uses. It first clears up after jobs that were killed.
+        change: False to share the directories with other processes that read them.
+        read: more directories to share with other processes that read them.
     """
-    taken: list[tuple[int, tuple[int, int]]] = []
-    wanted = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
+    modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # descriptor, path and mode of each device and inode
+    counted: list[tuple[int, int]] = []
     try:
-        for folder, changes in sorted(wanted.items()):
+        for folder, is_changed in modes.items():
             if not fcntl:
-                clear_up(folder, is_locked=False, change=changes)
+                clear_up(folder, is_locked=False, change=is_changed)
                 continue
             try:
                 descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             except OSError:
                 continue
             status = os.fstat(descriptor)
-            which = (status.st_dev, status.st_ino)
-            taken.append((descriptor, which))
-            if not _held.get(which):
+            identity = (status.st_dev, status.st_ino)
+            if identity in directories:  # under two names
+                os.close(descriptor)
+                descriptor, folder, was_changed = directories[identity]
+                is_changed = is_changed or was_changed
+            directories[identity] = descriptor, folder, is_changed
+        # All jobs take locks in this order, so that no two jobs wait for each other.
+        for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
+            if not _held.get(identity):
                 is_locked = True
                 try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX if changes else fcntl.LOCK_SH)
+                    fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
                 except OSError:  # a file system without locks
                     is_locked = False
-                clear_up(folder, is_locked=is_locked, change=changes)
-            _held[which] = _held.get(which, 0) + 1
+                clear_up(folder, is_locked=is_locked, change=is_changed)
+            _held[identity] = _held.get(identity, 0) + 1
+            counted.append(identity)
         yield
     finally:
-        for descriptor, which in taken:
+        for identity in counted:
+            _held[identity] -= 1
+            if not _held[identity]:
+                del _held[identity]
+        for descriptor, _, _ in directories.values():
             os.close(descriptor)
-            if which in _held and _held[which] > 1:
-                _held[which] -= 1
-            else:
-                _held.pop(which, None)
+
+
+def refuse_half_changed(folder: str) -> None:
+    """Raise an error if a job was killed while it changed a directory. Wait for a job that is changing it. Write nothing."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+    if any((match := _TEMPORARY.fullmatch(name)) and match[1] == _CHANGES for name in names):
+        with locked(folder, change=False):
+            pass
+
+
+def refuse_byte_order_mark(path: str) -> None:
+    """Raise an error if a file starts with a byte-order mark, which would be a part of the first key."""
+    with open(path, "rb", 0) as file:
+        start = file.read(MAX_FIRST_KEY_BYTES)
+    if start.startswith(BYTE_ORDER_MARK):
+        key = b"".join(start.removeprefix(BYTE_ORDER_MARK).split(None, 1)[:1])
+        raise DataDirError(STARTS_WITH_MARK, path, 1, key)
 
 
 def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
-    """Finish the change of a job that was ended within it, and remove the temporary files of jobs that were ended.
+    """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
-    Whoever holds the lock of a directory knows that its temporary files are left over. Without a lock (Windows, NFS), and if they
-    are of another machine, for which the lock may not hold, a running job may still need them: only old ones are removed.
+    If this process holds the lock of a directory, no running job needs the temporary files there. Without a lock
+    (Windows, NFS), a running job may need them. The lock may not apply to other machines either. In both cases, only
+    old temporary files are removed.
 
     Args:
         folder: the directory.
-        is_locked: this process holds the directory's lock, and held none before.
-        change: False if the directory is read: nothing is removed, and an unfinished change is an error.
+        is_locked: True if this call of :func:`locked` took the directory's lock.
+        change: False if the directory is only read. Then nothing is removed, and an unfinished change is an error.
     """
-    left: list[tuple[str, tuple[str, str]]] = []  # names, with machine and number of the process
-    found_lists: dict[str, tuple[int, list[Rename]]] = {}  # time and renames of each list of changes
-    needed: set[tuple[str, str]] = set()  # processes whose lists are not carried out here
-    with contextlib.suppress(OSError):  # a directory that may not be listed
+    leftovers: list[tuple[str, tuple[str, str]]] = []  # Names with the machine and the number of their process.
+    change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Time and renames by the name of a list of changes.
+    skipped: set[tuple[str, str]] = set()  # Processes whose lists of changes are not carried out here.
+    with contextlib.suppress(OSError):  # The user may lack the right to list the directory.
         for name in os.listdir(folder):
-            if not (found := _TEMPORARY.fullmatch(name)):
+            if not (match := _TEMPORARY.fullmatch(name)):
                 continue
             path = os.path.join(folder, name)
             status = os.lstat(path)
-            is_left = (is_locked and found[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED
+            is_leftover = (is_locked and match[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED
             if not stat.S_ISREG(status.st_mode):
                 continue
-            if found[1] == _CHANGES:
-                renames = listed_changes(folder, name, found[3]) if found[2] == _MACHINE else []
+            if match[1] == _CHANGES:
+                renames = listed_changes(folder, name, match[3]) if match[2] == _MACHINE else []
                 if not renames:
-                    needed.add((found[2], found[3]))
-                    if path not in _told:
-                        _told.add(path)
+                    skipped.add((match[2], match[3]))
+                    if path not in _reported:
+                        _reported.add(path)
                         warn(f"{path}: not made: lists changes of another machine, or of other files than its job's")
-                elif is_left:
-                    found_lists[name] = _changed(status), renames
-            if is_left:
-                left.append((name, (found[2], found[3])))
+                elif is_leftover:
+                    change_lists[name] = _changed(status), renames
+            if is_leftover:
+                leftovers.append((name, (match[2], match[3])))
     if not change:
-        if found_lists:
+        if change_lists:
             text = (
                 "a job was ended while it changed this directory: kaldi-compat data fix, or that job again, finishes it"
             )
             raise DataDirError(text, folder)
         return
     newer: list[str] = []
-    for time_of_list, renames in found_lists.values():
-        kept = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
-        newer += [new or old for old, new in kept]
-        carry_out(folder, [pair for pair in renames if pair not in kept], then=UNFINISHED)
-    names = [name for name, process in left if process not in needed]
+    for time_of_list, renames in change_lists.values():
+        outdated = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
+        newer += [new or old for old, new in outdated]
+        carry_out(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
+    names = [name for name, process in leftovers if process not in skipped]
     for name in names:
-        with contextlib.suppress(OSError):  # moved by a change, or a directory that cannot be written
+        with contextlib.suppress(OSError):  # A change moved the file, or the directory cannot be written.
             os.unlink(os.path.join(folder, name))
-    if found_lists:
+    if change_lists:
         but = f", but left what was written since: {' '.join(newer)}" if newer else ""
         warn(f"{folder}: finished the change of a job that was ended{but}")
     elif names:
@@ -257,39 +292,39 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
 
 
 def _changed(status: os.stat_result) -> int:
-    """Return when a file was written or moved to its place: a file that is moved there keeps its time of writing."""
+    """Return the time at which a file was last written or moved. A moved file keeps its time of writing."""
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
 
 def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
-    """True if a file that a rename would move, replace or remove was written after the rename was listed."""
+    """Return True if a file that a rename would move, replace or remove was written after the rename was listed."""
     paths = [os.path.join(folder, name) for name in rename if name]
     if not os.path.lexists(paths[0]):
-        return False  # it was done
+        return False  # The rename was carried out.
     return any(os.path.lexists(path) and _changed(os.lstat(path)) > time_of_list for path in paths)
 
 
 def listed_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that a temporary file lists; none if one of them is not what a process with this number does."""
+    """Return the renames that a temporary file lists; none if the process with this number cannot have listed them all."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
-    return renames if len(names) % 2 == 0 and all(_is_ours(folder, each, process) for each in renames) else []
+    return renames if len(names) % 2 == 0 and all(_is_ours(folder, rename, process) for rename in renames) else []
 
 
 def _is_ours(folder: str, rename: Rename, process: str) -> bool:
-    """True if a rename puts a temporary file in place, sets a file of a data directory aside, or removes one."""
+    """Return True if a rename puts a temporary file in place, or moves a file of a data directory aside, or removes it."""
     old, new = rename
     for name in filter(None, rename):
         if name != os.path.normpath(name) or not inside(folder, name):
             return False
-    if new and (found := _TEMPORARY.fullmatch(old)):
-        return (_name_of(found[1]), found[2], found[3]) == (new, _MACHINE, process)
+    if new and (match := _TEMPORARY.fullmatch(old)):
+        return (_name_of(match[1]), match[2], match[3]) == (new, _MACHINE, process)
     return bool(_OWN_FILE.fullmatch(old)) and new in ("", os.path.join(BACKUP, old))
 
 
 def inside(folder: str, name: str) -> bool:
-    """True if a name is within a directory, and not behind a link or a file."""
+    """Return True if a name is within a directory, and not behind a link or a file."""
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
     is_plain = os.pardir not in bases and not os.path.isabs(name)
@@ -297,7 +332,7 @@ def inside(folder: str, name: str) -> bool:
 
 
 def check_place(folder: str, name: str) -> None:
-    """Raise an error unless a file of a directory may be written or removed: it is a file, a link, or not there."""
+    """Raise an error unless a name in a directory is missing, a regular file, or a link, and so may be replaced."""
     path = os.path.join(folder, name)
     if not inside(folder, name):
         raise DataDirError("is behind a link or a file, which is not followed: move that away", path)
@@ -306,12 +341,12 @@ def check_place(folder: str, name: str) -> None:
 
 
 def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
-    """Rename and remove files of a directory; those that are not there any more have been renamed or removed before.
+    """Rename and remove files of a directory. Skip missing files, which were renamed or removed before.
 
     Args:
         folder: the directory.
-        renames: what to do.
-        then: ends the message if the system refuses.
+        renames: the renames and removals.
+        then: end of the message if the system refuses.
     """
     emptied = set()
     for old, new in renames:
@@ -327,56 +362,39 @@ def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
         except OSError as error:
             raise DataDirError(f"cannot be replaced: {error.strerror}{then}", target) from None
     for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
-        with contextlib.suppress(OSError):  # it has other files
+        with contextlib.suppress(OSError):  # The folder has other files.
             os.rmdir(os.path.join(folder, base))
 
 
-@contextlib.contextmanager
-def signals_wait() -> Iterator[None]:
-    """Let ^C, SIGTERM and SIGHUP wait for the end of this context."""
-    waiting: list[int] = []
-    handlers: dict[int, Any] = {}
-    try:
-        for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None: a handler that is not Python's
-                handlers[number] = signal.signal(number, lambda number, _: waiting.append(number))
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in waiting:
-            signal.raise_signal(number)
-
-
 def own_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
-    """Return the files of a data directory, or of folders within it, by their names; links count as files."""
-    found = []
+    """Return the names of the known files of a data directory, or of folders within it. Links count as files."""
+    names = []
     for base in within:
         place = os.path.join(folder, base)
         for name in () if base and is_other(place) else DATA_FILES:
             path = os.path.join(place, name)
             if os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path)):
-                found.append(os.path.join(base, name))
-    return found
+                names.append(os.path.join(base, name))
+    return names
 
 
 def is_other(path: str) -> bool:
-    """True unless this is a directory, and no link to one."""
+    """Return True unless a path is a directory itself. A link to a directory is not a directory."""
     return os.path.islink(path) or not os.path.isdir(path)
 
 
 def parts_of(folder: str) -> list[str]:
     """Return the names of all parts of a directory: ``split4/1`` and so on."""
-    found = []
+    parts = []
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if _OWN_FOLDER.fullmatch(name) and name != BACKUP and not is_other(path):
-            found += [os.path.join(name, part) for part in os.listdir(path) if part.isdecimal()]
-    return found
+            parts += [os.path.join(name, part) for part in os.listdir(path) if part.isdecimal()]
+    return parts
 
 
 def _identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield device and inode of a directory and of all that it is in: the same whatever their names, links and mounts."""
+    """Yield the device and the inode of a directory and of all directories around it, whatever their names are."""
     last = None
     while True:
         try:
@@ -384,17 +402,17 @@ def _identities(path: str) -> Iterator[tuple[int, int]]:
         except OSError:
             return
         identity = (status.st_dev, status.st_ino)
-        if identity == last:  # the root
+        if identity == last:  # This is the root.
             return
         yield identity
         last, path = identity, os.path.join(path, os.pardir)
 
 
 def _links_of(folder: str) -> Iterator[str]:
-    """Yield where the files of a directory that are links lead, at each step if to other links."""
+    """Yield the targets of the links in a directory. For a link to a link, yield the target of every link."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
-        for _ in range(_MOST_LINKS):
+        for _ in range(_MAX_LINKS):
             if not os.path.islink(path) or os.path.isdir(path):
                 break
             path = os.path.join(os.path.dirname(path), os.readlink(path))
@@ -402,12 +420,12 @@ def _links_of(folder: str) -> Iterator[str]:
 
 
 def refuse_target(target: str, *sources: str) -> None:
-    """Refuse a directory to be made that is, or contains, what the job needs.
+    """Refuse a target that is, or contains, something that the job needs. Nothing has been changed by then.
 
     Raises:
-        DataDirError: the target is a source, contains one, or a file to which one of a source is a link, or is one of its own
-            folders (``.backup``, ``split4``); it is the
-            working directory, or contains it; or the files of the job could not take their places. Nothing was changed.
+        DataDirError: the target is a source, contains a source, or contains a file to which a link of a source leads. It is
+            a folder of a source (``.backup``, ``split4``). It is or contains the working directory. A file of the
+            job cannot be put in place.
     """
     real = os.path.realpath(target)
     here = next(_identities(real), None)
@@ -437,17 +455,53 @@ def refuse_target(target: str, *sources: str) -> None:
         check_place(target, name)
 
 
+def make_directory(folder: str) -> list[str]:
+    """Make a directory if it is missing, and return the directories that were made, inner ones first."""
+    missing: list[str] = []
+    path = os.path.realpath(folder)
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except FileExistsError:
+        raise DataDirError("is no directory: choose another name, or move it away", folder) from None
+    except OSError as error:
+        raise _unchanged(error, folder) from None
+    return missing
+
+
+def remove_empty(folders: Iterable[str]) -> None:
+    """Remove directories that are empty."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def is_locked_here(*folders: str) -> bool:
+    """Return True if directories exist and this process has locked them. Always True on systems without locks."""
+    return not fcntl or all(next(_identities(folder), None) in _held for folder in folders)
+
+
 @contextlib.contextmanager
-def passing(*folders: str) -> Iterator[None]:
-    """Make directories beside each other that end with this context. They are marked: a later job knows those of one that was killed.
+def passing(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
+    """Make directories beside each other, and remove them at the end of this context.
+
+    The directories are marked, so that a later job recognizes those that a killed job left.
+
+    Args:
+        *folders: the directories.
+        beside: all other directories that the job changes. They are made if missing. All locks are taken together, because
+            jobs that lock directories one after another can block each other forever.
 
     Raises:
-        DataDirError: there is such a directory, with other files.
+        DataDirError: a directory exists and has other files.
     """
-    parent = os.path.dirname(os.path.realpath(folders[0]))
+    parent, others = os.path.dirname(os.path.realpath(folders[0])), list(beside)
+    missing: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
-        with locked(parent):  # not longer: a job may need this directory that holds another one that is needed here
+        with locked(parent):  # Released early, because another job may need this directory while this job waits.
             for folder in folders:
                 is_empty = not os.path.lexists(folder) or (not is_other(folder) and not os.listdir(folder))
                 if not (is_empty or os.path.isfile(os.path.join(folder, _PASSING))):
@@ -456,86 +510,97 @@ def passing(*folders: str) -> Iterator[None]:
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
                 open(os.path.join(folder, _PASSING), "wb").close()
-        with locked(*folders):  # one job at a time
-            if fcntl and not all(next(_identities(folder), None) in _held for folder in folders):
-                continue  # the job before removed them
+        missing += itertools.chain.from_iterable(map(make_directory, others))
+        with locked(*folders, *others):
+            if not is_locked_here(*folders, *others):
+                continue  # Another job has removed them.
             try:
                 yield
             finally:
+                remove_empty(missing)
                 for folder in filter(os.path.isdir, folders):
                     names = [*own_files(folder, ("", BACKUP, *parts_of(folder))), _PASSING]
                     carry_out(folder, [(name, "") for name in names])
-                    with contextlib.suppress(OSError):  # it has other files
-                        os.rmdir(folder)
+                    remove_empty([folder])
             return
 
 
 class Stage(SourceDir):
-    """New files of a directory, beside the old ones until :meth:`commit`. A context: an error discards them.
+    """Writes new files of a directory beside the old files, and puts them in place with :meth:`commit`.
 
-    All other files and folders stay what they are, and no link within the directory is followed.
+    A context manager. An error discards the new files. All other files and folders of the directory stay, and no link
+    within it is followed.
 
     Args:
-        folder: the directory, which is made if it is missing.
-        say: how to print. Of a script, an error that Kaldi's script ends with, too, keeps the files written before.
-        sources: the directories that this one is made from. Then it has no other files of a data directory afterwards: those of
-            before are moved into ``.backup``, and the files of its parts (``split4``) removed.
+        folder: the directory, which is made if missing.
+        say: prints the script's messages. With ``say.as_script``, an error that also ends Kaldi's script keeps the files
+            written before.
+        sources: the directories from which this directory is made. Then files of a data directory that the job does not
+            write are moved into ``.backup`` at the end, and those of parts (``split4``) are removed.
         changes_sources: True if the job writes durations into the sources.
 
     Raises:
-        DataDirError: the directory may not be made from these, see :func:`refuse_target`.
+        DataDirError: the directory cannot be made from these sources, see :func:`refuse_target`.
     """
 
     def __init__(self, folder: str, say: Say, *, sources: Sequence[str] = (), changes_sources: bool = False) -> None:
         super().__init__(folder)
         self._say, self._sources = say, sources
-        self._new: dict[str, str | None] = {}  # temporary file of each name; None to remove it
-        self._kept: dict[str, str] = {}  # the version of each file that is in .backup
+        self._new: dict[str, str | None] = {}  # Temporary file by name; None if the name is to be removed.
+        self._backed_up: dict[str, str] = {}  # Path of the version that .backup will have, by name.
         self._temporaries: list[str] = []
         changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
-        self._lock = locked(*changed, read=read)
+        self._lock_all = functools.partial(locked, *changed, read=read)
 
     def __enter__(self) -> Stage:
         if self._sources:
             refuse_target(self.folder, *self._sources)
-        self._made: list[str] = []  # directories, those within others first
-        path = os.path.realpath(self.folder)
-        while not os.path.lexists(path):
-            self._made.append(path)
-            path = os.path.dirname(path)
+        while True:
+            self._new_folders = make_directory(self.folder)
+            self._lock = self._lock_all()
+            self._lock.__enter__()
+            if is_locked_here(self.folder):
+                break
+            self._lock.__exit__(None, None, None)  # Another job failed and removed the directory that it had made.
         try:
-            os.makedirs(self.folder, exist_ok=True)
-        except FileExistsError:
-            raise DataDirError("is no directory: choose another name, or move it away", self.folder) from None
-        except OSError as error:
-            raise _unchanged(error, self.folder) from None
-        self._lock.__enter__()
+            for source in self._sources or (self.folder,):
+                for name in DATA_FILES:
+                    if path := SourceDir(source).path(name):
+                        refuse_byte_order_mark(path)
+        except BaseException:
+            self._end()
+            raise
         return self
 
+    def _end(self) -> None:
+        for path in self._temporaries:
+            with contextlib.suppress(OSError):  # The file is in place.
+                os.unlink(path)
+        remove_empty(self._new_folders)  # Before the lock is released, since another job may write there afterwards.
+        self._lock.__exit__(None, None, None)
+
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        self._new.pop(SCRATCH, None)
         try:
             if kind is None or (isinstance(error, DataDirError) and error.partly and self._say.as_script):
                 self.commit()
         finally:
-            for path in self._temporaries:
-                with contextlib.suppress(OSError):  # it is in place
-                    os.unlink(path)
-            self._lock.__exit__(None, None, None)
-            for path in self._made:
-                with contextlib.suppress(OSError):  # it has files
-                    os.rmdir(path)
+            self._end()
 
     def path(self, name: str) -> str:
-        """Return where the present version of a file is; empty if there is none."""
-        return self._new[name] or "" if name in self._new else super().path(name)
+        """Return the path of the current version of a file; empty if there is none.
+
+        With sources, old files of the directory do not count.
+        """
+        if name in self._new:
+            return self._new[name] or ""
+        return "" if self._sources else super().path(name)
 
     def has_written(self, name: str) -> bool:
-        """True if a file is written or removed here."""
+        """Return True if this job has written or removed a file."""
         return name in self._new
 
     def temporary(self, name: str) -> str:
-        """Return the path of a new file which a later job removes if this one is killed, see :func:`clear_up`."""
+        """Return the path of a new temporary file. A later job removes it if this job is killed, see :func:`clear_up`."""
         name = name.replace("%", "%25").replace("/", "%2F")
         path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_numbers)}.tmp")
         self._temporaries.append(path)
@@ -543,7 +608,7 @@ class Stage(SourceDir):
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
-        """Write a file: yields a function that takes bytes. The present version can be read meanwhile."""
+        """Write a file with the yielded function, which takes bytes. The current version stays readable."""
         check_place(self.folder, name)
         path = self.temporary(name)
         try:
@@ -551,7 +616,7 @@ class Stage(SourceDir):
                 yield file.write
         except BaseException as error:
             if isinstance(error, DataDirError) and error.partly and self._say.as_script:
-                self._replace(name, path)  # as the shell's ">", which leaves what came before the failure
+                self._replace(name, path)  # The shell's ">" leaves the output that came before the failure.
                 raise
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -568,16 +633,8 @@ class Stage(SourceDir):
     def write(self, name: str, parts: Iterable[bytes]) -> None:
         """Write a file."""
         with self.writing(name) as write:
-            for some in parts:
-                write(some)
-
-    def append(self, name: str, parts: list[bytes]) -> None:
-        """Write a file, or append to it if it was written here."""
-        if name not in self._new:
-            self.write(name, parts)
-        elif parts:
-            with open(self.path(name), "ab") as file:
-                file.writelines(parts)
+            for part in parts:
+                write(part)
 
     def copy(self, source: str, name: str) -> None:
         """Write a copy of a file."""
@@ -585,14 +642,14 @@ class Stage(SourceDir):
             try:
                 while os.sendfile(write.__self__.fileno(), file.fileno(), None, 1 << 30):  # type: ignore[attr-defined]
                     pass
-            except (OSError, AttributeError):  # a file system, or a system, without it
+            except (OSError, AttributeError):  # The system or the file system lacks sendfile.
                 if file.tell():
                     raise
-                for chunk in chunks(source):
+                for chunk in read_chunks(source):
                     write(chunk)
 
-    def each(self, source: SourceDir, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
-        """Write copies of the files of another directory that are there, or what is made of each."""
+    def write_from(self, source: SourceDir, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
+        """Copy files of another directory, or write the output of ``make`` for the path of each file. Skip missing files."""
         for name in names.split():
             if path := source.path(name):
                 if make:
@@ -601,10 +658,10 @@ class Stage(SourceDir):
                     self.copy(path, name)
 
     def keep(self, name: str) -> None:
-        """Write a file's present version into ``.backup``."""
-        path = self.path(name)
-        if self._kept.get(name) != path:
-            self._kept[name] = path
+        """Write the current version of a file, or else the directory's old version, into ``.backup``."""
+        path = self.path(name) or super().path(name)
+        if self._backed_up.get(name) != path:
+            self._backed_up[name] = path
             self.copy(path, os.path.join(BACKUP, name))
 
     def remove(self, name: str) -> None:
@@ -612,13 +669,18 @@ class Stage(SourceDir):
         check_place(self.folder, name)
         self._replace(name, None)
 
+    def discard_backup(self) -> None:
+        """Withdraw all files that this job would write into ``.backup``."""
+        for name in [name for name in self._new if name.startswith(f"{BACKUP}/")]:
+            del self._new[name]
+
     def move_to_backup(self, name: str) -> None:
         """Move a file into ``.backup``."""
         self.keep(name)
         self.remove(name)
 
     def commit(self) -> None:
-        """Put the new files in place: all of them, also if a signal comes, and after a kill when the next job comes."""
+        """Put all new files in place. A signal waits; after a kill, the next job on the directory finishes."""
         renames = [rename for name, new in self._new.items() for rename in self._rename(name, new)]
         if self._new and self._sources:
             renames += self._set_aside()
@@ -628,20 +690,20 @@ class Stage(SourceDir):
             place = os.path.join(self.folder, base)
             if os.path.isdir(place) and not os.access(place, os.W_OK | os.X_OK):
                 raise DataDirError("cannot be written: nothing was changed", place)
-        with signals_wait():
+        with delay_signals():
             changes = self._list_changes(renames) if len(renames) > 1 else ""
             try:
                 carry_out(self.folder, renames, then=UNFINISHED if changes else "")
             except BaseException:
                 if changes:
-                    self._temporaries.clear()  # the next job needs them
+                    self._temporaries.clear()  # The next job needs them to finish the change.
                 raise
             self._new.clear()
             if changes:
                 os.unlink(changes)
 
     def _list_changes(self, renames: list[Rename]) -> str:
-        """Write a file of what is to be renamed, from which :func:`clear_up` finishes the change after a kill."""
+        """Write the list of renames from which :func:`clear_up` finishes the change after a kill, and return its path."""
         draft, path = self.temporary("draft"), self.temporary(_CHANGES)
         try:
             with open(draft, "xb") as file:
@@ -652,16 +714,16 @@ class Stage(SourceDir):
         return path
 
     def _rename(self, name: str, new: str | None) -> list[Rename]:
-        """Return what puts a file in place."""
+        """Return the renames that put a file in place."""
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []
         if same_bytes(new, path) and not (self._sources and os.path.islink(path)):
-            return []  # a link of a directory that is changed stays one, and the time of the last change what it is
+            return []  # An unchanged file keeps its time, and stays a link if it is one.
         return [(os.path.basename(new), name)]
 
     def _set_aside(self) -> list[Rename]:
-        """Return what moves the files that the directory had before, and that this job has not written, into ``.backup``."""
+        """Return the renames that move old files that this job has not written into ``.backup``."""
         renames = []
         for name in own_files(self.folder):
             if name not in self._new:
@@ -680,7 +742,7 @@ def _unchanged(error: OSError, path: str) -> DataDirError:
 
 
 def same_bytes(one: str, other: str) -> bool:
-    """True if two files have the same content."""
+    """Return True if two files have the same content."""
     if not os.path.isfile(other) or os.path.getsize(one) != os.path.getsize(other):
         return False
     with open(one, "rb", 0) as a, open(other, "rb", 0) as b:

@@ -34,7 +34,7 @@ from kaldi_compat.dump.inputs import InputWatch, digests_of_files, stamps_of
 from kaldi_compat.dump.lock import check_system, lock, share
 from kaldi_compat.dump.model import MATRIX, try_extractor
 from kaldi_compat.dump.options import FEATURES, SOURCES, Job, Layout
-from kaldi_compat.dump.outputs import check_outputs, clear_all_unfinished
+from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, clear_all_unfinished
 from kaldi_compat.dump.plan import (
     DumpPlan,
     check_inputs,
@@ -324,6 +324,7 @@ def with_speeds(job: Job) -> Job:
     check_places(changed.layout)
     continues = job.options.resumes or job.options.shard
     if not (continues and changed.layout.plan.exists()):
+        check_speed_outputs(job, changed)
         make_speed_directory(source, target, job.options.speed_factors)
     return changed
 

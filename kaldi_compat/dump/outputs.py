@@ -11,6 +11,7 @@ from io_ark.data_dir.stage import DATA_FILES
 from io_ark.specifier import Rspecifier, name_of, parse_rspecifier
 from io_ark.streams.unfinished import clear_directory, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing
+from kaldi_compat.dump.configuration import conf_texts
 from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import check_place, in_bytes
 from kaldi_compat.dump.inputs import SCRIPT, input_paths
@@ -46,6 +47,21 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     for path in tables:
         check_place(path)
     _check_folders(job, plan, written)
+
+
+def check_speed_outputs(job: Job, changed: Job) -> None:
+    """Raise an error if the data directory of changed speeds, or its dump, would replace a file that the source needs.
+
+    Args:
+        job: the job on the source.
+        changed: the job on the directory of changed speeds, which need not exist yet.
+    """
+    layout = changed.layout
+    written = [*map(layout.in_data, (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES)))]
+    for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
+        written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
+    written += [Path(job.options.report)] if job.options.report else []
+    refuse_replacing(map(name_of, written), _inputs(job, conf_texts(job)), every_line=not job.options.shard)
 
 
 def tables_of_archives(layout: Layout, plan: DumpPlan, numbers: Iterable[int]) -> Iterator[Path]:

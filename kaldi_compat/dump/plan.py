@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark import __version__
+from io_ark.data_dir.stage import refuse_half_changed
 from io_ark.text import printable
 from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.devices import devices_of
@@ -153,6 +154,7 @@ def check_places(layout: Layout) -> None:
 def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
     check_places(job.layout)
+    refuse_half_changed(str(job.layout.data))
     needed = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
     needed += extractor_paths(job).values()
     if (job.layout.data / "spk2warp").exists():

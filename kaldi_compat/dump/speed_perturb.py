@@ -7,18 +7,16 @@ which uses another filter and adds dithering noise.
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 import io_ark
 from io_ark import data_dir
-from io_ark.data_dir import combine_speeds
-from io_ark.data_dir.stage import DATA_FILES, DataDirError, Say, SourceDir, Stage, refuse_target
+from io_ark.data_dir.perturb import combined_speeds
+from io_ark.data_dir.stage import Say, Stage, own_files, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import is_speed
@@ -51,7 +49,7 @@ def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
     return io_ark.Wave(wave.sample_frequency, samples)
 
 
-def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> None:
+def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> None:
     """Make a data directory with the source's utterances at these speeds.
 
     The result is that of ``utils/perturb_data_dir_speed_3way.sh``: names get the prefix ``sp<factor>-``, except for
@@ -72,16 +70,13 @@ def make_speed_directory(source: Path, target: Path, factors: Iterable[str]) -> 
     say = Say("speeds", _warn_of_loss, as_script=False)
     refuse_target(str(target), str(source))
     _check_lines(source)
-    with TemporaryDirectory() as folder:
-        try:
-            made = SourceDir(str(combine_speeds(_warn_of_loss, str(source), folder, factors)))
-        except DataDirError as error:
-            error.file = error.file.replace(os.path.join(folder, "all"), str(target))
-            raise
-        with Stage(str(target), say, sources=[str(source)]) as stage:
-            for name in filter(stage.path, DATA_FILES):
-                stage.move_to_backup(name)
-            stage.each(made, TAKEN)
+    with (
+        combined_speeds(_warn_of_loss, str(source), str(target), factors) as combined,
+        Stage(str(target), say, sources=[str(source)]) as stage,
+    ):
+        for name in own_files(str(target)):
+            stage.move_to_backup(name)
+        stage.write_from(combined, TAKEN)
 
 
 def _check_lines(source: Path) -> None:

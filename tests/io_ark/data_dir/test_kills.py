@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import random
@@ -562,8 +563,9 @@ def test_jobs_on_nested_directories_wait_for_each_other(tmp_path: Path, monkeypa
         for words in jobs
     ]
     try:
-        while len(list(tmp_path.glob("begun*"))) < 2:
+        while not list(tmp_path.glob("begun*")):
             time.sleep(0.01)
+        time.sleep(1)  # the others begin, too, or wait
         go.touch()
         errors = [job.communicate(timeout=60)[1].decode() for job in running]
     finally:
@@ -571,3 +573,105 @@ def test_jobs_on_nested_directories_wait_for_each_other(tmp_path: Path, monkeypa
             job.kill()
     assert [job.returncode for job in running] == [0, 0, 0], errors
     assert not leftovers(tmp_path) and not list(tmp_path.rglob("*_speed*"))
+
+
+def half_changed(folder: Path) -> None:
+    """Make a directory in which a job was ended between two renames."""
+    directory(folder, 3)
+    new = folder / f".text.{stage._MACHINE}.99999.1.tmp"
+    new.write_text((folder / "text").read_text().replace("x y", "new"))
+    (folder / f".changes.{stage._MACHINE}.99999.2.tmp").write_bytes(f"{new.name}\0text".encode())
+
+
+READERS: dict[str, Callable[[DataDir], object]] = {
+    "validate": lambda data: data.validate(spk_sort=False),
+    "utterances": DataDir.utterances,
+    "text": lambda data: data.text,
+    "counts": DataDir.counts,
+    "hours": DataDir.hours,
+    "repr": repr,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_half_of_a_change_is_read(tmp_path: Path, name: str) -> None:
+    half_changed(tmp_path / "data")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
+    (tmp_path / "data").chmod(0o555)
+    with pytest.raises(DataDirError, match="a job was ended while it changed this directory: kaldi-compat data fix"):
+        READERS[name](DataDir(tmp_path / "data"))
+    (tmp_path / "data").chmod(0o755)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+
+
+def test_directory_is_read_while_a_change_is_carried_out(tmp_path: Path) -> None:
+    half_changed(tmp_path / "data")
+    child = os.fork()
+    if not child:
+        with locked(str(tmp_path / "data")):  # finishes the change
+            pass
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert set(DataDir(tmp_path / "data").text.values()) == {"new"}
+
+
+@pytest.mark.parametrize("is_failing", [True, False])
+def test_target_that_another_job_removed_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_failing: bool
+) -> None:
+    """The second job waits for a directory that the first one made, and removes after an error."""
+    target = tmp_path / "new" / "out"
+    go = tmp_path / "go"
+    second = f"""
+import pathlib
+from io_ark.data_dir.stage import Say, Stage
+pathlib.Path({str(go)!r}).touch()
+with Stage({str(target)!r}, Say("x")) as stage:
+    stage.write("text", [b"second\\n"])
+"""
+    with pytest.raises(KeyError) if is_failing else contextlib.nullcontext(), Stage(str(target), Say("x")) as first:
+        first.write("text", [b"first\n"])
+        job = subprocess.Popen([sys.executable, "-c", second], stderr=-1)
+        while not go.exists():
+            time.sleep(0.01)
+        time.sleep(0.3)
+        if is_failing:
+            raise KeyError
+    assert job.communicate(timeout=60)[1] == b"" and job.returncode == 0
+    assert (target / "text").read_text() == "second\n" and os.listdir(target) == ["text"]
+
+
+@pytest.mark.parametrize("job", ["perturb-speed 0.9 data out_speed0.9", "combine out data"])
+def test_jobs_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str) -> None:
+    """A job has some of the directories of speeds and their source, and waits for the others, for which a second one waits."""
+    (tmp_path / "sox").write_text("")
+    (tmp_path / "sox").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    directory(tmp_path / "data", 3)
+    DataDir(tmp_path / "data").fix()
+    first = (
+        "import fcntl, os, subprocess, sys, time; from io_ark.data_dir import perturb; make = perturb._make_speeds\n"
+    )
+    first += "def late(*given, **more):\n"
+    first += f"    other = subprocess.Popen([sys.executable, '-c', {CODE!r}, *{job.split()!r}], stdout=-3)\n"
+    first += "    source = os.open('data', os.O_RDONLY)\n"
+    first += "    try:\n"
+    first += "        while True:\n"  # until one of the two jobs has locked the source
+    first += "            fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    first += "            fcntl.flock(source, fcntl.LOCK_UN)\n"
+    first += "            time.sleep(0.01)\n"
+    first += "    except OSError:\n"
+    first += "        time.sleep(0.5)\n"
+    first += "    make(*given, **more)\n"
+    first += "    late.other = other\n"
+    first += "perturb._make_speeds = late\n" + CODE.replace("sys.exit(", "status = (") + "\n"
+    first += "late.other.wait(); sys.exit(status)"
+    command = [sys.executable, "-c", first, "perturb-speed-3way", "data", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=-3, stderr=-1, start_new_session=True)
+    try:
+        error = process.communicate(timeout=60)[1].decode()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, error
+    assert not leftovers(tmp_path)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import re
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,11 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark import ArkError, DataDir, DataDirError, Segment, Wave, native
-from io_ark.data_dir import directories, durations, lines, lists, perturb
+from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
+from io_ark.data_dir import directories, durations, line_chunks, lists, perturb
 from io_ark.data_dir.fix import fix
 from io_ark.data_dir.scripts import SCRIPTS, call, protected
 from io_ark.data_dir.stage import Say, SourceDir
-from io_ark.data_dir.validate import validate
 from tests.io_ark.data_dir.test_directory import write
 
 
@@ -229,9 +226,9 @@ def test_new_speakers_have_other_numbers_of_utterances(
     pairs = "".join(f"s-{at} s\n" for at in range(5))
     files = {"utt2spk": pairs, "spk2utt": "s s-0 s-1 s-2 s-3 s-4\n", "utt2dur": pairs.replace(" s", " 1")}
     data = make(tmp_path / "data", wav_scp=pairs.replace(" s", " a"), **files)
-    directories.modify_speakers(quiet(), data.path, str(tmp_path / "new"), **options)
+    directories.divide_speakers(quiet(), data.path, str(tmp_path / "new"), **options)
     assert [len(each) for each in DataDir(tmp_path / "new").spk2utt.values()] == groups
-    directories.modify_speakers(quiet(), data.path, str(tmp_path / "one"), respect_speaker_info=False, **options)
+    directories.divide_speakers(quiet(), data.path, str(tmp_path / "one"), respect_speaker_info=False, **options)
     new = {
         key: f"speaker-{at}" for at, keys in enumerate(DataDir(tmp_path / "new").spk2utt.values(), 1) for key in keys
     }
@@ -242,12 +239,12 @@ def test_new_speakers_have_other_numbers_of_utterances(
 def test_utterance_without_a_duration_gets_a_speaker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(lines, "CHUNK", size)
+    monkeypatch.setattr(line_chunks, "CHUNK_BYTES", size)
     pairs = "".join(f"s-{at} s\n" for at in range(9))
     times = pairs.replace(" s", " 1").replace("s-7 1", "x-7 1")
     data = make(tmp_path / "data", utt2spk=pairs, spk2utt="s " + pairs.replace(" s\n", " ") + "\n", utt2dur=times)
     with pytest.raises(DataDirError, match="utt2dur: s-7: has no duration"):
-        directories.modify_speakers(quiet(), data.path, str(tmp_path / "new"), seconds_per_spk_max=3.0)
+        directories.divide_speakers(quiet(), data.path, str(tmp_path / "new"), seconds_per_spk_max=3.0)
 
 
 def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
@@ -264,25 +261,20 @@ def test_repetitions_are_kept_or_others_removed(tmp_path: Path) -> None:
     assert DataDir(tmp_path / "less").utterances() == kept and 5 < len(kept) < 14
 
 
-@pytest.mark.parametrize("bits", [0, 24])
-def test_transcripts_with_the_same_hash_are_repetitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int
-) -> None:
-    monkeypatch.setattr(directories, "HASH_BITS", bits)
-    monkeypatch.setattr(lines, "CHUNK", 40)
+def test_repeated_transcripts_are_counted_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 40)
     file = tmp_path / "text"
     file.write_bytes(b"".join(b"u%02d  text %d\n" % (at, at if at < 20 else 20) for at in range(40)))
-    kept = b"".join(directories._with_fewer_repetitions(str(file), 40, 5))
+    kept = b"".join(directories._thin_out_repetitions(str(file), 5))
     states = [at * 103349 % 71147 / 71147 for at in range(1, 21)]
     numbers = [*range(20), *(at for at, state in enumerate(states, 20) if state < 5 / 20)]
     assert kept == b"".join(b"u%02d  text %d\n" % (at, min(at, 20)) for at in numbers)
 
 
 @pytest.mark.parametrize(("wanted", "keys"), [(1, "b"), (2, "b c"), (3, "a b c"), (4, "a b c d"), (5, "a b c d e")])
-def test_shortest_utterances_are_others(tmp_path: Path, wanted: int, keys: str) -> None:
-    (tmp_path / "frames").write_text("a 3\nb 1\nc 2\nd 3\ne 3\n")
-    found = b"".join(directories._shortest(str(tmp_path / "frames"), wanted))
-    assert found.decode().split() == keys.split()
+def test_shortest_utterances_are_others(wanted: int, keys: str) -> None:
+    lengths = [b"a 3\n", b"b 1\n", b"c 2\n", b"d 3\n", b"e 3\n"]
+    assert directories._find_shortest(lengths, wanted) == set(keys.encode().split())
 
 
 def test_last_speaker_of_an_utterance_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,65 +291,13 @@ def test_part_may_take_the_place_of_the_list_that_is_divided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], output: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(lines, "CHUNK", 20)
+    monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 20)
     Path("text").write_text("".join(f"u{at} {at}\n" for at in range(1000)))
     Path("utt2spk").write_text("".join(f"u{at} s{at}\n" for at in range(1000)))
     os.link("text", "link")
     assert lists.split_scp(quiet(), [*options, "text", output, "two"]) == 0
     assert Path("text").read_text() == "".join(f"u{at} {at}\n" for at in range(500))
     assert Path("two").read_text() == "".join(f"u{at} {at}\n" for at in range(500, 1000))
-
-
-MANY = 60_000
-
-
-def at_random(text: bytes) -> bytes:
-    return b"".join(random.Random(1).sample(text.splitlines(keepends=True), MANY))
-
-
-@pytest.mark.parametrize(
-    ("work", "most"),
-    [
-        (lambda: lists.shuffled(lines.chunks("text")), 3),
-        (lambda: lists.parts_by_speaker(quiet(), "text", "utt2spk", 3)[0], 1),
-        (lambda: lists.parts_by_speaker(quiet(), "mixed", "utt2spk", 3)[0], 6),
-        (lambda: directories._with_fewer_repetitions("text", MANY, 9), 2),
-        (lambda: directories._divided("utt2spk", 10, -1.0, None), 1),
-        (lambda: directories._divided("utt2spk", 10, 90.0, directories._Durations("utt2dur")), 2),
-        (lambda: directories._shortest("utt2dur", MANY // 3), 1),
-        (lambda: lines.spk2utt(lines.chunks("utt2spk"), print), 1),
-        (lambda: [validate(quiet(), ".", no_feats=True, no_wav=True)], 1),
-    ],
-    ids=[
-        "shuffle",
-        "split",
-        "split mixed",
-        "repetitions",
-        "speakers",
-        "speakers by seconds",
-        "shortest",
-        "spk2utt",
-        "validate",
-    ],
-)
-@pytest.mark.skipif(not native.library(), reason="the C library was not built")
-def test_lines_are_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Any, most: int) -> None:
-    for name, value in {"CHUNK": 1 << 14, "IN_C": 1 << 12, "MOST_HELD": 1 << 16, "MOST_TO_SORT": 1 << 20}.items():
-        monkeypatch.setattr(lines, name, value)
-    monkeypatch.chdir(tmp_path)
-    keys = [b"speaker%05d-utterance%07d" % (at // 50, at) for at in range(MANY)]
-    Path("text").write_bytes(b"".join(b"%b the text %d\n" % (key, at) for at, key in enumerate(keys)))
-    Path("mixed").write_bytes(at_random(Path("text").read_bytes()))
-    Path("utt2spk").write_bytes(b"".join(b"%b %b\n" % (key, key[:12]) for key in keys))
-    Path("utt2dur").write_bytes(b"".join(b"%b %d\n" % (key, at % 97 + 1) for at, key in enumerate(keys)))
-    Path("spk2utt").write_bytes(b"".join(lines.spk2utt(lines.chunks("utt2spk"), print)))
-    del keys
-    tracemalloc.start()
-    for _ in work():
-        pass
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    assert peak < most  # MB, of files with 1.6 to 2.5 MB
 
 
 @pytest.mark.parametrize(("at", "again"), [(99, False), (100, True)])
@@ -387,15 +327,8 @@ def test_pipe_is_read_twice(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.write(write, b"a\nb\nc\n")
     os.close(write)
-    assert b"".join(lists.subset_lines(f"/dev/fd/{read}", 2, "--last")) == b"b\nc\n"
+    assert b"".join(lists.choose_lines(f"/dev/fd/{read}", 2, "--last")) == b"b\nc\n"
     os.close(read)
-
-
-@pytest.mark.parametrize("end", [b"\n", b""])
-def test_pieces_of_chunks_lack_lines(end: bytes) -> None:
-    chunks = [b"a\nb\n", b"c\n", b"d\ne" + end]
-    made = [b"".join(piece) for piece in lines.by_count(iter(chunks), [1, 3, 0, 1])]
-    assert made == [b"a\n", b"b\nc\nd\n", b"", b"e" + end]
 
 
 @pytest.mark.parametrize(
@@ -446,7 +379,7 @@ def test_numbers_are_not_printed_as_by_awk(tmp_path: Path, seconds: float) -> No
 
 
 def test_utterances_after_many_without_text_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "CHUNK", 20)
+    monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 20)
     keys = [f"u{at:03d}" for at in range(100)]
     pairs = "".join(f"{key} {key}\n" for key in keys)
     data = make(tmp_path / "data", utt2spk=pairs, spk2utt=pairs, wav_scp=pairs, text=f"{keys[-1]} yes\n")
@@ -457,7 +390,7 @@ def test_utterances_after_many_without_text_are_lost(tmp_path: Path, monkeypatch
 def test_blank_line_of_many_recordings_is_not_numbered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sox: None, at: int
 ) -> None:
-    monkeypatch.setattr(lines, "CHUNK", 40)
+    monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 40)
     rows = [f"u{n:02d} a.wav\n" for n in range(100)]
     rows[at] = "\n"
     data = make(tmp_path / "data", 1, utt2dur="u1 1\n", wav_scp="".join(rows))

@@ -114,16 +114,14 @@ def test_scripts_differ_from_kaldis(
             assert not missing or "Usage" in told, told
 
 
-SMALL = {"lines.CHUNK": 40, "lines.MOST_HELD": 0, "lines.MOST_TO_SORT": 200, "split.MOST_PENDING": 100}
-IN_C, IN_PYTHON = {"lines.IN_C": 0}, {"lines._loaded": []}
-MODES = {"usual": IN_PYTHON, "small": SMALL | IN_PYTHON, "c": IN_C, "small_c": SMALL | IN_C}
+SMALL_CHUNKS = {"line_chunks.CHUNK_BYTES": 40}
 
 
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, marks=[pytest.mark.slow] * (case["seed"] % 9 > 0), id=str(case["seed"])) for case in cases()],
 )
-def test_results_change_in_small_chunks_or_in_c(
+def test_results_change_in_small_chunks(
     case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
 ) -> None:
     start = tmp_path / "start"
@@ -132,7 +130,7 @@ def test_results_change_in_small_chunks_or_in_c(
         if "<" in command and not (start / command.split(" < ")[1]).exists():
             continue
         found = []
-        for name, settings in MODES.items():
+        for name, settings in (("usual", {}), ("small", SMALL_CHUNKS)):
             place = tmp_path / f"{at}{name}"
             shutil.copytree(start, place)
             with monkeypatch.context() as changed:

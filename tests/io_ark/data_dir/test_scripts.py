@@ -148,14 +148,14 @@ def test_number_of_thousands_of_digits_is_a_crash(
     file.close()
 
 
-@pytest.mark.parametrize("name", [name for name, script in SCRIPTS.items() if script.style != "list"])
+@pytest.mark.parametrize("name", [name for name, script in SCRIPTS.items() if script.style is not scripts.Style.OWN])
 def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: Any) -> None:
     script = SCRIPTS[name]
-    for option, value in script.options(people=True).items():
+    for option, value in script.get_options(with_own=True).items():
         assert isinstance(value, str | int | float | bool), option
     assert data_main([script.command, "--help"]) == 0
     shown = capsys.readouterr().err
-    assert script.usage in shown and all(scripts.flag(option) in shown for option in script.options(people=True))
+    assert script.usage in shown and all(scripts.flag(option) in shown for option in script.get_options(with_own=True))
 
 
 @pytest.mark.parametrize(
@@ -396,17 +396,17 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
     directory(tmp_path / "data")
     Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\nof_another=script\n")
     script, say = SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh")
-    assert scripts.shell_options(say, script.options(False), ["--config", "copy.conf", "a", "b"]) == (
+    assert scripts.read_shell_options(say, script.options(False), ["--config", "copy.conf", "a", "b"]) == (
         {"utt_prefix": "c d-", "spk_prefix": "c"},
         ["a", "b"],
     )
     Path("copy.conf").write_text("nonsense\n")
     with pytest.raises(DataDirError, match=r"copy\.conf:1: should be name=value"):
-        scripts.shell_options(say, script.options(False), ["--config", "copy.conf"])
+        scripts.read_shell_options(say, script.options(False), ["--config", "copy.conf"])
     for line in ('utt_prefix="c', "utt_prefix='c", "utt_prefix=c\\"):
         Path("copy.conf").write_text(f"spk_prefix=c\n{line}")
         with pytest.raises(DataDirError, match=r"copy\.conf:2: should be name=value, with quotation marks in pairs"):
-            scripts.shell_options(say, script.options(False), ["--config", "copy.conf"])
+            scripts.read_shell_options(say, script.options(False), ["--config", "copy.conf"])
     with pytest.raises(DataDirError, match="invalid option --strip-cr"):
         scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["--strip-cr", "true", "data"])
 

@@ -1,0 +1,75 @@
+"""Read, compare and print numbers as awk does."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterable
+
+from io_ark.data_dir.line_fields import get_column
+from io_ark.errors import FormatError
+
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SAME_IN_BOTH_FORMATS = 999999  # Up to this magnitude, "%.6g" prints whole numbers as "%d" does.
+
+
+def is_number(field: bytes) -> bool:
+    """Return True if awk takes a field for a number."""
+    return _NUMBER.fullmatch(field) is not None
+
+
+def parse_number(field: bytes) -> float:
+    """Return the number that a field starts with; 0 if it starts with none."""
+    match = _NUMBER.match(field)
+    return float(match[0]) if match else 0.0
+
+
+def parse_decimals(fields: list[bytes]) -> list[float] | None:
+    """Return the numbers of fields if all of them are plain decimals, else None. Faster than :func:`parse_number`."""
+    with contextlib.suppress(ValueError):
+        if not b"".join(fields).translate(None, b"0123456789."):
+            return list(map(float, fields))
+    return None
+
+
+def parse_numbers(fields: list[bytes]) -> list[float]:
+    """Return the numbers that fields start with."""
+    decimals = parse_decimals(fields)
+    return list(map(parse_number, fields)) if decimals is None else decimals
+
+
+def get_numbers(chunk: bytes, number: int) -> list[float]:
+    """Return the numbers that a field of each line of a chunk starts with. The field is counted from 1."""
+    return parse_numbers(get_column(chunk, number, awk=True))
+
+
+def is_above(field: bytes, limit: bytes) -> bool:
+    """Return True if a field is above a limit, compared as numbers if both are numbers, else as bytes."""
+    if is_number(field) and is_number(limit):
+        return parse_number(field) > parse_number(limit)
+    return field > limit
+
+
+def format_number(value: float) -> bytes:
+    """Return a number in awk's notation.
+
+    >>> format_number(2.0), format_number(1 / 3)
+    (b'2', b'0.333333')
+    """
+    return b"%d" % value if abs(value) < 2**53 and value == int(value) else b"%.6g" % value
+
+
+def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
+    """Return lines of the first fields of a chunk and numbers in awk's notation.
+
+    Raises:
+        FormatError: a number is infinite or NaN.
+    """
+    keys, numbers = get_column(chunk, awk=True), list(values)
+    if all(abs(value) < _SAME_IN_BOTH_FORMATS for value in numbers):
+        return b"".join([b"%b %.6g\n" % pair for pair in zip(keys, numbers, strict=True)])
+    for key, value in zip(keys, numbers, strict=True):
+        if not math.isfinite(value):
+            raise FormatError("a number that is too large", key=key.decode("utf-8", "surrogateescape"))
+    return b"".join([b"%b %b\n" % (key, format_number(value)) for key, value in zip(keys, numbers, strict=True)])

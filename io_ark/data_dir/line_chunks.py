@@ -1,0 +1,42 @@
+"""Read the text files of a data directory as bytes: in chunks of whole lines, or line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+CHUNK_BYTES = 1 << 20  # Enough that reading costs little more per line than splitting.
+
+
+def read_chunks(file: str | int) -> Iterator[bytes]:
+    """Read a file, or a file descriptor, in chunks of whole lines. The last line may lack its newline."""
+    with open(file, "rb", closefd=isinstance(file, str)) as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            yield chunk if chunk.endswith(b"\n") else chunk + stream.readline()
+
+
+def read_lines(file: str | int) -> Iterator[bytes]:
+    """Read a file, or a file descriptor, line by line. Lines keep their newlines."""
+    for chunk in read_chunks(file):
+        yield from split_lines(chunk)
+
+
+def split_lines(chunk: bytes) -> list[bytes]:
+    """Split a chunk at newlines only. Lines keep their newlines."""
+    if b"\r" not in chunk:
+        return chunk.splitlines(keepends=True)
+    lines = [line + b"\n" for line in chunk.split(b"\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def number_chunks(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield each chunk with the number of lines before it."""
+    lines_before = 0
+    for chunk in chunks:
+        yield lines_before, chunk
+        lines_before += count_lines(chunk)
+
+
+def count_lines(chunk: bytes) -> int:
+    """Return the number of lines of a chunk. A last line without a newline counts."""
+    return chunk.count(b"\n") + (not chunk.endswith(b"\n"))

@@ -1,0 +1,83 @@
+"""Split lines into fields, as the programs that Kaldi's scripts call do.
+
+Perl and Python split a line at any ASCII white space, awk only at blanks and tabs: ``awk=True`` splits as awk does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from io_ark.data_dir.line_chunks import number_chunks, read_chunks, split_lines
+
+_NEWLINES_TO_BLANKS = bytes(range(256)).replace(b"\n", b" ")
+_NOT_SPLIT_BY_AWK = (b"\r", b"\v", b"\f")
+
+
+def split_fields(line: bytes, *, awk: bool = False) -> list[bytes]:
+    """Split a line into its fields.
+
+    >>> split_fields(b"a b\\r\\n"), split_fields(b"a b\\r\\n", awk=True)
+    ([b'a', b'b'], [b'a', b'b\\r'])
+    """
+    if awk and any(space in line for space in _NOT_SPLIT_BY_AWK):
+        return [field for field in re.split(rb"[ \t\n]+", line) if field]
+    return line.split()
+
+
+def split_script_line(line: bytes) -> list[bytes]:
+    """Split a line of a script file into its key and either the words of a command or a whole file name.
+
+    >>> split_script_line(b"a cat  b.wav |"), split_script_line(b"a  my  file.wav ")
+    ([b'a', b'cat', b'b.wav', b'|'], [b'a', b'my  file.wav'])
+    """
+    if line.rstrip().endswith(b"|") and not re.search(rb"[\"'\\]", line):
+        return line.split()
+    return line.strip().split(None, 1)
+
+
+def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
+    """Return a field of a line, counted from 1. Return an empty field if the line has fewer."""
+    fields = split_fields(line, awk=awk) if awk else line.split(None, number)
+    return fields[number - 1] if len(fields) >= number else b""
+
+
+def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[bytes]:
+    """Return one field of every line of a chunk, counted from 1. The field is empty for a line that has fewer."""
+    lines = split_lines(chunk)
+    awk = awk and any(space in chunk for space in _NOT_SPLIT_BY_AWK)
+    if not awk:
+        try:
+            if number == 1:
+                return [line.split(None, 1)[0] for line in lines]
+            return [line.split(None, number)[number - 1] for line in lines]
+        except IndexError:  # A line lacks the field.
+            pass
+    return [get_field(line, number, awk=awk) for line in lines]
+
+
+def has_single_spaces(chunk: bytes) -> bool:
+    """Return True if the fields of all lines are separated by single spaces, without leading or trailing spaces."""
+    return (
+        not any(space in chunk for space in (b"\t", *_NOT_SPLIT_BY_AWK))
+        and chunk.endswith(b"\n")
+        and chunk[:1] not in b" \n"
+        and b"  " not in chunk.translate(_NEWLINES_TO_BLANKS)
+    )
+
+
+def sort_unique_values(file: str, number: int, *, awk: bool = True) -> list[bytes]:
+    """Return the distinct values of a field of a file, sorted."""
+    values: set[bytes] = set()
+    for chunk in read_chunks(file):
+        values.update(get_column(chunk, number, awk=awk))
+    return sorted(values)
+
+
+def require_two_fields(chunks: Iterable[bytes], refuse: Callable[[int, bytes], object]) -> Iterator[bytes]:
+    """Yield chunks unchanged. Call ``refuse`` with the number and the text of a line that has not exactly two fields."""
+    for lines_before, chunk in number_chunks(chunks):
+        for number, line in enumerate(split_lines(chunk), lines_before + 1):
+            if len(line.split()) != 2:
+                refuse(number, line)
+        yield chunk

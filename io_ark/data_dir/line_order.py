@@ -1,0 +1,54 @@
+"""Sort lines by their bytes, as ``LC_ALL=C sort`` does."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable
+from itertools import chain, islice
+
+from io_ark.data_dir.line_chunks import read_chunks, split_lines
+from io_ark.data_dir.line_fields import get_column
+
+
+def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
+    """Return the number of the first key, counted from 1, that does not follow its predecessor; 0 if there is none.
+
+    Args:
+        keys: the keys.
+        previous: the key before ``keys``; None at the start of a file.
+    """
+    if previous is not None and keys and keys[0] <= previous:
+        return 1
+    if all(map(operator.lt, keys, islice(keys, 1, None))):
+        return 0
+    return next(number for number in range(2, len(keys) + 1) if keys[number - 1] <= keys[number - 2])
+
+
+def is_sorted(file: str) -> bool:
+    """Return True if the first fields of a file are unique and sorted, no line is indented, and the last one ends."""
+    previous = None
+    for chunk in read_chunks(file):
+        keys = get_column(chunk, awk=True)
+        indented = chunk[:1] in b" \t" or b"\n " in chunk or b"\n\t" in chunk
+        if indented or b"" in keys or find_unsorted(keys, previous) or not chunk.endswith(b"\n"):
+            return False
+        previous = keys[-1]
+    return True
+
+
+def get_sort_key(line: bytes) -> bytes:
+    """Return the sort key of ``sort -k1,1``, which is the first field with the blanks before it."""
+    if line[:1] in (b" ", b"\t") or b"\t" in line:
+        match = re.match(rb"[ \t]*[^ \t\n]*", line)
+        return match[0] if match else b""
+    return line.partition(b" ")[0].removesuffix(b"\n")
+
+
+def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> list[bytes]:
+    """Return the lines of several files, given as chunks, in the order of their bytes or of a key."""
+    lines: list[bytes] = []
+    for chunk in chain.from_iterable(files):
+        lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")
+    lines.sort(key=key)
+    return lines

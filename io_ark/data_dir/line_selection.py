@@ -1,0 +1,50 @@
+"""Read keys, and select the lines of a file by their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from io_ark.data_dir.line_chunks import read_chunks, split_lines
+from io_ark.data_dir.line_fields import get_column
+
+
+def read_keys(*files: str, awk: bool = False) -> list[bytes]:
+    """Return the first field of every line of files."""
+    return [key for file in files for chunk in read_chunks(file) for key in get_column(chunk, awk=awk)]
+
+
+def select_lines(
+    keys: Container[bytes],
+    file: str | int,
+    write: Callable[[bytes], object] | None,
+    *,
+    number: int = 1,
+    exclude: bool = False,
+    refuse: Callable[[int], object] = lambda line: None,
+) -> tuple[int, int]:
+    """Write the lines of a file whose field is one of the keys. With ``exclude``, write the other lines.
+
+    Args:
+        keys: the keys.
+        file: a path or a file descriptor.
+        write: takes selected lines. If None, lines are only counted.
+        number: number of the field, counted from 1.
+        exclude: select the lines whose field is not one of the keys.
+        refuse: is called with the number of a line that lacks the field, after the lines before it were written.
+
+    Returns:
+        The number of selected lines, and the number of all lines.
+    """
+    selected_count = line_count = 0
+    for chunk in read_chunks(file):
+        lines, fields = split_lines(chunk), get_column(chunk, number)
+        lacking = fields.index(b"") if b"" in fields else len(lines)
+        pairs = zip(lines[:lacking], fields, strict=False)
+        selected = [line for line, field in pairs if (field in keys) is not exclude]
+        if write and selected:
+            write(b"".join(selected))
+        if lacking < len(lines):
+            refuse(line_count + lacking + 1)
+        selected_count += len(selected)
+        line_count += len(lines)
+    return selected_count, line_count

@@ -1,0 +1,65 @@
+"""The data directory of changed speeds: made after all checks, and without leftovers after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from io_ark.data_dir import perturb
+from io_ark.errors import ArkError
+from kaldi_compat.dump.cli import main
+from kaldi_compat.dump.speed_perturb import make_speed_directory
+
+
+def source(folder: Path, audio: str = "a.wav") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "wav.scp").write_text(f"a {audio}\n")
+    (folder / "utt2spk").write_text("a a\n")
+    return folder
+
+
+def test_killed_job_leaves_directories_of_speeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    data, target = source(tmp_path / "data"), tmp_path / "fast"
+    child = os.fork()
+    if not child:
+        perturb.combine = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+        make_speed_directory(data, target, ["0.9", "1.0"])
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    make_speed_directory(data, target, ["0.9", "1.0"])
+    assert sorted(os.listdir(tmp_path)) == ["data", "fast"]
+    assert (target / "utt2spk").read_text() == "a a\nsp0.9-a sp0.9-a\n"
+    (data / "utt2spk").write_text("b b\na a\na c\n")
+    before = {path.name: path.read_bytes() for path in target.iterdir() if path.is_file()}
+    with pytest.raises(ArkError, match=rf"^{target}/utt2spk:2: a: another value than in line 1"):
+        make_speed_directory(data, target, ["0.9", "1.0"])
+    assert {path.name: path.read_bytes() for path in target.iterdir() if path.is_file()} == before
+    assert sorted(os.listdir(tmp_path)) == ["data", "fast"]
+
+
+@pytest.mark.parametrize("audio", ["fast/text", "archives/raw_fbank_fast.1.ark", "report.html"])
+def test_speeds_are_written_before_the_outputs_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], audio: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source(Path("data"), audio)
+    Path(audio).parent.mkdir(exist_ok=True)
+    Path(audio).write_bytes(b"RIFF")
+    arguments = [
+        "dump",
+        "--speeds=0.9,1.0",
+        "--speed-dir=fast",
+        "--report=report.html",
+        "fbank",
+        "data",
+        "log",
+        "archives",
+    ]
+    assert main(arguments) != 0
+    assert f"{audio}: is read as well, and writing would destroy it" in capsys.readouterr().err
+    assert not Path("fast/utt2spk").exists() and Path(audio).read_bytes() == b"RIFF"
