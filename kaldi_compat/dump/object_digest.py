@@ -349,7 +349,8 @@ class _Walk:
         kind: Any = type(value)
         if _has_hidden_state(kind):
             return None
-        state = dict(getattr(value, "__dict__", {}))
+        # Sorted, because calls may delete attributes and set them again.
+        state = dict(sorted(getattr(value, "__dict__", {}).items(), key=lambda item: str(item[0])))
         for name in [name for base in kind.__mro__ for name in _slots_of(base)]:
             with contextlib.suppress(AttributeError):  # The slot is not set.
                 state[name] = getattr(value, name)
@@ -478,7 +479,7 @@ def _class_children(kind: type) -> Iterator[_Child]:
         if not is_user_module(base.__module__):
             yield _Child("base", _name_of(base))
             continue
-        for name, value in vars(base).items():
+        for name, value in sorted(vars(base).items(), key=itemgetter(0)):
             is_function = isinstance(value, types.FunctionType)
             if name.startswith(("_abc_", "__pydantic")) or (name in CLASS_INTERNALS and not is_function):
                 continue
@@ -490,8 +491,7 @@ def _class_children(kind: type) -> Iterator[_Child]:
 def _function_children(function: types.FunctionType) -> Iterator[_Child]:
     """Yield the values that the code of a function refers to: defaults, cells, attributes, and globals by name."""
     code = function.__code__
-    if module_path(function.__module__) is None or function.__module__ == "__main__":
-        yield _Child("code", _code_digest(code))  # The code of any other function is in the file of its module.
+    yield _Child("code", _code_digest(code))
     yield _Child("defaults", (function.__defaults__, function.__kwdefaults__))
     for attribute, value in function.__dict__.items():
         yield _Child(attribute, value)
@@ -522,13 +522,16 @@ def _code_digest(code: types.CodeType) -> bytes:
         _code_digest(constant) if isinstance(constant, types.CodeType) else _constant_bytes(constant)
         for constant in code.co_consts
     ]
-    return _hash(code.co_code, " ".join(code.co_names + code.co_varnames + code.co_freevars), *constants)
+    names = " ".join(code.co_names + code.co_varnames + code.co_freevars)
+    exceptions = getattr(code, "co_exceptiontable", b"")  # Since Python 3.11, co_code lacks these.
+    return _hash(code.co_code, names, f"{code.co_argcount} {code.co_flags}", exceptions, *constants)
 
 
 def _constant_bytes(value: Any) -> bytes:
+    kind = type(value).__name__
     if isinstance(value, frozenset):
-        return _hash(*sorted(map(_constant_bytes, value)))
-    return _hash(*map(_constant_bytes, value)) if isinstance(value, tuple) else _plain_bytes(value)
+        return _hash(kind, *sorted(map(_constant_bytes, value)))
+    return _hash(kind, *(map(_constant_bytes, value) if isinstance(value, tuple) else (_plain_bytes(value),)))
 
 
 def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
