@@ -128,7 +128,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     if not children:
         children = [_Child("call", value)]
     else:
-        walk.open.add(id(value))
+        walk.open[id(value)] = None
         if walk.is_module(value):
             walk.result.modules.append(value)
     walk.add_file(type(value).__module__)
@@ -183,7 +183,7 @@ class _Walk:
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
         self.nodes: dict[int, Node] = {}
-        self.open: set[int] = set()
+        self.open: dict[int, None] = {}  # Ids of the objects around the current one, outer ones first.
         self.alive: list[Any] = []  # Python may give the id of a deleted object to a new object.
 
     def is_module(self, value: Any) -> bool:
@@ -205,17 +205,17 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.open:
-            return Node(_hash("cycle", kind.__qualname__), has_content=True)
+            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
-        self.open.add(key)
+        self.open[key] = None
         self.alive.append(value)
         try:
             node = self._digest_new(value, path)
         except Exception as error:
             node = self.report(path, value, str(error) or type(error).__name__)
         finally:
-            self.open.discard(key)
+            del self.open[key]
         self.nodes[key] = node
         return node
 
@@ -284,7 +284,7 @@ class _Walk:
 
     def _constant(self, value: Any) -> tuple[Any, ...] | None:
         if isinstance(value, np.dtype):
-            return "dtype", value.str
+            return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.constant_name(value)):
             return "torch", _DEVICE.sub("device", name)
         if isinstance(value, IRRELEVANT) or any(value is stream for stream in STREAMS):

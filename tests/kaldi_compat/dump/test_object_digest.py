@@ -278,8 +278,17 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "scale of a quantized channel": lambda x: _per_channel(0.1 * x),
     "storage": lambda x: torch.full((2,), x).untyped_storage(),
     "fill value of a masked array": lambda x: np.ma.MaskedArray(array(1), mask=True, fill_value=x),
+    "order of fields of NumPy": lambda x: np.dtype([(name, "f4") for name in ("ab" if x > 1 else "ba")]),
+    "object of a cycle": lambda x: _pair_of_holders(x > 1),
     "state of a C object": lambda x: __import__("decimal").Decimal(x),
 }
+
+
+def _pair_of_holders(is_mutual: bool) -> Holder:
+    """Return an object that refers to another one, which refers to the first one or to itself."""
+    first, second = Holder(None), Holder(None)
+    first.value, second.value = second, first if is_mutual else second
+    return first
 
 
 def _with_buffer(fill: float) -> torch.nn.Module:
