@@ -50,8 +50,8 @@ class CallRecord:
     external: set[str] = field(default_factory=set)
 
     def files(self) -> list[Path]:
-        """Return the existing files that the calls have read and not written."""
-        return sorted(path for path in self.read - self.written if path.is_file())
+        """Return the files that decide numbers, apart from source files of modules. A missing one may appear later."""
+        return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
 _active: list[CallRecord] = []  # Holds the record of the current block.

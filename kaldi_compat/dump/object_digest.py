@@ -128,7 +128,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     if not children:
         children = [_Child("call", value)]
     else:
-        walk.open.add(id(value))
+        walk.open[id(value)] = None
         if walk.is_module(value):
             walk.result.modules.append(value)
     walk.add_file(type(value).__module__)
@@ -183,7 +183,7 @@ class _Walk:
     def __init__(self, torch: Any, excluded: frozenset[str]) -> None:
         self.result, self.torch, self.excluded = ObjectDigest(), torch, excluded
         self.nodes: dict[int, Node] = {}
-        self.open: set[int] = set()
+        self.open: dict[int, None] = {}  # Ids of the objects around the current one, outer ones first.
         self.alive: list[Any] = []  # Python may give the id of a deleted object to a new object.
 
     def is_module(self, value: Any) -> bool:
@@ -205,17 +205,17 @@ class _Walk:
         if key in self.nodes:
             return self.nodes[key]
         if key in self.open:
-            return Node(_hash("cycle", kind.__qualname__), has_content=True)
+            return Node(_hash("cycle", str(list(self.open).index(key))), has_content=True)
         if len(self.open) >= MAX_DEPTH or len(self.nodes) >= MAX_OBJECTS:
             return self.report(path, value, "nested too deeply" if len(self.open) >= MAX_DEPTH else "too large")
-        self.open.add(key)
+        self.open[key] = None
         self.alive.append(value)
         try:
             node = self._digest_new(value, path)
         except Exception as error:
             node = self.report(path, value, str(error) or type(error).__name__)
         finally:
-            self.open.discard(key)
+            del self.open[key]
         self.nodes[key] = node
         return node
 
@@ -285,7 +285,7 @@ class _Walk:
 
     def _constant(self, value: Any) -> tuple[Any, ...] | None:
         if isinstance(value, np.dtype):
-            return "dtype", value.str
+            return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.constant_name(value)):
             return "torch", _DEVICE.sub("device", name)
         if isinstance(value, IRRELEVANT) or any(value is stream for stream in STREAMS):
@@ -350,7 +350,8 @@ class _Walk:
         kind: Any = type(value)
         if _has_hidden_state(kind):
             return None
-        state = dict(getattr(value, "__dict__", {}))
+        # Sorted, because calls may delete attributes and set them again.
+        state = dict(sorted(getattr(value, "__dict__", {}).items(), key=lambda item: str(item[0])))
         for name in [name for base in kind.__mro__ for name in _slots_of(base)]:
             with contextlib.suppress(AttributeError):  # The slot is not set.
                 state[name] = getattr(value, name)
@@ -479,7 +480,7 @@ def _class_children(kind: type) -> Iterator[_Child]:
         if not is_user_module(base.__module__):
             yield _Child("base", _name_of(base))
             continue
-        for name, value in vars(base).items():
+        for name, value in sorted(vars(base).items(), key=itemgetter(0)):
             is_function = isinstance(value, types.FunctionType)
             if name.startswith(("_abc_", "__pydantic")) or (name in CLASS_INTERNALS and not is_function):
                 continue
@@ -491,8 +492,7 @@ def _class_children(kind: type) -> Iterator[_Child]:
 def _function_children(function: types.FunctionType) -> Iterator[_Child]:
     """Yield the values that the code of a function refers to: defaults, cells, attributes, and globals by name."""
     code = function.__code__
-    if module_path(function.__module__) is None or function.__module__ == "__main__":
-        yield _Child("code", _code_digest(code))  # The code of any other function is in the file of its module.
+    yield _Child("code", _code_digest(code))
     yield _Child("defaults", (function.__defaults__, function.__kwdefaults__))
     for attribute, value in function.__dict__.items():
         yield _Child(attribute, value)
@@ -523,13 +523,16 @@ def _code_digest(code: types.CodeType) -> bytes:
         _code_digest(constant) if isinstance(constant, types.CodeType) else _constant_bytes(constant)
         for constant in code.co_consts
     ]
-    return _hash(code.co_code, " ".join(code.co_names + code.co_varnames + code.co_freevars), *constants)
+    names = " ".join(code.co_names + code.co_varnames + code.co_freevars)
+    exceptions = getattr(code, "co_exceptiontable", b"")  # Since Python 3.11, co_code lacks these.
+    return _hash(code.co_code, names, f"{code.co_argcount} {code.co_flags}", exceptions, *constants)
 
 
 def _constant_bytes(value: Any) -> bytes:
+    kind = type(value).__name__
     if isinstance(value, frozenset):
-        return _hash(*sorted(map(_constant_bytes, value)))
-    return _hash(*map(_constant_bytes, value)) if isinstance(value, tuple) else _plain_bytes(value)
+        return _hash(kind, *sorted(map(_constant_bytes, value)))
+    return _hash(kind, *(map(_constant_bytes, value) if isinstance(value, tuple) else (_plain_bytes(value),)))
 
 
 def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:

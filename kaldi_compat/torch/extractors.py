@@ -142,7 +142,7 @@ def module_state(module: Any) -> Iterator[tuple[str, Any]]:
     for name in ("_forward_hooks", "_forward_pre_hooks"):
         yield name, list(own[name].values())
     if "_orig_mod" not in own["_modules"]:  # The other attributes of a compiled module belong to the compiler.
-        yield from ((name, value) for name, value in own.items() if name not in _MODULE_ATTRIBUTES)
+        yield from ((name, own[name]) for name in sorted(own) if name not in _MODULE_ATTRIBUTES)
 
 
 def local_folder(name: str, *, allow_pickle: bool) -> str:

@@ -25,7 +25,8 @@ import pytest
 import torch
 
 import kaldi_compat.numpy
-from kaldi_compat.dump.object_digest import changed_values, digest_object, imported_files
+from kaldi_compat.dump.object_digest import changed_values, digest_object
+from kaldi_compat.dump.user_modules import imported_files
 from kaldi_compat.torch import extractors as wing
 
 
@@ -277,8 +278,17 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "scale of a quantized channel": lambda x: _per_channel(0.1 * x),
     "storage": lambda x: torch.full((2,), x).untyped_storage(),
     "fill value of a masked array": lambda x: np.ma.MaskedArray(array(1), mask=True, fill_value=x),
+    "order of fields of NumPy": lambda x: np.dtype([(name, "f4") for name in ("ab" if x > 1 else "ba")]),
+    "object of a cycle": lambda x: _pair_of_holders(x > 1),
     "state of a C object": lambda x: __import__("decimal").Decimal(x),
 }
+
+
+def _pair_of_holders(is_mutual: bool) -> Holder:
+    """Return an object that refers to another one, which refers to the first one or to itself."""
+    first, second = Holder(None), Holder(None)
+    first.value, second.value = second, first if is_mutual else second
+    return first
 
 
 def _with_buffer(fill: float) -> torch.nn.Module:
@@ -560,6 +570,85 @@ def test_constants_of_code_are_told_apart(other: str) -> None:
         return digest_object(Holder(names["f"]), wing).parts
 
     assert function('("ab", "c")') == function('("ab", "c")') != function(other)
+
+
+@pytest.mark.parametrize("other", ["b'ab', 1", "'ab', True", "'ab', '1'", "'ab', 1.0", "(), 1"])
+def test_types_of_constants_are_told_apart(other: str) -> None:
+    digests = [digest_object(Holder(eval(f"lambda: [{text}]")), wing).parts for text in ("'ab', 1", other)]
+    assert digests[0] != digests[1]
+
+
+def louder(audio: Any) -> Any:
+    return audio * 2
+
+
+def softer(audio: Any) -> Any:
+    return audio / 2
+
+
+class Louder:
+    def scale(self, audio: Any) -> Any:
+        return audio * 2
+
+    def halve(self, audio: Any) -> Any:
+        return audio / 2
+
+
+class Softer:
+    def scale(self, audio: Any) -> Any:
+        return audio / 2
+
+    def halve(self, audio: Any) -> Any:
+        return audio / 2
+
+
+LOUDER = Louder()
+CHOICES: dict[str, tuple[Any, Any]] = {
+    "function": (louder, softer),
+    "lambda": (lambda audio: audio * 2, lambda audio: audio / 2),
+    "method": (LOUDER.scale, LOUDER.halve),
+    "class": (Louder, Softer),
+    "partial": (functools.partial(louder), functools.partial(softer)),
+    "name of a keyword": (lambda *, a=1: a, lambda a=1: a),
+    "function of evaluated text": tuple(eval(f"lambda audio: audio * {number}") for number in (2, 3)),
+    "method of a new class": tuple(type("Made", (), {"scale": scale})() for scale in (louder, softer)),
+}
+
+
+@pytest.mark.parametrize("kind", CHOICES)
+def test_functions_of_one_file_are_told_apart(kind: str) -> None:
+    first, other = (digest_object(Holder(value), wing).parts for value in CHOICES[kind])
+    assert first["value"] != other["value"]
+
+
+class Restoring:
+    """Deletes an attribute in a call and sets it again. Its object is in a cycle with that of another attribute."""
+
+    def __init__(self) -> None:
+        self.scale = Holder(None)
+        self.parent = Slotted(self.scale, 1)
+        self.scale.value = self.parent
+
+    def __call__(self, audio: Any) -> Any:
+        scale = self.scale
+        del self.scale
+        self.scale = scale
+        return audio
+
+
+class RestoringModule(Restoring, torch.nn.Module):
+    def __init__(self) -> None:
+        torch.nn.Module.__init__(self)
+        Restoring.__init__(self)
+
+
+@pytest.mark.parametrize("kind", ["object", "module"])
+def test_order_in_which_attributes_were_set_is_no_part(kind: str) -> None:
+    extractor: Any = Restoring() if kind == "object" else RestoringModule()
+    before = digest_object(extractor, wing)
+    extractor([])
+    after = digest_object(extractor, wing)
+    assert before.parts == after.parts and not changed_values(before, after)
 
 
 @pytest.mark.parametrize("other", ["audio.max()", "audio.min", "self.min()", "audio.min() + 0", "other.min()"])
