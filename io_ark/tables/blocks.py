@@ -272,18 +272,18 @@ def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[li
     keys: list[bytes] = []
     offsets: list[int] = []
     start = len(prefix)
-    least = most = -1
+    lower_bound = upper_bound = -1
     for line in lines[first : first + MAX_ENTRIES]:
-        key, _, rest = line.partition(b" ")
-        digits = rest[start:]
-        if not rest.startswith(prefix) or not digits.isdigit() or len(digits) >= MAX_OFFSET_DIGITS:
+        key, _, place = line.partition(b" ")
+        digits = place[start:]
+        if not place.startswith(prefix) or not digits.isdigit() or len(digits) >= MAX_OFFSET_DIGITS:
             break
         offset = int(digits)
         if not keys:
-            most = offset + size
-        elif not least < offset < most:
+            upper_bound = offset + size
+        elif not lower_bound < offset < upper_bound:
             break
-        least = offset
+        lower_bound = offset
         keys.append(key)
         offsets.append(offset)
     return (keys, offsets) if _without_white_space(keys) else ([], [])

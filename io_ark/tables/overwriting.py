@@ -33,7 +33,7 @@ def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
     """Refuse the outputs of a program that are one of its inputs, and tables that share a file.
 
     A single file is written after all inputs have been read, so it may be one of them, as in Kaldi. It must not be an
-    archive of which an object is read, because the other objects would be lost.
+    archive from which an object is read, because the other objects would be lost.
 
     Args:
         outputs: wspecifiers and wxfilenames.
@@ -161,7 +161,7 @@ def _files_written_by(output: str) -> tuple[list[str], bool]:
         targets = {"scp": [], "ark": [table.archive], "both": [table.archive, table.script]}[table.kind]
     paths = []
     for target in targets:
-        with suppress(ArkError):  # which opening the output raises
+        with suppress(ArkError):  # Opening the output raises the error again.
             paths.append(parse_wxfilename(target).path)
     return [path for path in paths if path], table is not None
 

@@ -23,8 +23,8 @@ from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
 
-# Features and what else the source has besides these are not those of other speeds.
-TAKEN = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
+# Files that the job on another speed uses. Features of the source, for example, do not fit its audio.
+USED_FILES = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
@@ -33,9 +33,9 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
     >>> split_speed("sox -t wav a.wav -t wav - speed 0.9 |")
     ('a.wav', '0.9')
     """
-    found = data_dir.split_speed(rxfilename)
-    # Other notations of sox for speeds, such as cents (50c), are left to sox.
-    return found if found and is_speed(found[1]) else (rxfilename, None)
+    split = data_dir.split_speed(rxfilename)
+    # Sox also accepts other notations of speeds, such as cents (50c). Sox computes them.
+    return split if split and is_speed(split[1]) else (rxfilename, None)
 
 
 def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
@@ -76,7 +76,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     ):
         for name in list_known_files(str(target)):
             stage.move_to_backup(name)
-        stage.write_from(combined, TAKEN)
+        stage.write_from(combined, USED_FILES)
 
 
 def _check_lines(source: Path) -> None:
@@ -91,5 +91,5 @@ def _check_lines(source: Path) -> None:
 
 
 def _warn_of_loss(text: str) -> None:
-    if " utterances out of " in text:  # of fix_data_dir.sh, which says so, too, if it kept all
+    if " utterances out of " in text:  # fix_data_dir.sh also prints a line if it kept all utterances.
         print(f"WARNING: {text}", file=sys.stderr)

@@ -31,7 +31,7 @@ MACHINES = ("interpreter", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 WARP = 32
 NOBODY, SEVERAL = -1, -2  # in place of a thread
 # Larger tensors are not watched for races.
-LARGEST_WATCHED = 1 << 26
+MAX_WATCHED_BYTES = 1 << 26
 UNSET = 0xCD  # byte of shared memory that was not written
 TYPES: dict[str, Any] = {
     "b8": np.uint8, "u8": np.uint8, "s8": np.int8, "b16": np.uint16, "u16": np.uint16, "s16": np.int16,
@@ -351,7 +351,7 @@ class Launch:
 
     def _watch(self, start: int, data: Array, threads: Array, first: Array, size: int, *, writes: bool) -> None:
         """Note who touches which units of a memory, and raise an error for a race."""
-        if len(data) > LARGEST_WATCHED:
+        if len(data) > MAX_WATCHED_BYTES:
             return
         unit = self.program.units["global" if start else "shared"]
         if start not in self.touched:

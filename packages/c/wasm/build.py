@@ -43,9 +43,9 @@ def build(folder: Path = FOLDER) -> None:
         subprocess.run([*command, str(FOLDER.parent / "kaldi_features.c"), "-o", str(folder / name)], check=True)
         (folder / name).chmod(0o644)
     version = subprocess.run([*zig, "version"], check=True, capture_output=True, text=True).stdout.strip()
-    made = {"compiler": f"ziglang {version}", "kaldi_features.h": digest(HEADER)}
-    made |= {name: digest(folder / name) for name in FLAGS}
-    (folder / "build.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+    record = {"compiler": f"ziglang {version}", "kaldi_features.h": digest(HEADER)}
+    record |= {name: digest(folder / name) for name in FLAGS}
+    (folder / "build.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
