@@ -102,8 +102,10 @@ def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
     array = as_array(value)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
-        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim} of {array.dtype}")
+    if array.ndim != 1:
+        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim}")
+    if array.size and array.dtype.kind not in "iub":
+        raise FormatError(f"a vector of integers cannot hold {array.dtype}: convert it to an integer type")
     if not fits(array, dtype):
         raise FormatError(f"integers from {array.min()} to {array.max()} do not fit into {np.iinfo(dtype).bits} bits")
     return array.astype(dtype, copy=False)
