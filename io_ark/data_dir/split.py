@@ -10,7 +10,7 @@ from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import bad_line, divide_by_speaker, divide_evenly, parse_positive
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, own_files, warn
+from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, locked, own_files, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
 # A change of one of these files makes the parts out of date.
@@ -32,7 +32,9 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
         if src.path(name) and (count := src.count(name)) != utterance_count:
             say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
             say.write(f"{advice} to fix this.")
-    if not _is_out_of_date(src, os.path.join(folder, base, "1")):
+    with locked(folder):  # Finishes a split that was killed after its first part.
+        is_out_of_date = _is_out_of_date(src, os.path.join(folder, base, "1"))
+    if not is_out_of_date:
         return 0
     with Stage(folder, say) as stage, exits_with(1):
         _Split(say.called("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()

@@ -199,6 +199,22 @@ def test_job_that_ends_within_its_change_leaves_a_mixed_directory(
     assert unfinished >= 3 and number < 99
 
 
+def test_split_finishes_a_split_that_ended_after_its_first_part(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    directory(folder, 6)
+    DataDir(folder).fix()
+    unfinished = 0
+    for number in range(100):
+        shutil.rmtree(folder / "split3", ignore_errors=True)
+        was_ended = ended_at(number, lambda: DataDir(folder).split(3))
+        unfinished += (folder / "split3/1/wav.scp").exists() and not (folder / "split3/3/wav.scp").exists()
+        DataDir(folder).split(3)
+        assert len(list(folder.glob("split3/*/wav.scp"))) == 3 and not leftovers(folder), number
+        if not was_ended:
+            break
+    assert unfinished and number < 99
+
+
 @pytest.mark.parametrize("names", [("text", "wav.scp"), ("a%2Fb", "a%b"), ("split2/1/text", "text")])
 def test_change_of_two_files_that_ends_early_is_finished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, str]
