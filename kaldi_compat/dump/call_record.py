@@ -47,8 +47,8 @@ class CallRecord:
     external: set[str] = field(default_factory=set)
 
     def files(self) -> list[Path]:
-        """Return the files that decide numbers, apart from source files of modules."""
-        return sorted(path for path in self.read - self.written if path.is_file())
+        """Return the files that decide numbers, apart from source files of modules. A missing one may appear later."""
+        return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
 _active: list[CallRecord] = []  # The record of the current block. Python cannot remove an audit hook.
