@@ -12,6 +12,7 @@ import ctypes
 import dis
 import functools
 import hashlib
+import io
 import itertools
 import logging
 import queue
@@ -288,7 +289,8 @@ class _Walk:
             return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.constant_name(value)):
             return "torch", _DEVICE.sub("device", name)
-        if isinstance(value, IRRELEVANT) or any(value is stream for stream in STREAMS):
+        is_log = isinstance(value, io.IOBase) and value.writable() and not value.readable()
+        if isinstance(value, IRRELEVANT) or any(value is stream for stream in STREAMS) or is_log:
             return "irrelevant", _name_of(type(value))
         if isinstance(value, PurePath):
             return "path", str(value)
@@ -341,6 +343,8 @@ class _Walk:
             children = [_Child(name, child) for name, child in state.items()]
             content = [_Child("[]", _as_container(value))] if isinstance(value, CONTAINERS) else []
             return "object", [_Child("class", type(value)), *children, *content], True
+        if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
+            self.report_content(path, value, "a function in numpy.frompyfunc")
         return _reduced(value)
 
     def _state(self, value: Any) -> dict[str, Any] | None:

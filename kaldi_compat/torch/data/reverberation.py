@@ -28,8 +28,8 @@ class NoiseAndReverberation:
     Choices are drawn from torch's random numbers on the CPU. As ``augment`` of a
     :class:`~kaldi_compat.torch.data.datasets.WaveDataset`, it is seeded by utterance and epoch.
 
-    A noise is cut at a random place, and repeated if it is shorter than the audio. If a recording has several channels, the
-    first channel is used. The audio keeps its length and its power.
+    A noise is cut at a random place, and repeated if it is shorter than the audio. If a recording has several channels,
+    the first one is used. The audio keeps its length and its power.
 
     Args:
         noises: path of a ``wav.scp`` of noises.

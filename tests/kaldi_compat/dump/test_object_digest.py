@@ -9,6 +9,7 @@ import enum
 import functools
 import itertools
 import logging
+import os
 import queue
 import re
 import subprocess
@@ -324,7 +325,9 @@ def _cached(value: Any) -> Callable[[], Any]:
 
 OPAQUE: dict[str, Callable[[], Any]] = {
     "open file": lambda: open(__file__),  # noqa: SIM115  the object holds it
+    "file that is read and written": lambda: open(__file__, "r+"),  # noqa: SIM115
     "generator": lambda: (i for i in range(3)),
+    "function as a ufunc": lambda: np.frompyfunc(closure(array(1)), 1, 1),
     "iterator": lambda: iter([1]),
     "library": lambda: ctypes.CDLL(None),
     "pointer": lambda: ctypes.pointer(ctypes.c_int(3)),
@@ -360,6 +363,7 @@ IRRELEVANT: dict[str, Callable[[], Any]] = {
     "random generator of torch": lambda: torch.Generator().manual_seed(3),
     "reentrant lock": threading.RLock,
     "standard error": lambda: sys.stderr,
+    "file that is only written": lambda: open(os.devnull, "a"),  # noqa: SIM115
     "library module": lambda: np,
     "library function": lambda: np.add,
     "library class": lambda: np.ndarray,

@@ -412,6 +412,28 @@ def test_files_that_calls_write_and_library_files_are_not_compared(data: Path, t
     said(*arguments, "--resume")
 
 
+def test_resume_refuses_a_new_file_that_calls_looked_for(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "reader.py").write_text(
+        """
+import contextlib, numpy as np
+
+
+class Reader:
+    def __call__(self, audio):
+        gain = np.float32(1)
+        with contextlib.suppress(FileNotFoundError):
+            gain = np.load("gain.npy")
+        return [gain * np.abs(samples).mean(keepdims=True) for samples in audio]
+"""
+    )
+    arguments = ("--module=reader.py:Reader", str(data), "--shard-utterances=2")
+    said(*arguments)
+    (data / "log" / "dump_Reader_train.1.json").unlink()
+    said(*arguments, "--resume")
+    np.save("gain.npy", np.float32(3))
+    assert f"--module {tmp_path}/gain.npy changed since the plan" in said(*arguments, "--resume", status=255)
+
+
 EXTERNAL = {
     "subprocess.run(['true']).returncode + 1": "a program that its calls run",
     "os.system('true') + 1": "a program that its calls run",
