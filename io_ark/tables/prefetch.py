@@ -54,7 +54,8 @@ class ReadAhead(Iterator[Item]):
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
-                "the table is read by a thread of the parent process: open it in this process, or without the option bg"
+                "this process was forked, and a thread of its parent reads the table: open the table in this process, "
+                "or without the option bg"
             )
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):

@@ -285,7 +285,7 @@ TEXTS: list[tuple[str, bytes, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "data", "value"), TEXTS)
-def test_text_file_is_not_read_as_a_whole(kind: str, data: bytes, value: Any, tmp_path: Path) -> None:
+def test_text_file_is_read_as_a_whole(kind: str, data: bytes, value: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(data)
     found = io_ark.load(tmp_path / "file")
     assert (found.tolist() if isinstance(found, np.ndarray) else found) == value
