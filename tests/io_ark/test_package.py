@@ -74,7 +74,10 @@ INTERNAL = {
         "tables.loader": "reads audio through its cache of open files",
         "tables.script": "the errors of lines of wav.scp",
     },
-    "dump/speed_perturb.py": {"data_dir.stage": "writes a data directory as the scripts do"},
+    "dump/speed_perturb.py": {
+        "data_dir.perturb": "writes the directory of several speeds as the scripts do",
+        "data_dir.stage": "the files of a data directory, and how they are replaced",
+    },
     "dump/write.py": {"streams.unfinished": "what killed dumps left of an archive"},
     "programs/feat_to_dim.py": {"tables.overwriting": "no output is one of the inputs"},
     "torch/export.py": {"tables.overwriting": "no output is one of the inputs"},
@@ -107,7 +110,7 @@ def test_kaldi_compat_uses_few_internal_modules_of_io_ark() -> None:
         if module not in SHARED
     ]
     assert sorted(found) == sorted((path, module) for path, modules in INTERNAL.items() for module in modules)
-    assert len(found) <= 32
+    assert len(found) <= 33
 
 
 def test_dir_shows_public_names_only() -> None:
