@@ -140,7 +140,7 @@ def test_onnxruntime_has_the_threads_of_the_trial_and_the_gpu_of_the_job(monkeyp
         found = opened(monkeypatch, device, 7, both).providers
         assert found == [("CUDAExecutionProvider", {"device_id": number})]
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: both[1:])
-    with pytest.raises(DumpError, match=r"--device=cuda:1: this onnxruntime has no CUDAExecutionProvider"):
+    with pytest.raises(DumpError, match=r"--device=cuda:1 needs CUDAExecutionProvider"):
         source(Path("m.onnx")).open("cuda:1", 1)
 
 
