@@ -141,7 +141,7 @@ def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
     shapes: tuple[tuple[int, ...], tuple[int, ...]], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(products, "_MAX_PANEL", 16)
-    monkeypatch.setattr(products, "_SMALL_PRODUCTS", most)
+    monkeypatch.setattr(products, "_MAX_SMALL_PRODUCTS", most)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
     assert_same_bits(lambda: product(a, b))
