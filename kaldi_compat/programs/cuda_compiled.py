@@ -18,7 +18,9 @@ Usage: cuda-compiled
 class CudaCompiled(Program):
     """Prints nothing without arguments, and its usage with any; the status is 1 in both cases, as in Kaldi."""
 
-    def _run(self, argv: Sequence[str]) -> int:
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        if argv is None:
+            return super().__call__()
         if argv:
             say(self.usage())
         return 1
