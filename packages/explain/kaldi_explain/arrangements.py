@@ -264,7 +264,7 @@ def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list
         while step:
             best = min(costs, key=costs.__getitem__)
             for window in (best - step, best + step):
-                if 1 < window <= len(few) + step and window not in costs:
+                if 1 < window < len(few) and window not in costs:
                     costs[window] = cost(window, center, norm_vars)
             step = step // 2 if min(costs, key=costs.__getitem__) == best else step
         arrangements.append(_sliding(min(costs, key=costs.__getitem__), center, norm_vars))
@@ -272,9 +272,13 @@ def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list
 
 
 def _window_lengths(frames: int) -> list[int]:
-    """Return windows in frames, each about a tenth longer than the one before, and the usual ones first."""
+    """Return windows in frames, each about a tenth longer than the one before, and the usual ones first.
+
+    A window of all frames is left out, because its mean is the mean of each column.
+    """
     grid = np.unique(np.geomspace(5, max(frames, 6), 40).astype(int))
-    return [*dict.fromkeys([300, 600, 100, 200, *grid.tolist()])]
+    usual = [window for window in (300, 600, 100, 200) if window < frames]
+    return [*dict.fromkeys([*usual, *grid[:-1].tolist()])]
 
 
 def _sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:

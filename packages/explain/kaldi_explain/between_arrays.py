@@ -13,6 +13,7 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain import arrangements, fits
 from kaldi_explain.arrangements import Arrangement
+from kaldi_explain.thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Relation:
     step: float
     residual: float
 
+    @property
+    def cost(self) -> float:
+        """The residual, increased by 5% for each step, so that a step must bring a gain."""
+        return self.residual * (1 + THRESHOLDS.cost_of_step * sum(map(bool, self.steps)))
+
 
 def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
     """Return the simplest relation of two arrays within a tolerance, or else the nearest relation.
@@ -42,7 +48,7 @@ def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: fl
     """
     relations = []
     for second, first, words in ((target, features, repairs), (features, target, ["the other way round"])):
-        relations += sorted(_relations(second, first, words, tolerance), key=lambda relation: relation.residual)
+        relations += sorted(_relations(second, first, words, tolerance), key=lambda relation: relation.cost)
     if not relations:
         columns = f"{target.shape[1]} and {features.shape[1]} columns"
         raise FeatureError(f"features of {columns} cannot be mapped to each other: pass arrays of the same feature")

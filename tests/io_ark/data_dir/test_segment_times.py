@@ -11,7 +11,7 @@ import pytest
 
 import io_ark
 from io_ark import DataDir, DataDirError
-from io_ark.data_dir import lines
+from io_ark.data_dir import line_chunks
 from io_ark.data_dir.segment_times import is_interval
 
 RATE = 8000
@@ -123,7 +123,7 @@ def test_a_segment_without_audio_is_named(tmp_path: Path, segments: str, said: s
 def test_bad_segment_of_a_later_chunk_has_its_number_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "CHUNK", 1)
+    monkeypatch.setattr(line_chunks, "CHUNK_BYTES", 1)
     data = directory(tmp_path / "data", "u1 r1 0 1\nu2 r1 1 -1\nu3 r2 3.5 -1\n")
     with pytest.raises(DataDirError, match=r"segments:3: u3: starts at 3\.5 s, but its recording has 3 s"):
         data.utt2dur()
