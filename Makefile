@@ -18,7 +18,7 @@ PACKAGES := $(foreach folder,$(wildcard packages/*/pyproject.toml),--editable $(
 # Processes that run tests: one for each core.
 JOBS ?= auto
 
-.PHONY: demo test test-all lint types unit generate docs wheels clean
+.PHONY: demo test test-all test-product lint types unit generate docs wheels clean
 
 demo: $(VENV)/demo.stamp
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/examples/demo.sh demo
@@ -27,6 +27,10 @@ test: lint types unit
 
 # The same with the libraries that take 1.5 GB more, so that fewer tests are skipped.
 test-all: $(VENV)/test-all.stamp test
+
+# The tests of io_ark and kaldi_compat, without those of packages/.
+test-product: lint types
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup tests
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

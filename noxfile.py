@@ -6,6 +6,7 @@
     nox -s oldest newest        # the oldest supported and the newest PyTorch and NumPy
     nox -s environments         # beside the pins of six toolkits, their functions on the stand-ins
     nox -s aarch64              # the stored commands of Kaldi on AArch64, emulated
+    nox -s slow                 # the tests that are marked as slow: more than an hour
     nox -s wheels               # all wheels by a cross compiler, and the source distribution
 
 ``NOX_TORCH_INDEX=https://download.pytorch.org/whl/cpu`` installs CPU builds of PyTorch.
@@ -146,6 +147,14 @@ def newest(session: nox.Session) -> None:
     session.install("--pre", "--upgrade", "numpy", *TESTED_WITHOUT_TORCH)
     session.install("--editable", ".")
     _pytest(session, *CORE)
+
+
+@nox.session(python="3.11")
+def slow(session: nox.Session) -> None:
+    """Run the tests that are marked as slow."""
+    _torch(session, *PINNED, "torch")
+    session.install(*PINNED, "--editable", ".[test-all]", *PACKAGES)
+    _pytest(session, "-m", "slow")
 
 
 @nox.session(python="3.11")

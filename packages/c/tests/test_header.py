@@ -405,8 +405,16 @@ def test_numbers_are_read_as_by_python(header: Header, text: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("standard", ["-std=c99", "-std=c11", "-std=c++17"])
-@pytest.mark.parametrize("flags", ["-O0", "-O3"])
+@pytest.mark.parametrize(
+    ("standard", "flags"),
+    [
+        ("-std=c99", "-O3"),
+        ("-std=c++17", "-O0"),
+        pytest.param("-std=c99", "-O0", marks=pytest.mark.slow),
+        pytest.param("-std=c11", "-O3", marks=pytest.mark.slow),
+        pytest.param("-std=c++17", "-O3", marks=pytest.mark.slow),
+    ],
+)
 def test_every_standard_compiles_without_warnings(tmp_path: Path, compiler: str, standard: str, flags: str) -> None:
     language = ["-x", "c++"] if "++" in standard else []
     compiled(tmp_path, IMPLEMENTATION, standard, flags, *WARNINGS, *language, "-c", compiler=compiler)

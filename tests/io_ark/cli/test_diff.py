@@ -155,6 +155,7 @@ def test_lists_of_other_lengths_differ() -> None:
     assert compare("a", sparse, sparse._replace(dim=4)).reason == "dim: 3 and 4"
 
 
+@pytest.mark.slow
 def test_deep_trees_are_compared(ark: Ark) -> None:
     depth = 30_000
     tree = b"ContextDependency 3 1 ToPdf " + b"SE 1 [ 1 ]\n{ " * depth + b"CE 0 " + b"CE 1 }\n" * depth

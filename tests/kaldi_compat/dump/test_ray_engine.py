@@ -30,6 +30,7 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
+@pytest.mark.slow
 def test_death_of_a_node_loses_nothing(tmp_path: Path, cluster: Any) -> None:
     data = slow_data(tmp_path, 0.15, utterances=32)
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]

@@ -109,6 +109,7 @@ print("done")
 
 
 @pytest.mark.skipif(COMPILER is None or platform.machine() != "x86_64", reason="needs a C compiler on x86-64")
+@pytest.mark.slow
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     assert COMPILER is not None
     # No symbols of lines, and no check of pointers that nothing is read by: half of the time of compilation.

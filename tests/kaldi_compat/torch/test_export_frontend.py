@@ -116,12 +116,14 @@ def test_export_fails_with_a_traceback(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "lengths"), [("campplus", False), ("zipformer", True)])
 def test_table_of_nodes_is_stale(name: str, lengths: bool, tmp_path: Path) -> None:
     exported = export.export_frontend(name, tmp_path / "preset.onnx", lengths=lengths)
     assert_page_lists_nodes(name, lengths, exported.nodes)
 
 
+@pytest.mark.slow
 def test_table_of_accuracy_is_stale() -> None:
     stated = lister()["stated_accuracy"]((DOCS / "frontends" / "onnx.md").read_text())
     measured = lister()["measured_accuracy"]()

@@ -546,7 +546,7 @@ def test_a_graph_of_kernels_is_captured_and_replayed() -> None:
     ("capability", "uses", "kernels_of_them"),
     [
         ("90", ("energy",), 1),
-        ("75", ("spectrum",), 1),
+        pytest.param("75", ("spectrum",), 1, marks=pytest.mark.slow),
         pytest.param("90", (), 9, marks=pytest.mark.slow),
         pytest.param("75", (), 9, marks=pytest.mark.slow),
     ],
