@@ -141,7 +141,7 @@ def compare_cases(cases: Sequence[Case], samples: int) -> bool:
             continue
         difference = (features - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())
-        agreements.append(largest < kernels.MAX_ERROR and mean < kernels.MEAN_ERROR)
+        agreements.append(largest < kernels.MAX_ERROR and mean < kernels.MAX_MEAN_ERROR)
         report(variant=case.name, agrees=agreements[-1], seconds=round(seconds, 2), largest=largest)
     return all(agreements)
 

@@ -33,7 +33,7 @@ TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "
   ark convert feats.scp feats.h5
                                to and from .npz, folder/, .h5, .parquet, .tar (WebDataset) and .jsonl.gz (lhotse)
 
-Every command has --help; --json prints JSON, for other programs. Colours and a pager are used only on a terminal
+Every command has --help; --json prints JSON, for other programs. Colors and a pager are used only on a terminal
 (NO_COLOR=1 and PAGER= disable them).
 
 Exit status: 0, 1 if entries are unreadable, damaged or different, 2 for an invalid command line or a table that cannot

@@ -82,7 +82,7 @@ class FstCodec(Codec[Fst]):
 
     def write_body(self, sink: Sink, value: Fst, binary: bool) -> None:
         if not binary:
-            raise FormatError("an FST has no text form here: write it in binary")
+            raise FormatError("io_ark cannot write an FST as text: write it in binary")
         names = (name.encode("latin1") for name in (value.type, value.arc_type))
         sink.write(b"".join([_LENGTH.pack(_MAGIC), *(_LENGTH.pack(len(name)) + name for name in names)]))
         sink.write(_HEADER.pack(value.version, value.flags, value.properties, value.start, value.num_states,

@@ -94,5 +94,5 @@ class ConfigCodec(LinesCodec):
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         lines = [f"--{name}={text}" if text else f"--{name}" for name, text in value.items()]
         if any(set("\n#") & set(line) for line in lines) or not all(isinstance(text, str) for text in value.values()):
-            raise FormatError("names and values of options are strings without line breaks and '#'")
+            raise FormatError("names and values of options must be strings without line breaks or '#'")
         sink.write("".join([line + "\n" for line in lines]).encode("utf-8", "surrogateescape"))

@@ -110,7 +110,7 @@ class PackedMatrixCodec(ArrayCodec):
         if self.form == "triangular" and np.triu(array, 1).any():
             raise FormatError("the matrix is not lower triangular: an element above the diagonal is not zero")
         if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
-            raise FormatError("the matrix is not symmetric, because it differs from its transpose")
+            raise FormatError("the matrix is not symmetric: pass a matrix that equals its transpose")
         return array[np.tril_indices(len(array))], len(array)
 
 

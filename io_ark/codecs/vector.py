@@ -114,6 +114,7 @@ def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     if array.dtype == dtype and array.ndim == 1:
         return array
     if array.ndim != 1 or array.dtype.kind not in "fiub":
-        raise FormatError(f"a vector of numbers is an array of 1 dimension, not {array.ndim} of {array.dtype}")
+        description = f"a {array.ndim}-dimensional array of {array.dtype}"
+        raise FormatError(f"expected a 1-dimensional array of numbers, not {description}")
     with np.errstate(over="ignore"):
         return array.astype(little_endian(dtype), copy=False)

@@ -281,7 +281,9 @@ def get_utt2num_frames(
 ) -> int:
     """Write utt2num_frames from the features or, without features, from the durations."""
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
-        raise DataDirError(f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g}: expected seconds")
+        raise DataDirError(
+            f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g} must be finite numbers of seconds, the shift above 0"
+        )
     with Stage(folder, say) as stage:
         if stage.has("utt2num_frames"):
             say(f"{folder}/utt2num_frames already present!")

@@ -390,9 +390,10 @@ def split_scp(say: Say, argv: list[str]) -> int:
     return status
 
 
-# What Perl's \s matches in Unicode, but for the usual four.
+# Characters that Python's \s matches, except space, tab, line feed and carriage return.
 _ODD_SPACES = re.compile("[\v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-_PERL_LACKS = "\x1c\x1d\x1e\x1f"
+# Some of them, which Perl's \s does not match.
+_ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
 def text_problem(file: str) -> tuple[str, int, bytes]:
@@ -417,7 +418,7 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
             for at, line in enumerate(split_lines(chunk), before + 1):
                 if not line.endswith(b"\n"):
                     break
-                odd = set(_ODD_SPACES.findall(line.decode())) - set(_PERL_LACKS)
+                odd = set(_ODD_SPACES.findall(line.decode())) - set(_ONLY_IN_PYTHON)
                 what = "CR (0x0D) character" if b"\r" in line else "disallowed Unicode whitespaces" if odd else ""
                 if what:
                     key = b"".join(line.split()[:1])

@@ -146,7 +146,7 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
         if not 0 <= target <= last:
             raise FormatError(f"{where}: the last state is {last}")
         if state.forward_pdf_class == NO_PDF and target == last:
-            raise FormatError(f"{where} is the final one, but state {number} emits nothing")
+            raise FormatError(f"{where} enters the final state, but state {number} has no pdf and emits no frame")
         # Kaldi compares the target with the index of the transition instead of the number of the state.
         if state.self_loop_pdf_class == NO_PDF and target == index:
             raise FormatError(f"{where}: a state that emits nothing has no self-loop")

@@ -63,7 +63,7 @@ class Access(NamedTuple):
             )
         if "::" in url:
             raise NetworkRefusedError(
-                "a chain of URLs (::) is not opened: use a pipe such as 'curl -s URL |'", file=url
+                "chained URLs (::) are not supported: use a pipe such as 'curl -s URL |'", file=url
             )
 
 

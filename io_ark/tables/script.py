@@ -380,7 +380,7 @@ class Script(Mapping[str, str]):
         in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
         if len(in_keys):
             line = lines_before + int(in_keys[0]) + 1
-            raise FormatError(f"line {line}: the key has a control character in it, which no table can hold",
+            raise FormatError(f"line {line}: the key has a control character, which tables cannot store: remove it",
                               file=self.name)  # fmt: skip
 
     def _index(self) -> Indices:

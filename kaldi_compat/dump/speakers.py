@@ -54,8 +54,8 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
             missing, first = missing + len(lost), first or lost[0]
     if missing:
         raise DumpError(
-            f"{path} lacks {missing} of the utterances in {listing}, the first one {_text(first)}, and "
-            f"{flag} needs everyone's speaker: add them, or utils/fix_data_dir.sh drops the utterances"
+            f"{path} lacks {missing} of the utterances in {listing}, such as {_text(first)}, but "
+            f"{flag} needs the speaker of every utterance: add them, or drop the utterances by utils/fix_data_dir.sh"
         )
 
 

@@ -74,8 +74,10 @@ def dot(x: Floats, y: Floats) -> Floats:
 
 def _products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
     (rows, dim), count = x.shape, len(bounds) - 1
-    if dim != 1 if y is None else y.shape != x.shape:
-        raise ValueError(f"the other features must have the shape {x.shape}")
+    if y is None and dim != 1:
+        raise ValueError(f"x must have one column if y is None, not {dim}")
+    if y is not None and y.shape != x.shape:
+        raise ValueError(f"y must have the shape {x.shape}, not {y.shape}")
     if bounds[0] != 0 or bounds[-1] != rows or (bounds[1:] < bounds[:-1]).any():
         raise ValueError(f"the bounds of the utterances must increase from 0 to {rows}")
     out = np.empty((count, 3, dim), np.float32)

@@ -63,7 +63,7 @@ def checked_lengths(
     if is_readable and 0 not in lengths.shape:
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > batch.shape[axis]:
-            raise error(f"lengths from {shortest} to {longest} must lie in 0 to {batch.shape[axis]}")
+            raise error(f"lengths from {shortest} to {longest} must be from 0 to {batch.shape[axis]}")
     return as_like(wide, batch) if isinstance(wide, np.ndarray) else wide
 
 

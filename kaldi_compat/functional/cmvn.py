@@ -105,7 +105,7 @@ def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float)
 def _check_dims(dims: Sequence[int], dim: int) -> None:
     """Raise FeatureError if a dimension to skip does not exist."""
     if not all(0 <= d < dim for d in dims):
-        raise FeatureError(f"dimensions to skip must lie in 0 to {dim - 1}: {':'.join(map(str, dims))}")
+        raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}: {':'.join(map(str, dims))}")
 
 
 def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:

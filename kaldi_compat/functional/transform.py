@@ -39,7 +39,10 @@ def apply_transform(features: Array, transform: Any) -> Array:
     matrix = astype(as_like(transform, features), features.dtype)
     rows, columns = matrix.shape[-2:]
     if columns not in (dim, dim + 1):
-        raise FeatureError(f"a transform of {rows} x {columns} does not fit features of dimension {dim}")
+        raise FeatureError(
+            f"a transform of {rows} x {columns} does not fit features of dimension {dim}: "
+            f"it needs {dim} or {dim + 1} columns"
+        )
     transformed: Any
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
         transformed = product_with_transpose(features, matrix[:, :dim])

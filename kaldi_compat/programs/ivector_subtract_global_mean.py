@@ -57,11 +57,11 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
 
 
 def shift_all(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
-    """Add a vector to all vectors of a block, in its precision.
+    """Add a vector to every vector of a block. Compute in the precision of ``shift``, and store float32.
 
     Raises:
         Skip: the vectors of several entries differ in length.
-        FeatureError: the vector has another length.
+        FeatureError: the length of ``shift`` differs from the dimension of the vectors.
     """
     rows = vectors(block)
     if rows.shape[1] != len(shift):

@@ -114,7 +114,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         units = {"max_frames": 1.0, "max_seconds": positive_number("sample_frequency", sample_frequency)}
         limits = [positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
         if batch_size is None and not limits:
-            raise OptionError("pass batch_size, max_frames or max_seconds: the maximum size of a batch")
+            raise OptionError("pass batch_size, max_frames or max_seconds to limit the size of a batch")
         self._lengths = _checked_lengths(lengths)
         self._batch_size = None if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
         self._max_size = min(limits, default=None)
@@ -369,5 +369,5 @@ def rank_and_world_size(rank: int | None = None, world_size: int | None = None) 
         return distributed.get_rank(), distributed.get_world_size()
     rank, world_size = whole_number("rank", rank), whole_number("world_size", world_size, at_least=1)
     if rank >= world_size:
-        raise OptionError(f"rank={rank} must lie in 0 to {world_size - 1}")
+        raise OptionError(f"rank={rank} must be from 0 to {world_size - 1}")
     return rank, world_size

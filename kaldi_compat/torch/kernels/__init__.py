@@ -48,8 +48,9 @@ SIGNS_OF_FULL_MEMORY = (
     "CUDNN_STATUS_ALLOC_FAILED",
     "[CUDA]: out of memory",  # Triton's
 )
-# Allowed difference between features by the kernels and by torch's operations, relative to 1 + |feature|.
-MAX_ERROR, MEAN_ERROR = 0.05, 1e-4
+# Largest and mean difference that is allowed between the features of the kernels and of torch's operations, relative to
+# 1 + |feature|.
+MAX_ERROR, MAX_MEAN_ERROR = 0.05, 1e-4
 
 
 class Feature(Protocol):
@@ -252,7 +253,9 @@ def _fault(
     if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the numbers cannot be compared.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
-        "" if largest < MAX_ERROR and mean < MEAN_ERROR else f"their features are off by {largest:g}: please report it"
+        ""
+        if largest < MAX_ERROR and mean < MAX_MEAN_ERROR
+        else f"their features are off by {largest:g}: please report it"
     )
 
 

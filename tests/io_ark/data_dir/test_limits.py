@@ -404,7 +404,7 @@ HUGE = "99999999999"
 @pytest.mark.parametrize(
     ("command", "files", "said"),
     [
-        ("get_utt2num_frames.sh --frame-shift 0 data", {}, "--frame-shift 0 .*: expected seconds"),
+        ("get_utt2num_frames.sh --frame-shift 0 data", {}, "--frame-shift 0 .* must be finite numbers of seconds"),
         ("get_utt2num_frames.sh --frame-shift nan data", {}, "expected a number: --frame-shift nan"),
         ("perturb_data_dir_volume.sh --scale-low inf data", {}, "expected a number: --scale-low inf"),
         ("perturb_data_dir_volume.sh --reco2vol data/vol data", {"vol": "u1 loud\n"}, "vol:1: u1: write: recording"),

@@ -45,9 +45,9 @@ def _check_plain(value: Any) -> None:
             _check_plain(part)
     elif isinstance(value, np.ndarray | np.generic):
         if value.dtype.hasobject or value.dtype.names:
-            raise FormatError(f"an array of {value.dtype} is not written as a pickle: only numbers and strings are")
+            raise FormatError(f"an array of {value.dtype} cannot pickle: only numbers and strings are")
     elif not isinstance(value, _PLAIN):
-        raise FormatError(f"a {type(value).__name__} is not written as a pickle: only plain values and arrays are")
+        raise FormatError(f"cannot pickle a {type(value).__name__}: pass plain values or NumPy arrays")
 
 
 def read_pickle(source: Source) -> Any:

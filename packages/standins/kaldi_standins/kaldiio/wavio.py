@@ -75,7 +75,8 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
     channels = samples.shape[1] if samples.ndim == 2 else 1
     block = channels * samples.itemsize
     if not 0 < block < 2**16 or not 0 < rate * block < 2**32 or samples.nbytes >= 2**32 - 36:
-        raise FormatError(f"{len(samples)} samples of {channels} channels at {rate} Hz do not fit into a wave file")
+        size = f"{len(samples)} samples of {channels} channels at {rate} Hz"
+        raise FormatError(f"{size} exceed the limits of a wave file: split the audio")
     sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + samples.nbytes, b"WAVEfmt ", 16, 1, channels, int(rate),
                            int(rate) * block, block, 8 * samples.itemsize, b"data", samples.nbytes))  # fmt: skip
     sink.write(raw_bytes(samples))

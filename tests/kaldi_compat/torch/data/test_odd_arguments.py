@@ -106,7 +106,7 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: collate([item(torch.zeros(3)), torch.zeros(3)]), "not of Tensor"),  # type: ignore[list-item]
     (lambda: collate([item(torch.zeros(3), label=MASKED)]), "one that is masked"),
     (lambda: pad([torch.tensor(1.0)]), "cannot pad .*Tensor"),
-    (lambda: unpad(torch.zeros(2, 3), torch.tensor([9, 1])), "lengths from 1 to 9 must lie in 0 to 3"),
+    (lambda: unpad(torch.zeros(2, 3), torch.tensor([9, 1])), "lengths from 1 to 9 must be from 0 to 3"),
     (lambda: unpad(torch.zeros(2, 3), torch.tensor([-1, 1])), "lengths from -1"),
     (lambda: batches(lengths=MASKED), "one that is masked"),
     (lambda: batches(lengths=torch.eye(2)[0].to_sparse()), "one that is sparse"),

@@ -224,7 +224,7 @@ def test_a_stateful_data_loader_resumes_within_an_epoch(workers: int) -> None:
             "2 whole batches with world_size=3",
         ),
         ([5], {"batch_size": 1, "rank": 0}, "rank and world_size together"),
-        ([5], {"batch_size": 1, "rank": 2, "world_size": 2}, "rank=2 must lie in 0 to 1"),
+        ([5], {"batch_size": 1, "rank": 2, "world_size": 2}, "rank=2 must be from 0 to 1"),
     ],
 )
 def test_what_gives_no_batches_is_refused_with_advice(lengths: list[float], options: dict[str, Any], says: str) -> None:
