@@ -201,8 +201,10 @@ def read_settings(path: str) -> list[tuple[str, str]]:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             lines = list(enumerate(file, 1))
-    except OSError:
+    except FileNotFoundError:
         raise DataDirError(f"missing config '{path}'") from None
+    except OSError as error:
+        raise DataDirError(f"cannot read the configuration {path}: {error.strerror}") from None
     words = []
     for number, line in lines:
         try:

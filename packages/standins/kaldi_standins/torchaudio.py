@@ -124,7 +124,7 @@ _names: dict[Any, str] = {}
 
 
 def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **options: Any) -> str:
-    """Return the attribute of ``_compiled`` that is the feature for these options; create it if it is new."""
+    """Return the name of the attribute of ``_compiled`` that computes this feature. Create a missing attribute."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
         module = _module(*key)
