@@ -31,10 +31,11 @@ def namespace(x: object) -> Any:
     """
     if isinstance(x, np.ndarray):
         return np
-    import torch  # loaded already if x is a tensor
+    if hasattr(x, "dtype"):
+        import torch  # loaded already if x is a tensor
 
-    if isinstance(x, torch.Tensor):
-        return torch
+        if isinstance(x, torch.Tensor):
+            return torch
     raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
 
 

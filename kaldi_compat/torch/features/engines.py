@@ -25,6 +25,8 @@ logger = logging.getLogger("kaldi_compat")
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
+# torch.compile cannot trace the first look-up, which loads the library.
+_ = NATIVE.in_use
 _accelerated: set[type] = set()
 _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -104,3 +106,18 @@ def test_a_sampling_rate_is_not_taken_for_lengths(name: str, call: Call, advice:
 @pytest.mark.parametrize("lengths", [[16000], np.array([16000]), torch.tensor([16000])])
 def test_a_list_with_a_length_of_16000_samples_is_taken(lengths: Any) -> None:
     assert kaldi_compat.Fbank(dither=0.0)(torch.zeros(1, 100_000), lengths)[1].tolist() == [98]
+
+
+def test_lists_are_refused_without_torch() -> None:
+    code = """
+import sys
+sys.modules["torch"] = None
+from kaldi_compat import FeatureError
+from kaldi_compat.functional.deltas import add_deltas
+try:
+    add_deltas([[1.0, 2.0]])
+except FeatureError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "expected a NumPy array or a torch tensor, not list\n", done.stderr

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import io
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,22 @@ def test_inductor(case: Case) -> None:
     module = case.make()
     compiled = torch.compile(module, fullgraph=True, dynamic=True)
     assert_same_for_any_length(compiled, module, case)
+
+
+FIRST_CALL = """
+import torch
+from kaldi_compat import Fbank, Frontend
+x = torch.zeros(1, 4000)
+for module in (Fbank(dither=0.0), Frontend("zipformer")):
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    assert compiled(x).shape == module(x).shape
+"""
+
+
+def test_first_call_of_a_process_compiles() -> None:
+    # The first look-up of the C library used to be a part of the graph.
+    done = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @functools.cache
