@@ -209,7 +209,7 @@ FINAL = HmmState()
         ((state(0, 0, (1, 0.5), (1, 0.5)), FINAL), "two transitions to the same state"),
         ((state(0, 0, (2, 1.0)), state(0, 0, (2, 1.0)), FINAL), "no transition leads to state 1"),
         ((state(1, 1, (1, 1.0)), FINAL), "pdf-classes"),
-        ((state(-1, -1, (1, 1.0)), FINAL), "emits nothing"),
+        ((state(-1, -1, (1, 1.0)), FINAL), "emits no frame"),
         ((state(0, 0), FINAL), "has no transitions"),
         ((state(0, 0, (0, 1.0)), FINAL), "no transition leads to state 1"),
         ((state(-1, -1, (2, 0.5), (1, 0.5)), state(0, 0, (2, 1.0)), state(0, 0, (3, 1.0)), FINAL), "no self-loop"),

@@ -48,7 +48,7 @@ REFUSED = {
     "apply-cmvn --utt2spk=ark:x sums ark:m ark:out": "--utt2spk option not compatible with rxfilename",
     "apply-cmvn --skip-dims=1,2 sums ark:m ark:out": "--skip-dims: expected a colon-separated list of integers",
     "apply-cmvn --skip-dims=2 sums ark:m ark:out": "u: dimensions to skip must be from 0 to 1: 2",
-    "apply-cmvn-online --norm-means=false --skip-dims=13 sums ark:m ark:out": "u: dimensions to skip must lie",
+    "apply-cmvn-online --norm-means=false --skip-dims=13 sums ark:m ark:out": "u: dimensions to skip must be from",
     "apply-cmvn --skip-dims=1 rows ark:m ark:out": "u: CMVN statistics have two rows",
     "apply-cmvn wide ark:m ark:out": "u: CMVN statistics of shape (2, 4) do not fit",
     "apply-cmvn nothing ark:m ark:out": "u: too little to normalize by",
