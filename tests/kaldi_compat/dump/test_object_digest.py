@@ -26,6 +26,7 @@ import pytest
 import torch
 
 import kaldi_compat.numpy
+from kaldi_compat.dump import object_digest
 from kaldi_compat.dump.object_digest import changed_values, digest_object
 from kaldi_compat.dump.user_modules import imported_files
 from kaldi_compat.torch import extractors as wing
@@ -704,3 +705,11 @@ def test_cache_of_a_library_is_no_late_weight() -> None:
     before = digest_object(made, wing)
     made.value(np.zeros(4000, np.float32))
     assert not any(changed_values(before, digest_object(made, wing)).values())
+
+
+def test_object_of_too_many_objects_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_digest, "MAX_OBJECTS", 50)
+    holder = Holder([[i, [i]] for i in range(100)])
+    assert "too large" in str(digest_object(holder, None).opaque)
+    monkeypatch.setattr(object_digest, "MAX_OBJECTS", 5000)
+    assert not digest_object(holder, None).opaque
