@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_OWN_PACKAGES = ("kaldi_compat", "io_ark", "kaldi_standins")
+_OWN_PACKAGES = ("kaldi_compat", "io_ark", "kaldi_standins", "kaldi_explain")
 
 
 @functools.cache
