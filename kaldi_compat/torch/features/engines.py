@@ -105,8 +105,7 @@ def engine_for(
             _say_once(reason)
     if requested != "auto" and reason:
         raise OptionError(f"engine={requested!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    without_library = requested == "auto" and engine == "exact" and not reason and not NATIVE.in_use
-    return "torch" if reason or without_library else engine
+    return "torch" if reason or (engine == "exact" and not is_exact_asked) else engine
 
 
 @functools.cache
