@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.dump.options import CPU
-from kaldi_compat.dump.sources.base import (
+from kaldi_compat.dump.sources import (
     ALONE,
     NO_DIGESTS,
     Array,
