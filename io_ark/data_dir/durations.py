@@ -64,12 +64,7 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise an error if an entry of a script file is a FIFO or a device, which may block, or deliver bytes, without end.
-
-    Args:
-        scp: the script file.
-        names: the keys of the entries to check; all by default.
-    """
+    """Raise an error if an entry of a script file is a FIFO or a device, which may block, or deliver bytes, without end."""
     last = b""
     for number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
@@ -125,7 +120,6 @@ def compute_in_parts(
 
 
 def measure(say: Say, stage: Stage, name: str, compute: Callable[[], Iterable[bytes]]) -> None:
-    """Write a file of durations."""
     try:
         stage.write(name, compute())
     except (ArkError, OSError) as error:
@@ -293,17 +287,15 @@ def get_utt2num_frames(
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
         get_utt2dur(say.called("utils/data/get_utt2dur.sh"), folder, nj=nj)
-        parts = ((part, get_numbers(part, 2)) for part in read_chunks(f"{folder}/utt2dur"))
-        lines = (
-            replace_values(part, [_toward_zero((duration - frame_overlap) / frame_shift) for duration in seconds])
-            for part, seconds in parts
-        )
+
+        def count_frames(seconds: float) -> float:
+            count = (seconds - frame_overlap) / frame_shift
+            return float(math.trunc(count)) if math.isfinite(count) else count
+
+        parts = read_chunks(f"{folder}/utt2dur")
+        lines = (replace_values(part, map(count_frames, get_numbers(part, 2))) for part in parts)
         stage.write("utt2num_frames", lines)
     return 0
-
-
-def _toward_zero(value: float) -> float:
-    return float(math.trunc(value)) if math.isfinite(value) else value
 
 
 def generate_segments(say: Say, folder: str) -> Iterator[bytes]:
