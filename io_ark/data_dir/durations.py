@@ -98,14 +98,15 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 
-def measure_features(feats_scp: str) -> list[bytes]:
-    """Return lines of utterances and their numbers of frames, in the format of feat-to-len."""
+def measure_features(feats_scp: str) -> Iterator[bytes]:
+    """Yield lines of utterances and their numbers of frames, in the format of feat-to-len."""
     import io_ark
     from io_ark.codecs import InfoCodec
 
     refuse_endless_entries(feats_scp)
     with io_ark.SequentialReader(Rspecifier("scp", FileName(feats_scp)), kind=InfoCodec("matrix")) as features:
-        return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in features]
+        for key, info in features:
+            yield f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape")
 
 
 def compute_in_parts(
@@ -115,13 +116,13 @@ def compute_in_parts(
     split(say.called("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
-        measure(say, stage, f"{base}/{name}", lambda base=base: compute(f"{stage.folder}/{base}/{source}"))  # type: ignore[misc]
+        measure(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
     stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.path(f"{base}/{name}"))))
 
 
-def measure(say: Say, stage: Stage, name: str, compute: Callable[[], Iterable[bytes]]) -> None:
+def measure(say: Say, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
     try:
-        stage.write(name, compute())
+        stage.write(name, lines)
     except (ArkError, OSError) as error:
         raise say.fails("there was a problem getting the durations", str(error)) from None
 
@@ -264,7 +265,7 @@ def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shi
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
             entire = _reads_entire(say, wav, "reco2dur")
-            measure(say, stage, "reco2dur", lambda: read_audio_durations(wav, entire))
+            measure(say, stage, "reco2dur", read_audio_durations(wav, entire))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0

@@ -36,22 +36,9 @@ logger = logging.getLogger(__name__)
 VERSION = 6
 # Options that decide the bytes of the archives. Other options may change when a dump is resumed.
 DECISIVE = (
-    "engine",
-    "compress",
-    "compression_method",
-    "paste_length_tolerance",
-    "seed",
-    "pipes",
-    "network",
-    "speeds",
-    "processor",
-    "preset",
-    "module",
-    "layers",
-    "pool",
-    "dtype",
-    "compile",
-)
+    "engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "network", "speeds",
+    "processor", "preset", "module", "layers", "pool", "dtype", "compile",
+)  # fmt: skip
 MAX_KEY_BYTES = 4096  # File systems and tools fail for shorter names already.
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _BOM = b"\xef\xbb\xbf"
@@ -239,27 +226,13 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
             f"{since}, so all {len(plan.shards)} archives would be made again: set it back, or "
             f"{how_to_start_over(job.options)}"
         )
-    if with_failures and not job.options.retry_failed:
+    numbers = ", ".join(map(str, sorted(with_failures)))
+    if numbers and not job.options.retry_failed:
         raise PlanError(
-            f"{since}: archives {_ranges(with_failures)} would be made again, which have failed utterances: do so with "
+            f"{since}: archives {shorten(numbers)} would be made again, which have failed utterances: do so with "
             "--retry-failed, or set it back"
         )
     return replace(plan, settings=plan.settings | settings_of(job, plan.trial.files))
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Format numbers as ranges.
-
-    >>> _ranges([1, 2, 3, 7])
-    '1-3, 7'
-    """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def how_to_start_over(options: DumpOptions) -> str:

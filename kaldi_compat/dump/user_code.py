@@ -144,7 +144,7 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         os._exit(message.partition(token)[2][0])
     code = os.waitstatus_to_exitcode(ending)
     how = "ended the process "
-    how += f"by signal {-code}{_signal_name(-code)}" if code < 0 else f"with status {code}"
+    how += f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
     how = "closed files of the program" if code == CLOSED_FILES else how
     say(
         f"{name} has {how} before the job was done; what is complete is kept, and --resume continues "
@@ -153,11 +153,12 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     os._exit(255)
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGKILL; its number for a signal without a name."""
     try:
-        return f" ({signal.Signals(number).name})"
+        return signal.Signals(number).name
     except ValueError:
-        return ""
+        return f"signal {number}"
 
 
 def end_with_parent() -> None:

@@ -21,7 +21,7 @@ from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.user_code import end_with_parent
+from kaldi_compat.dump.user_code import end_with_parent, signal_name
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
 
 TRIES = 3
@@ -179,10 +179,7 @@ def describe_ending(code: int | None) -> str:
         return "without a status: it has closed its connection"
     if code >= 0:
         return f"with status {code}: code that it ran has ended the process, as os._exit does"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
+    name = signal_name(-code)
     return f"killed by {name}" + (": is there enough memory?" if name == "SIGKILL" else "")
 
 
