@@ -279,9 +279,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not matches:
         for number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
-            status = (
-                0 if say.as_script else 1
-            )  # Kaldi's script exits with the status of its last command, which prints.
+            status = 0 if say.as_script else 1  # Kaldi's script has the status of its last command, which prints.
             raise say.fails(
                 f"{utt2spk} has wrong format.", "write: utterance speaker", utt2spk, number, get_field(line), status
             )
