@@ -12,7 +12,7 @@ from typing import Any
 
 import io_ark
 import kaldi_compat
-from kaldi_compat.dump.catalogue import programs
+from kaldi_compat.dump.arguments import programs
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import flag_table
 from site_builder.links import PAGES

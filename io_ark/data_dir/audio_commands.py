@@ -37,17 +37,11 @@ _SPEED_OF_FILE = re.compile(rf"sox {_WORD} -b 16 -t wav - speed (\S+) \|")
 
 
 class AudioInput(NamedTuple):
-    """Input of a sox command.
+    """Input of a sox command."""
 
-    Attributes:
-        command: a command that writes a WAV file and ends in ``|``; empty if sox reads the file.
-        file: the name of the file as a word of a shell command.
-        is_wav: True if sox reads the file as WAV; False if sox decides by the file name extension.
-    """
-
-    command: bytes
-    file: bytes = b""
-    is_wav: bool = True
+    command: bytes  # A command that writes a WAV file and ends in ``|``; empty if sox reads the file.
+    file: bytes = b""  # The name of the file as a word of a shell command.
+    is_wav: bool = True  # True if sox reads the file as WAV; False if sox decides by the file name extension.
 
 
 def audio_input(name: bytes) -> AudioInput:

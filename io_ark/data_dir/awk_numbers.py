@@ -33,15 +33,11 @@ def parse_decimals(fields: list[bytes]) -> list[float] | None:
     return None
 
 
-def parse_numbers(fields: list[bytes]) -> list[float]:
-    """Return the numbers that fields start with."""
-    decimals = parse_decimals(fields)
-    return list(map(parse_number, fields)) if decimals is None else decimals
-
-
 def get_numbers(chunk: bytes, number: int) -> list[float]:
     """Return the numbers that a field of each line of a chunk starts with. The field is counted from 1."""
-    return parse_numbers(get_column(chunk, number, awk=True))
+    fields = get_column(chunk, number, awk=True)
+    decimals = parse_decimals(fields)
+    return list(map(parse_number, fields)) if decimals is None else decimals
 
 
 def is_above(field: bytes, limit: bytes) -> bool:
@@ -61,11 +57,7 @@ def format_number(value: float) -> bytes:
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return lines of the first fields of a chunk and numbers in awk's notation.
-
-    Raises:
-        FormatError: a number is infinite or NaN.
-    """
+    """Return lines of the first fields of a chunk and numbers in awk's notation."""
     keys, numbers = get_column(chunk, awk=True), list(values)
     if all(abs(value) < _SAME_IN_BOTH_FORMATS for value in numbers):
         return b"".join([b"%b %.6g\n" % pair for pair in zip(keys, numbers, strict=True)])

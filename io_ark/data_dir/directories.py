@@ -53,17 +53,9 @@ def refuse_same(source: str, target: str, message: str, say: Say) -> None:
 
 
 def write_spk2utt(stage: Stage) -> None:
-    """Write spk2utt from utt2spk."""
     path = stage.path("utt2spk")
     refuse = bad_line("Invalid line in utt2spk file", path, DIED)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse))
-
-
-def write_utt2spk(stage: Stage) -> None:
-    """Write utt2spk from spk2utt."""
-    path = stage.path("spk2utt")
-    refuse = bad_line("Invalid line in spk2utt file", path, DIED)
-    stage.write("utt2spk", convert_to_utt2spk(read_chunks(path), refuse))
 
 
 def subset(
@@ -80,13 +72,8 @@ def subset(
 ) -> int:
     """Make a directory with some of the utterances. By default they are evenly spread.
 
-    Args:
-        say: prints the script's messages.
-        source: the directory.
-        *arguments: the number of utterances (of each speaker with ``per_spk``), unless a list is given; the new
-            directory.
-        speakers, shortest, first, last, per_spk: how the utterances are chosen.
-        spk_list, utt_list: the speakers or utterances to keep, or a file that lists them.
+    The arguments are the number of utterances (of each speaker with ``per_spk``), unless a list is given, and the new
+    directory. A list is a file of names, or the names.
     """
     src, target, number = SourceDir(source), arguments[-1], "".join(arguments[:-1])
     flags = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -157,16 +144,16 @@ def _choose_utterances(
         write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lengths, size))
     else:
         stage.write("utt2spk", choose_lines(utt2spk, size, flag))
-    (write_utt2spk if is_by_speaker else write_spk2utt)(stage)
+    if is_by_speaker:
+        path = stage.path("spk2utt")
+        refuse = bad_line("Invalid line in spk2utt file", path, DIED)
+        stage.write("utt2spk", convert_to_utt2spk(read_chunks(path), refuse))
+    else:
+        write_spk2utt(stage)
 
 
 def _find_shortest(lengths: list[bytes], size: int) -> set[bytes]:
-    """Return the keys of the shortest utterances. Among utterances of the same length, prefer those in earlier lines.
-
-    Args:
-        lengths: lines of an utterance and its length.
-        size: number of utterances.
-    """
+    """Return the keys of the shortest utterances. Among utterances of the same length, prefer those in earlier lines."""
     pairs = [(parse_number(get_field(line, 2, awk=True)), get_field(line, awk=True)) for line in lengths]
     return {key for _, key in sorted(pairs, key=operator.itemgetter(0))[:size]}
 
@@ -193,7 +180,7 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
         frame_shift = _find_common_frame_shift(say, srcs)
         helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
         generators: dict[str, Callable[[SourceDir], Iterable[bytes]]] = {
-            "utt2uniq": _map_utterances_to_themselves,
+            "utt2uniq": map_utterances_to_themselves,
             "segments": lambda src: generate_segments(helper, src.folder),
         }
         for name in (*generators, *COMBINED_FILES.split(), *extra_files.replace("utt2uniq", "").split()):
@@ -232,20 +219,14 @@ def _find_common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:
     return first[0].path("frame_shift") if first else ""
 
 
-def _map_utterances_to_themselves(src: SourceDir) -> Iterator[bytes]:
+def map_utterances_to_themselves(src: SourceDir) -> Iterator[bytes]:
     """Yield lines of utt2uniq for utterances that were never renamed."""
     for chunk in read_chunks(src.path("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
 
 class Renaming:
-    """Rename keys by adding a prefix and a suffix.
-
-    Args:
-        listing: a file whose first fields are the keys that may be renamed.
-        prefix: the prefix.
-        suffix: the suffix.
-    """
+    """Rename keys by adding a prefix and a suffix."""
 
     def __init__(self, listing: str, prefix: str, suffix: str = "") -> None:
         self.listing = listing
@@ -259,11 +240,6 @@ class Renaming:
         """Yield chunks of a file with a field renamed, and with single spaces between fields.
 
         Blanks in a file name of a script file stay.
-
-        Args:
-            path: the file.
-            number: number of the field, counted from 1.
-            chunks: the content, if it is not that of the file.
 
         Raises:
             DataDirError: a key is not in the listing.
@@ -299,15 +275,6 @@ class Renaming:
             yield b"".join([b"%b%b%b %b\n" % (self.prefix, key, self.suffix, value) for key, value in pairs])
 
 
-def rename(stage: Stage, src: SourceDir, utterances: Renaming, speakers: Renaming, *, writes_utt2uniq: bool) -> None:
-    """Write utt2uniq, utt2spk and spk2utt with new names."""
-    if src.path("utt2uniq") or writes_utt2uniq:
-        stage.write("utt2uniq", utterances.pair_names(src.path("utt2uniq")))
-    path = src.path("utt2spk")
-    stage.write("utt2spk", speakers.rename_lines(path, 2, utterances.rename_lines(path)))
-    write_spk2utt(stage)
-
-
 def copy(
     say: Say,
     source: str,
@@ -328,7 +295,11 @@ def copy(
         with exits_with(DIED):
             spk2utt = src.need(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
-        rename(stage, src, utterances, speakers, writes_utt2uniq=bool(utt_prefix or utt_suffix))
+        if src.path("utt2uniq") or utt_prefix or utt_suffix:
+            stage.write("utt2uniq", utterances.pair_names(src.path("utt2uniq")))
+        utt2spk = src.path("utt2spk")
+        stage.write("utt2spk", speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)))
+        write_spk2utt(stage)
         has_segments = bool(src.path("segments"))
         if has_segments and not src.path("wav.scp"):
             raise say.fails("", f"is missing, but {source} has segments", f"{source}/wav.scp")
@@ -423,12 +394,7 @@ def _divide_speaker(
 ) -> list[bytes]:
     """Return lines of utt2spk in which a speaker's utterances belong to new speakers.
 
-    Args:
-        speaker: the speaker's name.
-        names: the utterances.
-        max_count: maximum number of utterances of a new speaker; unlimited if 0 or less.
-        max_seconds: maximum duration of a new speaker, which one utterance may exceed.
-        durations: durations of the utterances; None if the duration is not limited.
+    Only a single utterance may exceed ``max_seconds``. A ``max_count`` of 0 or less, and no durations, are no limits.
     """
     groups: list[list[bytes]] = []
     seconds = 0.0

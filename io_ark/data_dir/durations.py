@@ -64,12 +64,7 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise an error if an entry of a script file is a FIFO or a device, which may block, or deliver bytes, without end.
-
-    Args:
-        scp: the script file.
-        names: the keys of the entries to check; all by default.
-    """
+    """Raise an error if an entry of a script file is a FIFO or a device, which may block, or deliver bytes, without end."""
     last = b""
     for number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
@@ -103,14 +98,15 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 
-def measure_features(feats_scp: str) -> list[bytes]:
-    """Return lines of utterances and their numbers of frames, in the format of feat-to-len."""
+def measure_features(feats_scp: str) -> Iterator[bytes]:
+    """Yield lines of utterances and their numbers of frames, in the format of feat-to-len."""
     import io_ark
     from io_ark.codecs import InfoCodec
 
     refuse_endless_entries(feats_scp)
     with io_ark.SequentialReader(Rspecifier("scp", FileName(feats_scp)), kind=InfoCodec("matrix")) as features:
-        return [f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape") for key, info in features]
+        for key, info in features:
+            yield f"{key} {info.shape[0]} \n".encode("utf-8", "surrogateescape")
 
 
 def compute_in_parts(
@@ -120,14 +116,13 @@ def compute_in_parts(
     split(say.called("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
-        measure(say, stage, f"{base}/{name}", lambda base=base: compute(f"{stage.folder}/{base}/{source}"))  # type: ignore[misc]
+        measure(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
     stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.path(f"{base}/{name}"))))
 
 
-def measure(say: Say, stage: Stage, name: str, compute: Callable[[], Iterable[bytes]]) -> None:
-    """Write a file of durations."""
+def measure(say: Say, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
     try:
-        stage.write(name, compute())
+        stage.write(name, lines)
     except (ArkError, OSError) as error:
         raise say.fails("there was a problem getting the durations", str(error)) from None
 
@@ -270,7 +265,7 @@ def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shi
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
             entire = _reads_entire(say, wav, "reco2dur")
-            measure(say, stage, "reco2dur", lambda: read_audio_durations(wav, entire))
+            measure(say, stage, "reco2dur", read_audio_durations(wav, entire))
         check_complete(say, stage, "reco2dur", "wav.scp", "recordings")
     say(f"computed {target}")
     return 0
@@ -293,17 +288,15 @@ def get_utt2num_frames(
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
         get_utt2dur(say.called("utils/data/get_utt2dur.sh"), folder, nj=nj)
-        parts = ((part, get_numbers(part, 2)) for part in read_chunks(f"{folder}/utt2dur"))
-        lines = (
-            replace_values(part, [_toward_zero((duration - frame_overlap) / frame_shift) for duration in seconds])
-            for part, seconds in parts
-        )
+
+        def count_frames(seconds: float) -> float:
+            count = (seconds - frame_overlap) / frame_shift
+            return float(math.trunc(count)) if math.isfinite(count) else count
+
+        parts = read_chunks(f"{folder}/utt2dur")
+        lines = (replace_values(part, map(count_frames, get_numbers(part, 2))) for part in parts)
         stage.write("utt2num_frames", lines)
     return 0
-
-
-def _toward_zero(value: float) -> float:
-    return float(math.trunc(value)) if math.isfinite(value) else value
 
 
 def generate_segments(say: Say, folder: str) -> Iterator[bytes]:

@@ -77,15 +77,7 @@ def fix_new(say: Say, stage: Stage) -> None:
 
 
 class _Fix:
-    """The steps of ``fix_data_dir.sh``.
-
-    Args:
-        say: prints the messages of Kaldi's script.
-        stage: the files of the directory.
-        utterance_files: names of more files by utterance.
-        speaker_files: names of more files by speaker.
-        strip_cr: remove carriage returns at the ends of lines.
-    """
+    """The steps of ``fix_data_dir.sh``."""
 
     def __init__(
         self,
@@ -311,16 +303,7 @@ def write_filtered(
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write the lines of a file with these keys.
-
-    Args:
-        stage: takes the new file.
-        source: path of the file.
-        name: name of the new file.
-        keys: the keys.
-        lead: lines to write first.
-        may_end_blank: warn of blank lines at the end of the file. By default, they are an error as all blank lines are.
-    """
+    """Write lines, and then the lines of a file with these keys. Blank lines are errors, or warnings at the end."""
 
     def refuse(number: int) -> None:
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):

@@ -9,7 +9,6 @@ from io_ark.data_dir.line_fields import get_column
 
 
 def read_keys(*files: str, awk: bool = False) -> list[bytes]:
-    """Return the first field of every line of files."""
     return [key for file in files for chunk in read_chunks(file) for key in get_column(chunk, awk=awk)]
 
 

@@ -50,7 +50,6 @@ def open_argument(file: str) -> str | int:
 
 
 def get_source_name(file: str | int) -> str:
-    """Return the name of a source for messages."""
     return "standard input" if file == STDIN else str(file)
 
 
@@ -115,7 +114,6 @@ def filter_scp(say: Say, argv: list[str]) -> int:
 
 
 def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
-    """Print spk2utt from utt2spk."""
     if len(argv) > 1:
         raise usage()
     file = open_source(argv)
@@ -127,7 +125,6 @@ def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
 
 
 def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
-    """Print utt2spk from spk2utt."""
     for name in argv or ["-"]:
         file = open_source([name])
         if file is not None:
@@ -173,7 +170,6 @@ def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> lis
 
 
 def subset_scp(say: Say, argv: list[str]) -> int:
-    """Print a number of lines of a file."""
     flags = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
@@ -204,7 +200,6 @@ def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
 
 
 def shuffle_list(say: Say, argv: list[str]) -> int:
-    """Print the lines of a file in random order."""
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -284,11 +279,6 @@ def apply_map(say: Say, argv: list[str]) -> int:
 def _balance(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
     """Divide a list of speakers as evenly as split_scp.pl.
 
-    Args:
-        say: prints the script's messages.
-        sizes: number of lines of each speaker.
-        parts: number of parts.
-
     Returns:
         The first speaker of each part, and the number of speakers.
     """
@@ -357,7 +347,6 @@ def divide_evenly(say: Say, scp: str, part_count: int) -> list[list[bytes]]:
 
 
 def split_scp(say: Say, argv: list[str]) -> int:
-    """Divide a file into several."""
     jobs = job = 0
     utt2spk, from_one = "", False
     for _ in range(3):
@@ -431,7 +420,6 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
 
 
 def validate_text(say: Say, argv: list[str]) -> int:
-    """Check a file of transcripts."""
     if len(argv) != 1:
         raise usage()
     check_text(say, argv[0])

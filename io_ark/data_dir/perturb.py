@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
@@ -10,11 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from io_ark.data_dir.audio_commands import OFFSET, are_plain, audio_input, quote
 from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
-from io_ark.data_dir.directories import Renaming, combine, copy, refuse_same, rename
+from io_ark.data_dir.directories import (
+    Renaming,
+    combine,
+    copy,
+    map_utterances_to_themselves,
+    refuse_same,
+    write_spk2utt,
+)
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
 from io_ark.data_dir.fix import fix, fix_new
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, has_single_spaces
+from io_ark.data_dir.line_order import sort_lines
 from io_ark.data_dir.lists import bad_line
 from io_ark.data_dir.segment_times import is_to_the_end
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
@@ -31,6 +38,8 @@ from io_ark.data_dir.stage import (
 from io_ark.data_dir.validate import validate
 
 SHORTEST = 0.01
+# Files of a directory of several speeds. Features of the source, for example, do not fit its audio.
+USED_FILES = "reco2dur reco2file_and_channel segments spk2gender text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
 
@@ -89,7 +98,6 @@ def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
 
 
 def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Return chunks of durations at another speed."""
     return (replace_values(chunk, [seconds / speed for seconds in get_numbers(chunk, 2)]) for chunk in chunks)
 
 
@@ -108,7 +116,6 @@ def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def _need_sox(say: Say, text: str) -> str:
-    """Return the path of sox."""
     import shutil
 
     path = shutil.which("sox")
@@ -118,84 +125,59 @@ def _need_sox(say: Say, text: str) -> str:
     return path
 
 
-def write_files_at_speed(
-    stage: Stage, src: SourceDir, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
-) -> None:
-    """Write the files of a directory at another speed, but for durations."""
-    rename(stage, src, utterances, speakers, writes_utt2uniq=True)
-    audio = utterances
-    if segments := src.path("segments"):
-        speed = parse_number(factor.encode())
-        stage.write(
-            "segments", scale_segments(recordings.rename_lines(segments, 2, utterances.rename_lines(segments)), speed)
-        )
-        stage.write_from(src, "reco2file_and_channel", recordings.rename_lines)
-        audio = recordings
-    stage.write_from(
-        src, "wav.scp", lambda path: change_speed_in_wav_scp(path, audio.rename_lines(path), factor.encode())
-    )
-    stage.write_from(src, "text", utterances.rename_lines)
-    stage.write_from(src, "spk2gender", speakers.rename_lines)
-    stage.write_from(src, "utt2lang", utterances.rename_lines)
+def files_at_speed(
+    src: SourceDir, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
+) -> dict[str, Iterator[bytes]]:
+    """Return the files of a directory at another speed, but for spk2utt and durations, as chunks."""
+    utt2spk, segments = src.path("utt2spk"), src.path("segments")
+    files = {
+        "utt2uniq": utterances.pair_names(src.path("utt2uniq")),
+        "utt2spk": speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)),
+    }
+    if segments:
+        renamed = recordings.rename_lines(segments, 2, utterances.rename_lines(segments))
+        files["segments"] = scale_segments(renamed, parse_number(factor.encode()))
+        if path := src.path("reco2file_and_channel"):
+            files["reco2file_and_channel"] = recordings.rename_lines(path)
+    if path := src.path("wav.scp"):
+        renamed = (recordings if segments else utterances).rename_lines(path)
+        files["wav.scp"] = change_speed_in_wav_scp(path, renamed, factor.encode())
+    for name, renaming in (("text", utterances), ("spk2gender", speakers), ("utt2lang", utterances)):
+        if path := src.path(name):
+            files[name] = renaming.rename_lines(path)
+    return files
 
 
-@contextlib.contextmanager
-def combined_speeds(
-    write: Callable[[str], object], source: str, target: str, factors: Sequence[str]
-) -> Iterator[SourceDir]:
-    """Make a directory of the utterances at several speeds, and remove it at the end of this context.
+def write_speeds(say: Say, stage: Stage, src: SourceDir, factors: Sequence[str]) -> None:
+    """Write the files of a directory with the utterances at several speeds, sorted and fixed.
 
-    Needs no sox and reads no audio.
-
-    Args:
-        write: takes the messages of Kaldi's scripts, without newlines.
-        source: the directory, which may lack durations and spk2utt.
-        target: the directory beside which temporary directories are made, ``.<target>_speed0.9`` and so on.
-        factors: speed factors. A factor of 1 does not change names.
-
-    Yields:
-        The directory, with the files that combine_data.sh combines.
+    Needs no sox and reads no audio. A factor of 1 does not change names. The source may lack durations and spk2utt.
     """
-    parent, name = os.path.split(os.path.realpath(target))
-    folders = [os.path.join(parent, f".{name}_speed{factor}") for factor in (*factors, "s")]
-    for folder in folders:
-        refuse_target(folder, source)
-    with make_temporary_directories(*folders, beside=[source, target]):
-        try:
-            combined = _combine_speeds(write, source, folders, factors)
-        except DataDirError as error:
-            error.file = error.file.replace(folders[-1], target)
-            raise
-        yield combined
-
-
-def _combine_speeds(
-    write: Callable[[str], object], source: str, folders: list[str], factors: Sequence[str]
-) -> SourceDir:
-    src, say, directories = SourceDir(source), Say("speeds", write, as_script=False), []
-    for factor, folder in zip(factors, folders, strict=False):
-        if parse_number(factor.encode()) == 1:
-            directories.append(source)
+    utt2spk, wav_scp = src.need(say), src.need(say, "wav.scp")
+    bad = bad_line("expected an utterance and its speaker, not", utt2spk)
+    stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), bad))
+    parts: list[dict[str, Iterator[bytes]]] = []
+    for factor in factors:
+        speed, listings = parse_number(factor.encode()), (stage.path("spk2utt"), utt2spk, wav_scp)
+        if speed == 1:
+            parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.path(name))})
             continue
-        directories.append(folder)
-        with Stage(directories[-1], say) as stage:
-            utt2spk = src.need(say)
-            bad = bad_line("expected an utterance and its speaker, not", utt2spk)
-            stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), bad))
-            names = (
-                Renaming(path, f"sp{factor}-") for path in (stage.path("spk2utt"), utt2spk, src.need(say, "wav.scp"))
-            )
-            speakers, utterances, recordings = names
-            write_files_at_speed(stage, src, factor, speakers, utterances, recordings)
-            for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
-                if path := src.path(name):
-                    stage.write(name, scale_durations(renaming.rename_lines(path), parse_number(factor.encode())))
-    combine(say, folders[-1], *directories)
-    return SourceDir(folders[-1])
+        speakers, utterances, recordings = (Renaming(listing, f"sp{factor}-") for listing in listings)
+        parts.append(files_at_speed(src, factor, speakers, utterances, recordings))
+        for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
+            if path := src.path(name):
+                parts[-1][name] = scale_durations(renaming.rename_lines(path), speed)
+    if any("utt2uniq" in part for part in parts):
+        for part in parts:
+            part.setdefault("utt2uniq", map_utterances_to_themselves(src))
+    for name in parts[0]:
+        if all(name in part for part in parts):
+            stage.write(name, sort_lines([part[name] for part in parts]))
+    write_spk2utt(stage)
+    fix_new(say, stage)
 
 
 def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
-    """Make a directory of the audio played at another speed."""
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
         raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
@@ -209,7 +191,10 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
         utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.need(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
             speakers.suffix = b""
-        write_files_at_speed(stage, src, factor, speakers, utterances, recordings)
+        for name, chunks in files_at_speed(src, factor, speakers, utterances, recordings).items():
+            stage.write(name, chunks)
+            if name == "utt2spk":
+                write_spk2utt(stage)
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
             if not src.path(name):
                 make(say.called(f"utils/data/get_{name}.sh"), source)
@@ -375,7 +360,6 @@ def change_recordings(
 
 
 def _read_volumes(path: str) -> dict[bytes, float]:
-    """Return the volume of each recording in a file."""
     volumes = {}
     for number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
@@ -401,7 +385,6 @@ def _has_volume(path: str) -> bool:
 
 
 def resample(say: Say, frequency: str, folder: str) -> int:
-    """Change the sampling rate of all recordings."""
     sox = _need_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
         raise DataDirError(f"the sampling rate must be a number above 0 in Hz, not {frequency!r}")

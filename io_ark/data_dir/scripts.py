@@ -17,6 +17,7 @@ from enum import Enum
 from functools import cached_property
 from importlib import import_module
 
+from io_ark.data_dir.line_chunks import read_chunks
 from io_ark.data_dir.stage import DataDirError, Say, Stage, warn
 from io_ark.errors import ArkError
 
@@ -40,23 +41,15 @@ class Style(Enum):
 
 @dataclass(frozen=True)
 class KaldiScript:
-    """One of Kaldi's scripts.
+    """One of Kaldi's scripts."""
 
-    Attributes:
-        target: module and function that do the work. The function's keyword arguments are the script's options.
-        style: way of reading the arguments.
-        usage: the arguments, for messages.
-        command: the command of ``kaldi-compat data`` that does the same; empty if there is none.
-    """
-
-    target: str
-    style: Style
-    usage: str
-    command: str = ""
+    target: str  # Module and function that do the work. The function's keyword arguments are the script's options.
+    style: Style  # Way of reading the arguments.
+    usage: str  # The arguments, for messages.
+    command: str = ""  # The command of ``kaldi-compat data`` that does the same; empty if there is none.
 
     @cached_property
     def function(self) -> Callable[..., int]:
-        """The function that does the work."""
         module, _, name = self.target.partition(".")
         function: Callable[..., int] = getattr(import_module(f"io_ark.data_dir.{module}"), name)
         return function
@@ -67,11 +60,7 @@ class KaldiScript:
         return list(inspect.signature(self.function).parameters.values())[1:]
 
     def get_options(self, *, with_own: bool) -> dict[str, Value]:
-        """Return the options with their defaults.
-
-        Args:
-            with_own: include the options that Kaldi's script lacks.
-        """
+        """Return the options with their defaults."""
         options = {item.name: item.default for item in self.parameters if item.kind is item.KEYWORD_ONLY}
         return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
 
@@ -86,74 +75,35 @@ class KaldiScript:
 
 
 SCRIPTS = {
-    "validate_data_dir.sh": KaldiScript(
-        "validate.validate",
-        Style.FLAGS,
-        "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>",
-        "validate",
-    ),
+    "validate_data_dir.sh": KaldiScript("validate.validate", Style.FLAGS, "[--no-feats] [--no-text] [--non-print] [--no-wav] [--no-spk-sort] <data-dir>", "validate"),
     "fix_data_dir.sh": KaldiScript("fix.fix", Style.SHELL_OPTIONS, "[options] <data-dir>", "fix"),
-    "subset_data_dir.sh": KaldiScript(
-        "directories.subset",
-        Style.ONE_OPTION,
-        "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or "
-        "[--spk-list|--utt-list] <list-file> <srcdir> <destdir>",
-        "subset",
-    ),
+    "subset_data_dir.sh": KaldiScript("directories.subset", Style.ONE_OPTION, "[--speakers|--shortest|--first|--last|--per-spk] <srcdir> <num-utt> <destdir>, or [--spk-list|--utt-list] <list-file> <srcdir> <destdir>", "subset"),
     "split_data.sh": KaldiScript("split.split", Style.ONE_OPTION, "[--per-utt] <data-dir> <num-to-split>", "split"),
-    "combine_data.sh": KaldiScript(
-        "directories.combine",
-        Style.SHELL_OPTIONS,
-        "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...",
-        "combine",
-    ),
+    "combine_data.sh": KaldiScript("directories.combine", Style.SHELL_OPTIONS, "[options] <dest-data-dir> <src-data-dir1> <src-data-dir2> ...", "combine"),
     "copy_data_dir.sh": KaldiScript("directories.copy", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "copy"),
-    "perturb_data_dir_speed.sh": KaldiScript(
-        "perturb.perturb_speed", Style.SHELL_OPTIONS, "[options] <warping-factor> <srcdir> <destdir>", "perturb-speed"
-    ),
-    "perturb_data_dir_speed_3way.sh": KaldiScript(
-        "perturb.perturb_speed_3way", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "perturb-speed-3way"
-    ),
-    "perturb_data_dir_volume.sh": KaldiScript(
-        "perturb.perturb_volume", Style.SHELL_OPTIONS, "[options] <data-dir>", "perturb-volume"
-    ),
+    "perturb_data_dir_speed.sh": KaldiScript("perturb.perturb_speed", Style.SHELL_OPTIONS, "[options] <warping-factor> <srcdir> <destdir>", "perturb-speed"),
+    "perturb_data_dir_speed_3way.sh": KaldiScript("perturb.perturb_speed_3way", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "perturb-speed-3way"),
+    "perturb_data_dir_volume.sh": KaldiScript("perturb.perturb_volume", Style.SHELL_OPTIONS, "[options] <data-dir>", "perturb-volume"),
     "resample_data_dir.sh": KaldiScript("perturb.resample", Style.NO_OPTIONS, "<frequency> <data-dir>", "resample"),
     "utt2spk_to_spk2utt.pl": KaldiScript("lists.utt2spk_to_spk2utt", Style.OWN, "[utt2spk] > spk2utt"),
     "spk2utt_to_utt2spk.pl": KaldiScript("lists.spk2utt_to_utt2spk", Style.OWN, "[spk2utt] > utt2spk"),
-    "filter_scp.pl": KaldiScript(
-        "lists.filter_scp", Style.OWN, "[--exclude] [-f <field>] id_list [in.scp] > out.scp", "filter"
-    ),
+    "filter_scp.pl": KaldiScript("lists.filter_scp", Style.OWN, "[--exclude] [-f <field>] id_list [in.scp] > out.scp", "filter"),
     "split_scp.pl": KaldiScript("lists.split_scp", Style.OWN, "[--utt2spk=<utt2spk>] in.scp out1.scp out2.scp ..."),
     "subset_scp.pl": KaldiScript("lists.subset_scp", Style.OWN, "[--quiet][--first|--last] N in.scp"),
     "shuffle_list.pl": KaldiScript("lists.shuffle_list", Style.OWN, "[--srand N] [input file] > output"),
     "apply_map.pl": KaldiScript("lists.apply_map", Style.OWN, "[-f <field-range>] [--permissive] map <input >output"),
     "get_utt2dur.sh": KaldiScript("durations.get_utt2dur", Style.SHELL_OPTIONS, "[options] <data-dir>", "utt2dur"),
     "get_reco2dur.sh": KaldiScript("durations.get_reco2dur", Style.SHELL_OPTIONS, "[options] <data-dir>", "reco2dur"),
-    "get_utt2num_frames.sh": KaldiScript(
-        "durations.get_utt2num_frames", Style.SHELL_OPTIONS, "[options] <data-dir>", "utt2num-frames"
-    ),
-    "get_segments_for_data.sh": KaldiScript(
-        "durations.get_segments_for_data", Style.NO_OPTIONS, "<data-dir> > segments", "segments"
-    ),
-    "remove_dup_utts.sh": KaldiScript(
-        "directories.remove_repetitions",
-        Style.NO_OPTIONS,
-        "<max-count> <src-data-dir> <dest-data-dir>",
-        "remove-repetitions",
-    ),
-    "modify_speaker_info.sh": KaldiScript(
-        "directories.divide_speakers", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "modify-speakers"
-    ),
+    "get_utt2num_frames.sh": KaldiScript("durations.get_utt2num_frames", Style.SHELL_OPTIONS, "[options] <data-dir>", "utt2num-frames"),
+    "get_segments_for_data.sh": KaldiScript("durations.get_segments_for_data", Style.NO_OPTIONS, "<data-dir> > segments", "segments"),
+    "remove_dup_utts.sh": KaldiScript("directories.remove_repetitions", Style.NO_OPTIONS, "<max-count> <src-data-dir> <dest-data-dir>", "remove-repetitions"),
+    "modify_speaker_info.sh": KaldiScript("directories.divide_speakers", Style.SHELL_OPTIONS, "[options] <srcdir> <destdir>", "modify-speakers"),
     "validate_text.pl": KaldiScript("lists.validate_text", Style.OWN, "<text-file>", "validate-text"),
-}
+}  # fmt: skip
 
 
 def convert_value(name: str, text: str, default: Value) -> Value:
-    """Return the value of an option as the type of its default.
-
-    Raises:
-        DataDirError: the text is no such value.
-    """
+    """Return the value of an option as the type of its default."""
     if isinstance(default, bool):
         if text not in ("true", "false"):
             raise DataDirError(f'expected "true" or "false": --{name} {text}')
@@ -166,7 +116,6 @@ def convert_value(name: str, text: str, default: Value) -> Value:
 
 
 def flag(name: str) -> str:
-    """Return the option of a value."""
     return "--" + name.replace("_", "-")
 
 
@@ -270,7 +219,6 @@ _READERS: dict[Style, OptionReader] = {
 
 
 def call(script: KaldiScript, say: Say, argv: list[str], *, is_command: bool = False) -> int:
-    """Run a script with these arguments."""
     if script.style is Style.OWN:
         try:
             return script.function(say, argv)
@@ -359,7 +307,6 @@ def _write(text: str) -> None:
 
 
 def main(name: str) -> int:
-    """Run a script with this process's arguments, and return its status."""
     import gc
 
     gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
@@ -392,15 +339,13 @@ def install(folder: str, *, force: bool = False) -> list[str]:
     Raises:
         DataDirError: the folder has other files of these names, or is a link. The ``utils`` of a recipe is often a link to
             the folder of another recipe, which would be changed as well. Nothing is written then.
-
-    Returns:
-        The paths written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
     _refuse_links(folder)
     for path in paths:
-        if os.path.lexists(path) and not force and not _is_launcher(path):
+        start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
+        if os.path.lexists(path) and not force and MARK not in start:
             raise DataDirError(
                 "is another program: choose an empty folder, or pass --force to replace all of them", path
             )
@@ -424,15 +369,7 @@ def _refuse_links(folder: str) -> None:
             raise DataDirError(text, base)
 
 
-def _is_launcher(path: str) -> bool:
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        return MARK in file.read(1 << 12)
-
-
 def data_main(argv: list[str]) -> int:
-    """Run ``kaldi-compat data`` with these arguments."""
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Say(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 

@@ -51,16 +51,7 @@ def _is_out_of_date(src: SourceDir, first_part: str) -> bool:
 
 
 class _Split:
-    """One split of a directory.
-
-    Args:
-        say: prints the messages of split_scp.pl.
-        src: the directory.
-        stage: takes the new files.
-        base: name of the folder of the parts.
-        part_count: number of parts.
-        per_utt: the utterances of a speaker may be in several parts.
-    """
+    """One split of a directory."""
 
     def __init__(self, say: Say, src: SourceDir, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base = say, src, stage, base
@@ -71,7 +62,6 @@ class _Split:
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
-        """Write the parts."""
         path = self.src.path("utt2spk")
         if not path:
             raise self.say.fails("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
@@ -118,7 +108,6 @@ class _Split:
                 self.divide_file(name, parts_of_key, warns=warns)
 
     def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
-        """Write a file of each part."""
         path = self.src.path(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
         is_unused = is_repeated = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import contextlib
+import filecmp
 import functools
 import itertools
 import os
@@ -117,12 +118,10 @@ class Say:
 
 
 def warn(text: object) -> None:
-    """Print a line on standard error."""
     print(text, file=sys.stderr)
 
 
 def shown(key: bytes) -> str:
-    """Return a key as text."""
     return key.decode("utf-8", "surrogateescape")
 
 
@@ -175,7 +174,7 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
         read: more directories to share with other processes that read them.
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # descriptor, path and mode of each device and inode
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Descriptor, path and mode of each device and inode
     counted: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
@@ -341,13 +340,7 @@ def check_place(folder: str, name: str) -> None:
 
 
 def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
-    """Rename and remove files of a directory. Skip missing files, which were renamed or removed before.
-
-    Args:
-        folder: the directory.
-        renames: the renames and removals.
-        then: end of the message if the system refuses.
-    """
+    """Rename and remove files of a directory. Skip missing files, which were renamed or removed before."""
     emptied = set()
     for old, new in renames:
         target = os.path.join(folder, new or old)
@@ -472,7 +465,6 @@ def make_directory(folder: str) -> list[str]:
 
 
 def remove_empty(folders: Iterable[str]) -> None:
-    """Remove directories that are empty."""
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
@@ -631,22 +623,14 @@ class Stage(SourceDir):
         self._new[name] = path
 
     def write(self, name: str, parts: Iterable[bytes]) -> None:
-        """Write a file."""
         with self.writing(name) as write:
             for part in parts:
                 write(part)
 
     def copy(self, source: str, name: str) -> None:
-        """Write a copy of a file."""
         with self.writing(name) as write, open(source, "rb", 0) as file:
-            try:
-                while os.sendfile(write.__self__.fileno(), file.fileno(), None, 1 << 30):  # type: ignore[attr-defined]
-                    pass
-            except (OSError, AttributeError):  # The system or the file system lacks sendfile.
-                if file.tell():
-                    raise
-                for chunk in read_chunks(source):
-                    write(chunk)
+            for chunk in iter(functools.partial(file.read, BUFFER), b""):
+                write(chunk)
 
     def write_from(self, source: SourceDir, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
         """Copy files of another directory, or write the output of ``make`` for the path of each file. Skip missing files."""
@@ -665,7 +649,6 @@ class Stage(SourceDir):
             self.copy(path, os.path.join(BACKUP, name))
 
     def remove(self, name: str) -> None:
-        """Remove a file."""
         check_place(self.folder, name)
         self._replace(name, None)
 
@@ -675,7 +658,6 @@ class Stage(SourceDir):
             del self._new[name]
 
     def move_to_backup(self, name: str) -> None:
-        """Move a file into ``.backup``."""
         self.keep(name)
         self.remove(name)
 
@@ -742,11 +724,4 @@ def _unchanged(error: OSError, path: str) -> DataDirError:
 
 
 def have_same_bytes(one: str, other: str) -> bool:
-    """Return True if two files have the same content."""
-    if not os.path.isfile(other) or os.path.getsize(one) != os.path.getsize(other):
-        return False
-    with open(one, "rb", 0) as a, open(other, "rb", 0) as b:
-        while True:
-            left, right = a.read(BUFFER), b.read(BUFFER)
-            if left != right or not left:
-                return left == right
+    return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)

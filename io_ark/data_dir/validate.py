@@ -15,14 +15,7 @@ from io_ark.data_dir.line_order import find_unsorted
 from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.segment_times import is_interval
 from io_ark.data_dir.speaker_lists import convert_to_utt2spk
-from io_ark.data_dir.stage import (
-    DATA_FILES,
-    Say,
-    SourceDir,
-    refuse_byte_order_mark,
-    refuse_half_changed,
-    shown,
-)
+from io_ark.data_dir.stage import DATA_FILES, Say, SourceDir, refuse_byte_order_mark, refuse_half_changed, shown
 
 _ILLEGAL = {
     symbol: re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol))
@@ -48,10 +41,6 @@ reco2dur        keys,values  segments recording-ids extracted from {} and reco2d
 
 class KeyList:
     """The keys of a file.
-
-    Args:
-        file: the file.
-        number: number of the field that holds the key, counted from 1. The values of field 2 are made unique and sorted.
 
     Attributes:
         keys: the keys.
@@ -132,7 +121,6 @@ class Check(SourceDir):
         raise self.say.fails("", advice, lacks.file, number, key)
 
     def values(self, name: str) -> None:
-        """Check the values of a file."""
         if name not in _VALUES:
             return
         good, advice, text, print_as = _VALUES[name]
@@ -146,7 +134,6 @@ class Check(SourceDir):
         return self.listed("segments", 2) if self.path("segments") and self.path("wav.scp") else self.listed("utt2spk")
 
     def rule(self, name: str, steps: str, other: str, text: str) -> None:
-        """Check a file by a rule."""
         if not self.path(name):
             return
         self.sorted_and_unique(name)
@@ -176,13 +163,7 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 
 
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
-    """Return True if whole columns show that all lines of a chunk are good. False says nothing, and is slower.
-
-    Args:
-        chunk: the lines.
-        is_good: decides for the fields of a line.
-        good_values: values of second fields that are known to be good, which this function extends.
-    """
+    """Return True if whole columns show that all lines of a chunk are good. False says nothing, and is slower."""
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
         is_ordered = bool(starts and ends) and all(map(float.__lt__, starts or (), ends or ()))
@@ -206,7 +187,6 @@ def run_image_script(script: str, *arguments: str) -> int:
 
 
 def is_warp(fields: list[bytes]) -> bool:
-    """Return True if the fields are a name and a warp factor."""
     return len(fields) == 2 and is_above(fields[1], b"0.5") and is_above(b"1.5", fields[1])
 
 
@@ -221,17 +201,14 @@ def is_segment(fields: list[bytes]) -> bool:
 
 
 def is_gender(fields: list[bytes]) -> bool:
-    """Return True if the fields are a name and a gender."""
     return len(fields) == 2 and fields[1] in (b"m", b"f")
 
 
 def is_channel(fields: list[bytes]) -> bool:
-    """Return True if the fields are a recording, a file and a channel."""
     return len(fields) == 3 and fields[2] in (b"A", b"B", b"1")
 
 
 def has_whole(fields: list[bytes]) -> bool:
-    """Return True if the fields are a name and a positive whole number."""
     return has_positive(fields) and is_number(fields[1]) and parse_number(fields[1]).is_integer()
 
 
@@ -291,7 +268,6 @@ def validate(
 
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
-    """Check utt2spk and spk2utt."""
     say, utt2spk, spk2utt = check.say, check.name("utt2spk"), check.name("spk2utt")
     for name in ("spk2utt", "utt2spk"):
         if not check.path(name):
@@ -303,9 +279,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not matches:
         for number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
-            status = (
-                0 if say.as_script else 1
-            )  # Kaldi's script exits with the status of its last command, which prints.
+            status = 0 if say.as_script else 1  # Kaldi's script has the status of its last command, which prints.
             raise say.fails(
                 f"{utt2spk} has wrong format.", "write: utterance speaker", utt2spk, number, get_field(line), status
             )
@@ -348,7 +322,6 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
-    """Check the file of transcripts."""
     path = check.name("text")
     unprintable_lines = [] if non_print or not check.path("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
@@ -392,7 +365,6 @@ def _is_printable(char: str) -> bool:
 
 
 def check_recordings(check: Check) -> None:
-    """Check wav.scp, segments and reco2file_and_channel."""
     say, path = check.say, check.name("wav.scp")
     check.sorted_and_unique("wav.scp")
     for chunk in read_chunks(path):

@@ -1,15 +1,17 @@
-"""Parse the command line of ``kaldi-compat dump``: options of :class:`DumpOptions` and options of the feature."""
+"""Parse the command line of ``kaldi-compat``: options of :class:`DumpOptions` and of the feature; ``programs``."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
 from kaldi_compat.cli.info import info
-from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, check_overrides, feature_flags
-from kaldi_compat.dump.options import FEATURES, DumpOptions, Job, Layout
+from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, feature_flags
+from kaldi_compat.dump.options import FEATURES, PITCH, DumpOptions, Job, Layout, spectral_of
 from kaldi_compat.dump.sources import extractor_name
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import nearest_name
@@ -100,7 +102,9 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     if not options.source:
         if feature not in FEATURES:
             raise UsageError(f"there is no feature {feature!r}: {_hint(feature)}")
-        check_overrides(overridden, feature)
+        for flag in overridden:
+            if normalize(flag.name) not in feature_flags(feature):
+                raise UsageError(f"--{flag.name} is not an option of {spectral_of(feature) or PITCH}")
     overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in overridden)
     return Job(Layout.of(places[0], feature, *places[1:]), options, overrides)
 
@@ -134,11 +138,33 @@ def _without_command(argv: Sequence[str]) -> str:
     if argv and argv[0] == "info":
         return info()
     if argv and argv[0] == "programs":
-        from kaldi_compat.dump.catalogue import program_list
-
         return program_list()
     actual = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
         f"expected the command conform, dump, explain, frontend, info or programs, {actual}: "
         "kaldi-compat --help lists them"
     )
+
+
+def programs() -> dict[str, Any]:
+    """Return Kaldi's programs by name, sorted."""
+    scripts = importlib.metadata.distribution("kaldi-compat").entry_points
+    return {
+        script.name: script.load()
+        for script in sorted(scripts, key=lambda script: script.name)
+        if script.value.startswith("kaldi_compat.programs.")
+    }
+
+
+def summary(text: str) -> str:
+    """Return the first sentence of a program's usage.
+
+    >>> summary("Copies frames, e.g. of a table. More. Usage: copy")
+    'Copies frames, e.g. of a table.'
+    """
+    about = " ".join(text.split("Usage:")[0].split())
+    return re.split(r"(?<=[.])(?<!e[.]g[.]) ", about)[0]
+
+
+def program_list() -> str:
+    return "\n".join(f"{name:38} {summary(program.text)}" for name, program in programs().items())

@@ -35,19 +35,13 @@ ENVIRONMENT_MODULES = ("os", "collections.abc", "_collections_abc", __name__)
 
 @dataclass
 class CallRecord:
-    """A record of calls.
+    """A record of calls."""
 
-    Attributes:
-        read: files that were opened for reading.
-        written: files that were opened for writing. They do not decide numbers, since the calls create them.
-        variables: names of environment variables that the user's code has read.
-        external: descriptions of sources of data that cannot be compared.
-    """
-
-    read: set[Path] = field(default_factory=set)
+    read: set[Path] = field(default_factory=set)  # Files that were opened for reading.
+    # Files that were opened for writing. They do not decide numbers, since the calls create them.
     written: set[Path] = field(default_factory=set)
-    variables: set[str] = field(default_factory=set)
-    external: set[str] = field(default_factory=set)
+    variables: set[str] = field(default_factory=set)  # Names of environment variables that the user's code has read.
+    external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
     def files(self) -> list[Path]:
         """Return the files that decide numbers, apart from source files of modules. A missing one may appear later."""

@@ -21,17 +21,10 @@ from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
 from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, conf_texts
 from kaldi_compat.dump.devices import devices_of
-from kaldi_compat.dump.errors import DumpError, as_user_error
-from kaldi_compat.dump.failures import by_reason
-from kaldi_compat.dump.files import check_writable, make_directory
-from kaldi_compat.dump.finalize import (
-    Outcome,
-    finalize,
-    prepare_archives,
-    start_over,
-)
-from kaldi_compat.dump.inputs import InputWatch, digests_of_files, stamps_of
-from kaldi_compat.dump.lock import check_system, lock, share
+from kaldi_compat.dump.errors import DumpError, as_user_error, by_reason
+from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share
+from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
+from kaldi_compat.dump.inputs import InputWatch, digests_of, stamps_of
 from kaldi_compat.dump.model import MATRIX, try_extractor
 from kaldi_compat.dump.options import FEATURES, SOURCES, Job, Layout
 from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, clear_all_unfinished
@@ -146,18 +139,15 @@ class Deadline:
             call()
 
     def start(self) -> None:
-        """Start the countdown."""
         os.write(self._writing, b".")
 
     def cancel(self) -> None:
-        """Prevent the call of the function."""
         self._cancelled.set()
         with contextlib.suppress(OSError):
             os.close(self._writing)
 
 
 def end_at_once() -> None:
-    """End this process and its commands."""
     with contextlib.suppress(OSError):
         os.write(2, ENDED_AT_ONCE.encode())
     COMMANDS.end()
@@ -236,16 +226,13 @@ def with_keywords() -> Iterator[None]:
 
 
 def run(job: Job) -> Outcome:
-    """Run or resume a job, and return its outcome. The outcome of a part counts the complete archives of all parts.
-
-    Raises:
-        DumpError: the job cannot start or continue. Complete archives are kept.
-    """
+    """Run or resume a job, and return its outcome. The outcome of a part counts the complete archives of all parts."""
     check_system()
     # Invalid options and inputs are refused before any file is changed.
     check_inputs(job)
     confs = conf_texts(job)
-    check_feature(job, confs)
+    if job.spectral:
+        check_feature(job, confs)
     if job.options.report:
         check_writable(Path(job.options.report))
     if job.options.runner == "local":
@@ -256,11 +243,12 @@ def run(job: Job) -> Outcome:
         check_cluster(job.options.address)
     for name in [name for name, path in job.conf_paths.items() if path is None]:
         _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
-    job = with_speeds(job)
+    if job.options.speeds:
+        job = with_speeds(job)
     if source := source_of(job):
         job = source.local_job()
     stamps = stamps_of(job, confs)
-    if not (job.options.shard and job.layout.plan.exists()):
+    if job.options.by_speaker and not (job.options.shard and job.layout.plan.exists()):
         listing = job.layout.data / listing_of(job)
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
@@ -270,7 +258,8 @@ def run(job: Job) -> Outcome:
     with locked_plan(job, new_plan) as current_plan:
         plan = replace(current_plan, stamps=stamps)
         shards = plan.part(number, parts)
-        if job.options.shard:  # Each of many parts checks its own lines only, since checking all would take too long.
+        # Each of many parts checks its own lines only, since checking all would take too long.
+        if job.options.shard and job.options.by_speaker:
             lines_of_part = chain.from_iterable(lines_of(plan, shard, job.layout.data) for shard in shards)
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
         complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
@@ -312,9 +301,7 @@ def _runner(job: Job) -> Any:
 
 
 def with_speeds(job: Job) -> Job:
-    """Create the data directory of ``--speed-dir`` and return the job on it; without ``--speeds``, return the job."""
-    if not job.options.speeds:
-        return job
+    """Create the data directory of ``--speed-dir``, and return the job on it."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
     # The default log and archive directories move to the new data directory.
@@ -340,7 +327,7 @@ def _try_and_plan(job: Job) -> DumpPlan:
         trial, lines = try_extractor(job, cores())
         for line in lines:
             _say(line)
-        used = digests_of_files({name: Path(path) for name, path in trial.files.items()})
+        used = digests_of({name: Path(path) for name, path in trial.files.items()})
         inputs = plan.settings["inputs"] | used
         plan = replace(plan, settings=plan.settings | {"trial": asdict(trial), "inputs": inputs})
     if options.cmvn and (kind := plan.trial.outputs[plan.trial.first][0]) != MATRIX:
@@ -384,11 +371,7 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 
 
 def read_resumed_plan(job: Job) -> DumpPlan:
-    """Read the plan to resume, and discard the archives that ``--retry-failed`` recreates.
-
-    Raises:
-        PlanError: the plan is damaged, or does not fit the job.
-    """
+    """Read the plan to resume, and discard the archives that ``--retry-failed`` recreates."""
     layout, options = job.layout, job.options
     plan = read_plan(layout.plan)
     manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}
@@ -404,7 +387,6 @@ def read_resumed_plan(job: Job) -> DumpPlan:
 
 
 def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
-    """Print the summary of a job."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",

@@ -27,7 +27,7 @@ from io_ark.streams import Access, StreamSource
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, run_in_process
 from io_ark.streams.system import SIGPIPE
-from kaldi_compat.dump.failures import shorten
+from kaldi_compat.dump.errors import shorten
 
 logger = logging.getLogger(__name__)
 
@@ -53,9 +53,6 @@ class CommandGroup:
 
         Returns:
             process id of the command, and a descriptor that its output can be read from.
-
-        Raises:
-            PipeError: the command cannot be started.
         """
         with self._lock:
             if self._ended:
@@ -129,17 +126,7 @@ def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, qui
 
 
 def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True, timeout: float = 0.0) -> Any:
-    """Read an object from a command's output.
-
-    Args:
-        rxfilename: the command, with a ``|`` at its end.
-        codec: reads the object.
-        pipes: False refuses all commands.
-        timeout: seconds that the command may take; 0 is no limit.
-
-    Raises:
-        ArkError: the command was refused, failed or took too long, or its output is not an object of this type.
-    """
+    """Read an object from a command's output."""
     command = rxfilename.rstrip().removesuffix("|")
     Access(pipes).check_command(command)
     name = f"{shorten(command)}|"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -12,14 +12,7 @@ from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, spectral_of
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import Scalar, require
-from kaldi_compat.options.config import (
-    Flag,
-    UsageError,
-    flag_table,
-    normalize,
-    parse_config,
-    spell_as_flags,
-)
+from kaldi_compat.options.config import Flag, flag_table, normalize, parse_config, spell_as_flags
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
@@ -60,21 +53,8 @@ def as_text(value: Scalar) -> str:
     )
 
 
-def check_overrides(overrides: Iterable[Flag], feature: str) -> None:
-    """Raise :class:`UsageError` unless the feature has the options of the command line."""
-    flags = feature_flags(feature)
-    for flag in overrides:
-        if normalize(flag.name) not in flags:
-            raise UsageError(f"--{flag.name} is not an option of {spectral_of(feature) or PITCH}")
-
-
 def conf_texts(job: Job) -> dict[str, str]:
-    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``.
-
-    Raises:
-        DumpError: a file cannot be read.
-        OptionError: a file is invalid.
-    """
+    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``."""
     texts: dict[str, str] = {}
     if job.source:
         return texts
@@ -93,11 +73,7 @@ def conf_texts(job: Job) -> dict[str, str]:
 
 
 def set_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
-    """Return the values of the options that a configuration sets, by flag.
-
-    Raises:
-        OptionError: the configuration is invalid.
-    """
+    """Return the values of the options that a configuration sets, by flag."""
     path = job.conf_paths.get(conf)
     return {flag.name: value for flag, value in parse_config(text, str(path or conf), conf_flags(conf))}
 
@@ -114,9 +90,6 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
 
     Returns:
         options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
-
-    Raises:
-        OptionError: the configuration is invalid.
     """
     configured: dict[str, Any] = {}
     if job.spectral:

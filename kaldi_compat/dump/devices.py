@@ -18,9 +18,6 @@ _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid de
 def devices_of(text: str) -> list[str]:
     """Return the devices that ``--device`` names.
 
-    Raises:
-        DumpError: the text names no device, or a GPU that does not exist.
-
     >>> devices_of("cpu")
     ['cpu']
     """
@@ -39,12 +36,7 @@ def devices_of(text: str) -> list[str]:
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU this process's current device, and limit its memory.
-
-    Args:
-        device: an element of the list that :func:`devices_of` returns.
-        max_memory: limit in GiB; 0 is no limit.
-    """
+    """Make a GPU this process's current device, and limit its memory."""
     if device == CPU:
         return
     import torch

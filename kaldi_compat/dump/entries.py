@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block_of
 from io_ark.text import printable
 from kaldi_compat.cli.objects import durations_of, waves_of
-from kaldi_compat.dump.errors import one_line
-from kaldi_compat.dump.failures import reason_for, shorten
+from kaldi_compat.dump.errors import one_line, reason_for, shorten
 from kaldi_compat.dump.options import FEATS
 from kaldi_compat.exact.arrays import Doubles, Integers
 
@@ -25,30 +24,19 @@ if TYPE_CHECKING:
 
 
 class OnGrid(NamedTuple):
-    """Place of samples in memory that a device can copy from.
+    """Place of samples in memory that a device can copy from."""
 
-    Attributes:
-        tensor: the memory, int16.
-        start: index of the first sample.
-    """
-
-    tensor: Any
-    start: int
+    tensor: Any  # The memory, int16.
+    start: int  # Index of the first sample.
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An utterance without features.
+    """An utterance without features."""
 
-    Attributes:
-        index: position of the utterance in the archive's list.
-        key: name of the utterance.
-        reason: cause in one short, printable line without the key.
-    """
-
-    index: int
-    key: str
-    reason: str
+    index: int  # Position of the utterance in the archive's list.
+    key: str  # Name of the utterance.
+    reason: str  # Cause in one short, printable line without the key.
 
     seconds = 0.0
     nbytes = 0
@@ -73,15 +61,10 @@ def failed(index: int, key: str, error: BaseException) -> Failure:
 
 @dataclass(frozen=True)
 class Utterances:
-    """Consecutive utterances of an archive's list.
+    """Consecutive utterances of an archive's list."""
 
-    Attributes:
-        index: position of the first utterance.
-        block: keys, and audio or features.
-    """
-
-    index: int
-    block: Block
+    index: int  # Position of the first utterance.
+    block: Block  # Keys, and audio or features.
 
     def __len__(self) -> int:
         return len(self.block)
@@ -107,16 +90,13 @@ class Utterances:
         return replace(self, index=self.index + utterances.start, block=block)
 
     def halves(self) -> list[Self]:
-        """Return the first and the second half of several utterances."""
         return self.split([0, len(self) // 2, len(self)])
 
     def each(self) -> list[Self]:
-        """Return the utterances one by one."""
         return self.split(range(len(self) + 1))
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
         block = self.block
         if isinstance(block, ArrayBlock):
             return block.values.nbytes
@@ -127,49 +107,36 @@ class Utterances:
 
 @dataclass(frozen=True)
 class Audio(Utterances):
-    """Audio of utterances.
+    """Audio of utterances."""
 
-    Attributes:
-        place: place of the block's first sample if the samples are in memory that a device can copy from.
-    """
-
+    # Place of the block's first sample if the samples are in memory that a device can copy from.
     place: OnGrid | None = None
 
     @classmethod
     def of(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        """Return the audio of one utterance."""
         return cls(index, block_of([key], [wave]), place)
 
     def durations(self) -> Doubles:
-        """Return the duration of each utterance in seconds."""
         return durations_of(self.block)
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio."""
         return float(self.durations().sum())
 
 
 @dataclass(frozen=True)
 class Features(Utterances):
-    """Features of utterances.
+    """Features of utterances."""
 
-    Attributes:
-        durations: (utterances,), durations of the audio in seconds.
-        name: name of the output. An utterance has the same position in all outputs.
-    """
-
-    durations: Doubles
-    name: str = FEATS
+    durations: Doubles  # (utterances,), durations of the audio in seconds.
+    name: str = FEATS  # Name of the output. An utterance has the same position in all outputs.
 
     @classmethod
     def of(cls, audio: Audio, features: Any) -> Features:
-        """Return the features of one utterance."""
         return cls(audio.index, block_of([audio.key], [features]), audio.durations())
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio."""
         return float(self.durations.sum())
 
     def _part(self, utterances: slice, block: Block) -> Self:
@@ -178,17 +145,11 @@ class Features(Utterances):
 
 @dataclass(frozen=True)
 class Encoded(Features):
-    """Features encoded for the archive.
+    """Features encoded for the archive."""
 
-    Attributes:
-        block: keys and entries of the archive.
-        frames: (utterances,), number of rows of each matrix.
-        left_uncompressed: number of matrices that were not compressed because of NaN or infinities.
-    """
-
-    block: PackedBlock
-    frames: Integers = field(kw_only=True)
-    left_uncompressed: int = 0
+    block: PackedBlock  # Keys and entries of the archive.
+    frames: Integers = field(kw_only=True)  # (utterances,), number of rows of each matrix.
+    left_uncompressed: int = 0  # Number of matrices that were not compressed because of NaN or infinities.
 
 
 Entry = Audio | Failure

@@ -13,7 +13,6 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import paste_columns
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
-from kaldi_compat.dump.model import ModelComputer
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
@@ -24,18 +23,8 @@ from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 
 
-def computer_of(job: Job, plan: DumpPlan, device: str = CPU) -> DeviceComputer | ModelComputer:
-    """Return the computer of a job's features, or of the outputs of its extractor, on a device."""
-    return ModelComputer(job, plan.trial, device) if job.source else DeviceComputer(job, plan, device)
-
-
 class DeviceComputer:
     """Computes the features of a job, batch by batch, on one device.
-
-    Args:
-        job: the job.
-        plan: the job's plan, which holds the seed of the noise and the configuration.
-        device: cpu, or a GPU such as cuda:1. Pitch is always tracked on the CPU.
 
     Attributes:
         memory: returns the memory to read wave files into; None for ordinary memory.
@@ -64,7 +53,6 @@ class DeviceComputer:
         ]
 
     def figures(self) -> dict[str, float]:
-        """Return figures for the summary."""
         return self.spectral.figures() if self.spectral else {}
 
     def _paste(self, spectral: Result, pitch: Result) -> Result:
@@ -100,7 +88,11 @@ class PitchComputer:
             except (KaldiCompatError, MemoryError) as error:
                 results.append(failed(audio.index, audio.key, error))
         for audio, track in track_pitches(good, self.options):
-            results.append(Features.of(audio, self._processed(audio.key, track)))
+            features: Matrix = np.zeros((0, 0), np.float32)
+            if len(track):
+                noise = UtteranceNoise(self.seed, audio.key)
+                features = np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
+            results.append(Features.of(audio, features))
         return results
 
     def _samples(self, wave: Wave) -> npt.NDArray[Any]:
@@ -116,15 +108,8 @@ class PitchComputer:
             raise AudioError(f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}")
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)
 
-    def _processed(self, key: str, track: Matrix) -> Matrix:
-        if len(track) == 0:
-            return np.zeros((0, 0), np.float32)
-        noise = UtteranceNoise(self.seed, key)
-        return np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
-
 
 def spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
-    """Make the computer of spectral features for a device."""
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

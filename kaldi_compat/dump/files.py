@@ -1,19 +1,33 @@
-"""Write files that appear complete or not at all, even if the writing is interrupted."""
+"""Write files that appear complete or not at all, even if the writing is interrupted. Lock a dump."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from io_ark.streams.unfinished import is_replaceable, put_in_place, temporary_name
-from kaldi_compat.dump.errors import OutputError
+from kaldi_compat.dump.errors import DumpError, OutputError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows has no fcntl.
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
+
+logger = logging.getLogger(__name__)
 
 CHUNK = 1 << 20
+# Time that a part waits for the plan of another part. Planning ten million utterances takes a few seconds.
+SECONDS_TO_WAIT = 300.0
+SECONDS_BETWEEN_TRIES = 0.1
 
 
 def in_bytes(name: str) -> bytes:
@@ -21,12 +35,20 @@ def in_bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def make_directory(path: Path) -> None:
-    """Create a directory and its parents unless they exist.
+# Device, inode, size and time of a file. A replaced or changed file has another stamp.
+Stamp = tuple[int, int, int, int]
 
-    Raises:
-        OutputError: the directory cannot be created or is not writable.
-    """
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Return the stamp of a file; None for a missing file."""
+    if not path.is_file():
+        return None
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its parents unless they exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -92,18 +114,15 @@ class WholeFile:
             self._file = open(self.temporary, "xb")  # noqa: SIM115  close() or abandon() closes it.
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append to the file."""
         with writing(self.path):
             self._file.write(data)
         self.size += len(data)
         self.checksum = zlib.crc32(data, self.checksum)
 
     def tell(self) -> int:
-        """Return the number of bytes written."""
         return self.size
 
     def flush(self) -> None:
-        """Flush Python's buffer."""
         with writing(self.path):
             self._file.flush()
 
@@ -123,7 +142,6 @@ class WholeFile:
         return self.size, self.checksum
 
     def abandon(self) -> None:
-        """Delete the unfinished file."""
         with contextlib.suppress(OSError):  # A failed write does not matter, since the content is not needed.
             self._file.close()
         self.temporary.unlink(missing_ok=True)
@@ -157,7 +175,6 @@ def chunks_of(path: Path) -> Iterator[bytes]:
 
 
 def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
-    """Write a text file completely or not at all."""
     with whole_file(path, follow=follow) as file:
         file.write(in_bytes(text))
 
@@ -184,3 +201,45 @@ def read_sealed(path: Path) -> list[Any]:
 
 def _seal(body: bytes) -> bytes:
     return json.dumps({"crc32": zlib.crc32(body)}).encode()
+
+
+def check_system() -> None:
+    """Raise :class:`DumpError` if this system lacks what a dump needs: locks of files, and processes that fork."""
+    if not HAS_LOCKS:
+        raise DumpError(
+            "kaldi-compat dump needs a POSIX system, such as Linux, macOS or WSL (Windows lacks file locks)"
+        )
+
+
+def lock(path: Path, plan: Path | None = None) -> int:
+    """Lock a dump until the returned descriptor is closed or this process ends.
+
+    Args:
+        path: the file to lock.
+        plan: path of the plan of a dump in parts, which share the lock once the plan exists. None for a whole dump.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
+    while not _try_lock(descriptor, fcntl.LOCK_SH if plan and plan.exists() else fcntl.LOCK_EX, path):
+        if time.monotonic() >= end:
+            os.close(descriptor)
+            other = "a dump that is not a part of the same plan" if plan else "another dump into the same archives"
+            raise DumpError(f"{other} is running (it holds {path}): wait for it")
+        time.sleep(SECONDS_BETWEEN_TRIES)
+    return descriptor
+
+
+def share(descriptor: int, path: Path) -> None:
+    """Share the lock with the other parts of the plan, after the plan has been written."""
+    _try_lock(descriptor, fcntl.LOCK_SH, path)
+
+
+def _try_lock(descriptor: int, kind: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        # The file system has no locks. Two simultaneous dumps use different temporary files, and write the same bytes.
+        logger.warning("cannot lock %s: %s", path, error.strerror)
+    return True

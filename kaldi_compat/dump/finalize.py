@@ -14,15 +14,10 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs import codec
+from io_ark.data_dir.stage import shown
 from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import (
-    chunks_of,
-    in_bytes,
-    make_directory,
-    whole_file,
-    write_whole,
-)
+from kaldi_compat.dump.files import chunks_of, in_bytes, make_directory, whole_file, write_whole
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, Job, Layout
@@ -37,7 +32,7 @@ from kaldi_compat.dump.outputs import (
     has_text,
 )
 from kaldi_compat.dump.plan import DumpPlan
-from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, speakers_of
+from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, values_of
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.exact.arrays import Doubles
@@ -122,11 +117,7 @@ def link_to_storage(archive: Path, storage: Path) -> None:
 
 
 def finalize(job: Job, plan: DumpPlan) -> Outcome:
-    """Write the files of the data directory from the archives' manifests. The call can be repeated.
-
-    Raises:
-        DumpError: an archive is not complete.
-    """
+    """Write the files of the data directory from the archives' manifests. The call can be repeated."""
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
         scripts = [layout.script(shard.number, output) for shard in plan.shards]
@@ -139,7 +130,8 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
         write_whole(layout.data / FRAME_SHIFT, shift + "\n")
     warnings = write_confs(job, plan)
     needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
-    total = statistics_of_all(job, trial.first) if needs_total else None
+    every_matrix = io_ark.load_scp(f"{layout.data / trial.first}.scp").values() if needs_total else ()
+    total: Doubles | None = reduce(add_frames, every_matrix, None)
     warnings += write_cmvn(job, trial.first, total)
     if job.options.per_speaker:
         for output in trial.vectors:
@@ -271,16 +263,7 @@ def _concatenate(sources: Sequence[Path], target: Path) -> None:
 
 
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
-    """Write the CMVN statistics of an output with the bytes of compute-cmvn-stats.
-
-    Args:
-        job: the job. Its options select cmvn.scp by speaker, cmvn.ark over all utterances, or both.
-        output: name of the output.
-        total: statistics over all utterances; None without frames.
-
-    Returns:
-        warnings.
-    """
+    """Write the CMVN statistics of an output with the bytes of compute-cmvn-stats."""
     not_finite: list[str] = []
 
     def speakers() -> Iterator[tuple[str, Doubles]]:
@@ -311,11 +294,6 @@ def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
     return sums
 
 
-def statistics_of_all(job: Job, output: str) -> Doubles | None:
-    """Return the CMVN statistics of all utterances of an output; None if there are no frames."""
-    return reduce(add_frames, io_ark.load_scp(f"{job.layout.data / output}.scp").values(), None)
-
-
 def sum_by_speaker(
     job: Job, output: str, add: Callable[[Doubles | None, Any], Doubles | None]
 ) -> Iterator[tuple[str, Doubles]]:
@@ -333,8 +311,8 @@ def sum_by_speaker(
     def entries() -> Iterator[tuple[str, str]]:
         keys = iter(table)
         while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
-            speakers = speakers_of(job, map(in_bytes, chunk))
-            yield from ((speakers[key], key) for key in chunk)
+            speakers = values_of(job.layout.data / UTT2SPK, map(in_bytes, chunk))
+            yield from ((shown(speakers[in_bytes(key)]), key) for key in chunk)
 
     in_order = all(in_bytes(one) <= in_bytes(following) for (one, _), (following, _) in pairwise(entries()))
     totals: dict[str, Doubles] = {}

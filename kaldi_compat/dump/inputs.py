@@ -15,7 +15,7 @@ from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier, parse_rxfilename
 from kaldi_compat.dump.configuration import configured_options
 from kaldi_compat.dump.errors import PlanError
-from kaldi_compat.dump.files import chunks_of
+from kaldi_compat.dump.files import Stamp, chunks_of, stamp_of
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources import source_of
 
@@ -26,20 +26,14 @@ IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 IN_CONF = ("vtln_map", "utt2spk")
 
 
-# Device, inode, size and time of a file. A replaced or changed file has another stamp.
-Stamp = tuple[int, int, int, int]
-
-
-def input_paths(job: Job, confs: Mapping[str, str]) -> dict[str, Path]:
+def input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str] | None = None) -> dict[str, Path]:
     """Return the paths of possible input files, by name in the data directory, or by the flag that names the file.
 
-    Args:
-        job: the job.
-        confs: texts of the job's configuration files.
+    With ``used``, these include the files that an extractor has used in its trial.
     """
     paths = {name: job.layout.data / name for name in IN_DATA}
     options = configured_options(job, confs).get(job.spectral)
-    paths |= extractor_paths(job)
+    paths |= extractor_paths(job) | {name: Path(path) for name, path in (used or {}).items()}
     for name in IN_CONF:
         if path := _file_of_table(getattr(options, name, "")):
             paths["--" + name.replace("_", "-")] = path
@@ -64,16 +58,10 @@ def _file_of_table(rspecifier: str) -> Path | None:
 
 def stamps_of(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
     """Return the stamps of the inputs; None for a missing input. Call this before the inputs are read."""
-    return {name: _stamp(path) for name, path in input_paths(job, confs).items()}
+    return {name: stamp_of(path) for name, path in input_paths(job, confs).items()}
 
 
-def digests_of(job: Job, confs: Mapping[str, str], used: Mapping[str, str]) -> dict[str, str]:
-    """Return a digest of each existing input, and of the files that an extractor has ``used`` in its trial."""
-    return digests_of_files(input_paths(job, confs) | {name: Path(path) for name, path in used.items()})
-
-
-def digests_of_files(paths: Mapping[str, Path]) -> dict[str, str]:
-    """Return a digest of each file that exists."""
+def digests_of(paths: Mapping[str, Path]) -> dict[str, str]:
     return {name: digest(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -89,14 +77,14 @@ class InputWatch:
 
     def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:
         used = settings.get("trial", {}).get("files", {})
-        self._paths = input_paths(job, settings["confs"]) | {name: Path(path) for name, path in used.items()}
+        self._paths = input_paths(job, settings["confs"], used)
         self._digests = settings["inputs"]
         self._stamps = dict(stamps)
 
     def check(self) -> None:
         """Raise :class:`PlanError` if an input has changed."""
         for name, path in self._paths.items():
-            now = _stamp(path)
+            now = stamp_of(path)
             if name in self._stamps and now == self._stamps[name]:
                 continue
             if (digest(path) if now else None) != self._digests.get(name):
@@ -107,15 +95,7 @@ class InputWatch:
             self._stamps[name] = now
 
 
-def _stamp(path: Path) -> Stamp | None:
-    if not path.is_file():
-        return None
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
 def digest(path: Path) -> str:
-    """Return a digest of a file's bytes."""
     hasher = hashlib.sha256()
     for chunk in chunks_of(path):
         hasher.update(chunk)

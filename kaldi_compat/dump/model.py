@@ -9,9 +9,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,10 +21,20 @@ from kaldi_compat.dump.call_record import CallRecord, record_calls
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.errors import DumpError, PlanError, one_line
-from kaldi_compat.dump.extractors import as_array, split_by_utterance, with_torch
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
-from kaldi_compat.dump.sources import open_extractor, source_of
-from kaldi_compat.dump.sources.base import ALONE, DEFAULT_RATE, EQUAL, PADDED, Array, Extractor
+from kaldi_compat.dump.sources import (
+    ALONE,
+    DEFAULT_RATE,
+    EQUAL,
+    PADDED,
+    Array,
+    Extractor,
+    as_array,
+    open_extractor,
+    source_of,
+    split_by_utterance,
+    with_torch,
+)
 from kaldi_compat.dump.user_code import guard
 from kaldi_compat.exact.resample import resample_waveform
 
@@ -55,57 +64,35 @@ RESERVED = ("wav", "cmvn")  # Script files of a data directory with another mean
 
 @dataclass(frozen=True)
 class Trial:
-    """Results of the trial of an extractor at the start. They are a part of the plan.
+    """Results of the trial of an extractor at the start. They are a part of the plan."""
 
-    Attributes:
-        outputs: kind and number of columns of each output, by name (0 columns for vectors of any length).
-        batching: "padded", "equal" (utterances of equal length share a batch) or "alone".
-        frame_shift: seconds between rows of the matrices; 0 if the distance is not constant.
-        threads: number of threads of a model on a CPU, which may decide the last digits.
-        shortest: length in samples of the shortest audio that a batch did not change in the trial. Shorter audio is
-            computed alone.
-        digests: digests of the extractor's state, by name.
-        opaque: reasons why parts of the extractor cannot be digested, by name.
-        volatile: paths of values that calls change, which are not part of the digests.
-        variables: names of the environment variables that calls read.
-        files: files that the extractor has used, by name.
-    """
+    first: ClassVar[str]  # Name of the first output.
+    # Name of the first output that has a row or number for each frame; "" without such an output.
+    framed: ClassVar[str]
+    vectors: ClassVar[list[str]]  # Names of the outputs that have a vector of floats for each utterance.
 
+    # Kind and number of columns of each output, by name (0 columns for vectors of any length).
     outputs: dict[str, tuple[str, int]] = field(default_factory=lambda: {FEATS: (MATRIX, 0)})
-    batching: str = ALONE
-    frame_shift: float = 0.0
-    threads: int = 1
+    batching: str = ALONE  # "padded", "equal" (utterances of equal length share a batch) or "alone".
+    frame_shift: float = 0.0  # Seconds between rows of the matrices; 0 if the distance is not constant.
+    threads: int = 1  # Number of threads of a model on a CPU, which may decide the last digits.
+    # Length in samples of the shortest audio that a batch did not change in the trial. Shorter audio is computed alone.
     shortest: int = 0
-    digests: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)  # Digests of the extractor's state, by name.
+    # Reasons why parts of the extractor cannot be digested, by name.
     opaque: Mapping[str, str] = field(default_factory=dict)
-    volatile: Sequence[str] = ()
-    variables: Sequence[str] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    volatile: Sequence[str] = ()  # Paths of values that calls change, which are not part of the digests.
+    variables: Sequence[str] = ()  # Names of the environment variables that calls read.
+    files: Mapping[str, str] = field(default_factory=dict)  # Files that the extractor has used, by name.
 
-    @cached_property
-    def first(self) -> str:
-        """Name of the first output."""
-        return next(iter(self.outputs))
-
-    @cached_property
-    def framed(self) -> str:
-        """Name of the first output that has a row or number for each frame; "" without such an output."""
-        return next((name for name in self.outputs if name not in self.vectors), "")
-
-    @cached_property
-    def vectors(self) -> list[str]:
-        """Names of the outputs that have a vector of floats for each utterance."""
-        return [name for name, (kind, _) in self.outputs.items() if kind == VECTOR]
+    def __post_init__(self) -> None:
+        vectors = [name for name, (kind, _) in self.outputs.items() if kind == VECTOR]
+        framed = next((name for name in self.outputs if name not in vectors), "")
+        vars(self).update(first=next(iter(self.outputs)), framed=framed, vectors=vectors)
 
 
 class Model:
-    """An extractor on a device, followed by pooling or k-means labels.
-
-    Args:
-        job: the job.
-        device: cpu, or a GPU such as cuda:1.
-        threads: number of threads on a CPU.
-    """
+    """An extractor on a device, followed by pooling or k-means labels."""
 
     def __init__(self, job: Job, device: str, threads: int) -> None:
         self.options, self.device, self.threads = job.options, device, threads
@@ -139,12 +126,10 @@ class Model:
             self.source.after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
-        """Return True for an error about insufficient memory."""
         torch = with_torch()
         return isinstance(error, MemoryError) or (torch is not None and torch.is_full(error))
 
     def is_lost(self) -> bool:
-        """Return True if the GPU has stopped working."""
         return self.device != CPU and with_torch().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
@@ -170,11 +155,7 @@ class Model:
 
 
 def kind_of(value: Array) -> str:
-    """Return the kind of an output.
-
-    Raises:
-        ValueError: the output is neither a vector nor a matrix.
-    """
+    """Return the kind of an output."""
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
         raise ValueError(f"returned an array of shape {value.shape}: expected a vector or a matrix for each utterance")
@@ -182,11 +163,7 @@ def kind_of(value: Array) -> str:
 
 
 def _read_centroids(path: str) -> Array:
-    """Read k-means centroids of shape (clusters, dim).
-
-    Raises:
-        DumpError: the file holds something else.
-    """
+    """Read k-means centroids of shape (clusters, dim)."""
     try:
         array = load_npy(path)
     except ArkError as error:
@@ -224,9 +201,6 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
 
     Returns:
         the results, and lines about the extractor for the user.
-
-    Raises:
-        DumpError: the extractor cannot be opened, or fails.
     """
     _trial_models.clear()
     limit, device = os.environ.get("OMP_NUM_THREADS", ""), devices_of(job.options.device)[0]
@@ -244,12 +218,14 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             raise
         except Exception as error:
             raise DumpError(f"{extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
-        _check_names(extractor.name, outputs)
+        for name in outputs:
+            if not _NAME.fullmatch(name) or name in RESERVED:
+                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp"
+                raise DumpError(f"{extractor.name} {text}")
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
-            raise DumpError(
-                f"{reducing} needs matrices, and {extractor.name} returns {_describe_kinds(outputs)}: leave it out"
-            )
+            kinds = ", ".join(f"{name}, a {kind}" for name, (kind, _) in outputs.items())
+            raise DumpError(f"{reducing} needs matrices, and {extractor.name} returns {kinds}: leave it out")
         audio = audio[-len(alone) :]
         batching, first = (extractor.batching, 0) if extractor.batching else _find_batching(model, audio, alone, notes)
     with guard(model.source.label):
@@ -302,17 +278,6 @@ def _compute_alone(
             raise
         return alone, outputs
     return [shortest, *alone], outputs
-
-
-def _check_names(extractor: str, outputs: Mapping[str, tuple[str, int]]) -> None:
-    """Raise :class:`DumpError` if an output cannot be the name of a script file."""
-    for name in outputs:
-        if not _NAME.fullmatch(name) or name in RESERVED:
-            raise DumpError(f"{extractor} returns an output {name!r}, which cannot be the name of a file {name}.scp")
-
-
-def _describe_kinds(outputs: Mapping[str, tuple[str, int]]) -> str:
-    return ", ".join(f"{name}, a {kind}" for name, (kind, _) in outputs.items())
 
 
 def _model_key(job: Job, device: str, threads: int) -> Any:
@@ -389,17 +354,11 @@ def check_outputs_of(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]
 
 
 class PreparedAudio(NamedTuple):
-    """Audio of an utterance at the sampling rate of the extractor.
+    """Audio of an utterance at the sampling rate of the extractor."""
 
-    Attributes:
-        audio: the utterance.
-        samples: (T,), float32 from -1 to 1.
-        rate: sampling rate in Hz.
-    """
-
-    audio: Audio
-    samples: Array
-    rate: float
+    audio: Audio  # The utterance.
+    samples: Array  # (T,), float32 from -1 to 1.
+    rate: float  # Sampling rate in Hz.
 
 
 def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name: str) -> None:
@@ -414,13 +373,7 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
 
 
 class ModelComputer:
-    """Computes the outputs of a job's extractor.
-
-    Args:
-        job: the job.
-        trial: results of the trial of the extractor.
-        device: cpu, or a GPU such as cuda:1.
-    """
+    """Computes the outputs of a job's extractor."""
 
     memory = None
 

@@ -41,21 +41,14 @@ def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int3
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise` for each.
+    """Replaces Kaldi's generator for a block of utterances, with the noise of :class:`UtteranceNoise` for each."""
 
-    Attributes:
-        seed: the dump's option ``seed``.
-        keys: keys of the utterances.
-        counts: (utterances,), number of frames of each utterance.
-        firsts: (utterances,), position of each utterance's first frame; None for utterances without gaps.
-        start: position of the first frame whose noise is requested.
-    """
-
-    seed: int
-    keys: Sequence[str]
-    counts: npt.NDArray[np.int64]
+    seed: int  # The dump's option ``seed``.
+    keys: Sequence[str]  # Keys of the utterances.
+    counts: npt.NDArray[np.int64]  # (utterances,), number of frames of each utterance.
+    # (utterances,), position of each utterance's first frame; None for utterances without gaps.
     firsts: npt.NDArray[np.int64] | None = None
-    start: int = 0
+    start: int = 0  # Position of the first frame whose noise is requested.
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return states for the noise of the next frames; 0 for frames between utterances."""

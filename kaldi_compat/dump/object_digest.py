@@ -65,23 +65,17 @@ _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 
 
 class Node(NamedTuple):
-    """Digest of a value and of everything that the value refers to.
+    """Digest of a value and of everything that the value refers to."""
 
-    Attributes:
-        digest: SHA-256 of the value and everything below it.
-        label: kind and class of an object or container.
-        children: nodes of the values that this value refers to by name. Empty if these values have no names.
-        is_user_object: True for an object of the user's code, False for a library's object, None for other values.
-        has_arrays: the value is or holds an array, a tensor or a module of torch.
-        has_content: the value may hold weights or tables. False for numbers, strings, None, empty containers, random
-            generators, code, loggers and locks.
-    """
-
-    digest: bytes
-    label: str = ""
+    digest: bytes  # SHA-256 of the value and everything below it.
+    label: str = ""  # Kind and class of an object or container.
+    # Nodes of the values that this value refers to by name. Empty if these values have no names.
     children: Mapping[str, Node] = {}
+    # True for an object of the user's code, False for a library's object, None for other values.
     is_user_object: bool | None = None
-    has_arrays: bool = False
+    has_arrays: bool = False  # The value is or holds an array, a tensor or a module of torch.
+    # The value may hold weights or tables. False for numbers, strings, None, empty containers, random generators, code,
+    # loggers and locks.
     has_content: bool = False
 
 
@@ -90,30 +84,19 @@ MISSING = Node(b"")
 
 @dataclass
 class ObjectDigest:
-    """Digest of an object.
+    """Digest of an object."""
 
-    Attributes:
-        parts: digest of each attribute of the object.
-        opaque: type of each object that has no comparable state, by path.
-        filled: paths among ``opaque`` that were reported for their content only: caches, queues and threads.
-        root: the object with everything that it refers to.
-        modules: modules of torch.
-        files: source files of the user's modules that the object uses, by module name.
-    """
-
-    parts: dict[str, str] = field(default_factory=dict)
-    opaque: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)  # Digest of each attribute of the object.
+    opaque: dict[str, str] = field(default_factory=dict)  # Type of each object that has no comparable state, by path.
+    # Paths among ``opaque`` that were reported for their content only: caches, queues and threads.
     filled: set[str] = field(default_factory=set)
-    root: Node = MISSING
-    modules: list[Any] = field(default_factory=list)
+    root: Node = MISSING  # The object with everything that it refers to.
+    modules: list[Any] = field(default_factory=list)  # Modules of torch.
+    # Source files of the user's modules that the object uses, by module name.
     files: dict[str, Path] = field(default_factory=dict)
 
 
-class _Child(NamedTuple):
-    """A value that another value refers to."""
-
-    name: str
-    value: Any
+Child = tuple[str, Any]  # Name and value of a value that another value refers to.
 
 
 def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()) -> ObjectDigest:
@@ -127,13 +110,13 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     walk = _Walk(torch, excluded)
     label, children, _ = walk.expand(value, "")
     if not children:
-        children = [_Child("call", value)]
+        children = [("call", value)]
     else:
         walk.open[id(value)] = None
         if walk.is_module(value):
             walk.result.modules.append(value)
     walk.add_file(type(value).__module__)
-    nodes = {child.name: walk.digest(child.value, child.name) for child in walk.select(children, "")}
+    nodes = {name: walk.digest(child, name) for name, child in children if name not in excluded}
     walk.result.parts = {name: node.digest.hex() for name, node in nodes.items()}
     walk.result.root = Node(b"", label, nodes, is_user_module(_owner(value)))
     return walk.result
@@ -191,14 +174,7 @@ class _Walk:
         """Return True for a module of torch."""
         return bool(self.torch and self.torch.is_module(value))
 
-    def select(self, children: list[_Child], path: str) -> list[_Child]:
-        """Return the values that are part of the digest."""
-        if not self.excluded:
-            return children
-        return [child for child in children if _path(path, child.name) not in self.excluded]
-
     def digest(self, value: Any, path: str) -> Node:
-        """Digest a value."""
         kind = type(value)
         if kind in PLAIN:
             return Node(_hash(kind.__name__, _plain_bytes(value)))
@@ -220,30 +196,27 @@ class _Walk:
         self.nodes[key] = node
         return node
 
-    def report(self, path: str, value: Any, reason: str = "") -> Node:
-        """Record an object that has no comparable state."""
+    def report(self, path: str, value: Any, reason: str = "", *, is_content: bool = False) -> Node:
+        """Record an object that has no comparable state, or whose content is not compared."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.result.opaque[path] = f"{name}: {reason}" if reason else name
+        self.result.filled.update([path] if is_content else [])
         return Node(_hash("opaque", name), has_content=True)
-
-    def report_content(self, path: str, value: Any, reason: str) -> None:
-        """Record an object whose content is not compared."""
-        self.report(path, value, reason)
-        self.result.filled.add(path)
 
     def _digest_new(self, value: Any, path: str) -> Node:
         leaf = self._leaf(value)
         attributes = _own_attributes(value) if leaf and self._has_attributes(value) else []
         if leaf and not attributes:
             if isinstance(value, IRRELEVANT) and (reason := _hidden_content(value)):
-                self.report_content(path, value, reason)
+                self.report(path, value, reason, is_content=True)
             return leaf
         if not leaf and any(f"{base.__module__}.{base.__qualname__}" in EXTERNAL_STATE for base in type(value).__mro__):
             return self.report(path, value)
         label, children, is_ordered = ("content", attributes, True) if leaf else self.expand(value, path)
         if children is None:
             return self.report(path, value)
-        named = [(name, self.digest(child, _path(path, name))) for name, child in self.select(children, path)]
+        paths = ((name, _path(path, name), child) for name, child in children)
+        named = [(name, self.digest(child, place)) for name, place, child in paths if place not in self.excluded]
         named += [("[]", leaf)] if leaf else []
         if is_module := self.is_module(value):
             self.result.modules.append(value)
@@ -277,12 +250,13 @@ class _Walk:
             pieces = [np.asarray(array)]
             if isinstance(array, np.ma.MaskedArray):
                 pieces += [np.ma.getmaskarray(array), np.asarray(array.fill_value)]
-            parts = [part for piece in pieces for part in _array_parts(piece)]
-            return Node(_hash("array", *parts), has_arrays=True, has_content=True)
+            kinds = [f"{one.dtype.descr if one.dtype.names else one.dtype.str} {one.shape}" for one in pieces]
+            content = [np.ascontiguousarray(one).reshape(-1).view(np.uint8).data for one in pieces]
+            return Node(_hash("array", *kinds, *content), has_arrays=True, has_content=True)
         if self.torch and self.torch.is_tensor(value):
             return Node(_hash("array", *self.torch.tensor_parts(value)), has_arrays=True, has_content=True)
-        content = self._constant(value)
-        return Node(_hash(*content)) if content else None
+        constant = self._constant(value)
+        return Node(_hash(*constant)) if constant else None
 
     def _constant(self, value: Any) -> tuple[Any, ...] | None:
         if isinstance(value, np.dtype):
@@ -301,14 +275,14 @@ class _Walk:
             return "code", _name_of(value)
         return None
 
-    def expand(self, value: Any, path: str) -> tuple[str, list[_Child] | None, bool]:
+    def expand(self, value: Any, path: str) -> tuple[str, list[Child] | None, bool]:
         """Return the kind of a value, the values that it refers to, and True if their order counts.
 
         The list of values is None if the object has no comparable state.
         """
         if isinstance(value, types.ModuleType):
             self.add_file(value.__name__)
-            return "module", [_Child(*item) for item in sorted(vars(value).items()) if not _is_dunder(item[0])], True
+            return "module", [item for item in sorted(vars(value).items()) if not _is_dunder(item[0])], True
         if isinstance(value, type):
             self.add_file(value.__module__)
             return "class", list(_class_children(value)), True
@@ -316,35 +290,31 @@ class _Walk:
             self.add_file(value.__module__)
             return "function", list(_function_children(value)), True
         if isinstance(value, types.MethodType):
-            return "method", [_Child("__self__", value.__self__), _Child("__func__", value.__func__)], True
+            return "method", [("__self__", value.__self__), ("__func__", value.__func__)], True
         if type(value) in CONTAINERS:
             return _container_children(value)
         if isinstance(value, staticmethod | classmethod | property | functools.cached_property):
             names = ("__func__", "fget", "func")
-            return "accessor", [_Child("", getattr(value, name)) for name in names if hasattr(value, name)], True
+            return "accessor", [("", getattr(value, name)) for name in names if hasattr(value, name)], True
         if isinstance(value, functools._lru_cache_wrapper):
             if is_user_module(value.__module__) and value.cache_info().currsize:
-                self.report_content(path, value, "a cache that is not empty")
-            return "cached", [_Child("", value.__wrapped__)], True
+                self.report(path, value, "a cache that is not empty", is_content=True)
+            return "cached", [("", value.__wrapped__)], True
         if isinstance(value, types.BuiltinFunctionType):
             owner = value.__self__
-            bound = [] if owner is None or isinstance(owner, types.ModuleType) else [_Child("", owner)]
-            return "builtin", [_Child("name", value.__qualname__), *bound], True
+            bound = [] if owner is None or isinstance(owner, types.ModuleType) else [("", owner)]
+            return "builtin", [("name", value.__qualname__), *bound], True
         if isinstance(value, np.ndarray):
-            return "array", [_Child("shape", str(value.shape)), _Child("", value.ravel().tolist())], True
+            return "array", [("shape", str(value.shape)), ("", value.ravel().tolist())], True
         if isinstance(value, str | int | float | complex | bytes):  # An instance of a class derived from these.
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
-            return (
-                "number",
-                [_Child("type", _name_of(type(value))), _Child("[]", base(value)), *_own_attributes(value)],
-                True,
-            )
+            content = [("type", _name_of(type(value))), ("[]", base(value))]
+            return "number", [*content, *_own_attributes(value)], True
         if (state := self._state(value)) is not None:
-            children = [_Child(name, child) for name, child in state.items()]
-            content = [_Child("[]", _as_container(value))] if isinstance(value, CONTAINERS) else []
-            return "object", [_Child("class", type(value)), *children, *content], True
+            content = [("[]", _as_container(value))] if isinstance(value, CONTAINERS) else []
+            return "object", [("class", type(value)), *state.items(), *content], True
         if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
-            self.report_content(path, value, "a function in numpy.frompyfunc")
+            self.report(path, value, "a function in numpy.frompyfunc", is_content=True)
         return _reduced(value)
 
     def _state(self, value: Any) -> dict[str, Any] | None:
@@ -371,11 +341,10 @@ class _Walk:
 _CODE = ("class", "function", "module")
 
 
-def _own_attributes(value: Any) -> list[_Child]:
+def _own_attributes(value: Any) -> list[Child]:
     """Return the attributes that a value has beside its content, and its class if the user has defined it."""
     is_users = is_user_module(type(value).__module__)
-    attributes = [_Child(*item) for item in getattr(value, "__dict__", {}).items()]
-    return [*([_Child("class", type(value))] if is_users else []), *attributes]
+    return [*([("class", type(value))] if is_users else []), *getattr(value, "__dict__", {}).items()]
 
 
 def _owner(value: Any) -> str:
@@ -410,11 +379,6 @@ def _hash(*parts: str | bytes | memoryview) -> bytes:
     return hasher.digest()
 
 
-def _array_parts(array: Any) -> Iterator[str | memoryview]:
-    yield f"{array.dtype.descr if array.dtype.names else array.dtype.str} {array.shape}"
-    yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
 def _plain_bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return b"device" if _DEVICE.fullmatch(value) else value.encode("utf-8", "surrogatepass")
@@ -427,26 +391,21 @@ def _name_of(value: Any) -> str:
     return f"{value.__module__}.{value.__qualname__}"
 
 
-def _container_children(value: Any) -> tuple[str, list[_Child], bool]:
+def _container_children(value: Any) -> tuple[str, list[Child], bool]:
     """Return the content of a container. Many plain values become one string, which takes less time."""
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
-        if all(type(key) in PLAIN for key in value) and (
-            len(value) <= MAX_SINGLE_VALUES or not all(type(item) in PLAIN for item in value.values())
-        ):
-            children = (_Child(_name_of_key(key), item) for key, item in value.items())
-            return kind, sorted(children, key=itemgetter(0)), True
-        if all(type(part) in PLAIN for pair in value.items() for part in pair):
-            pairs = sorted(repr((_normalize(key), _normalize(item))) for key, item in value.items())
-            return kind, [_Child("", pairs)], True
-        items = [_Child(str(key) if type(key) in PLAIN else "", (key, item)) for key, item in value.items()]
-        return kind, items, False
+        if not all(type(key) in PLAIN for key in value):
+            return kind, [(str(key) if type(key) in PLAIN else "", (key, item)) for key, item in value.items()], False
+        if len(value) > MAX_SINGLE_VALUES and all(type(item) in PLAIN for item in value.values()):
+            return kind, [("", sorted(repr((_normalize(key), _normalize(item))) for key, item in value.items()))], True
+        return kind, sorted(((_name_of_key(key), item) for key, item in value.items()), key=itemgetter(0)), True
     is_ordered = not isinstance(value, set | frozenset)
     is_single = is_ordered and len(value) <= MAX_SINGLE_VALUES
     if not is_single and all(type(item) in PLAIN for item in value):
         content = [_normalize(item) for item in value]
-        return kind, [_Child("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
-    return kind, [_Child(str(number), item) for number, item in enumerate(value)], is_ordered
+        return kind, [("", repr(content) if is_ordered else repr(sorted(map(repr, content))))], True
+    return kind, [(str(number), item) for number, item in enumerate(value)], is_ordered
 
 
 def _name_of_key(key: Any) -> str:
@@ -478,38 +437,37 @@ def _slots_of(kind: type) -> list[str]:
     ]
 
 
-def _class_children(kind: type) -> Iterator[_Child]:
+def _class_children(kind: type) -> Iterator[Child]:
     """Yield the attributes and methods of a class and of its bases in the user's code."""
     for base in kind.__mro__:
         if not is_user_module(base.__module__):
-            yield _Child("base", _name_of(base))
+            yield "base", _name_of(base)
             continue
         for name, value in sorted(vars(base).items(), key=itemgetter(0)):
             is_function = isinstance(value, types.FunctionType)
             if name.startswith(("_abc_", "__pydantic")) or (name in CLASS_INTERNALS and not is_function):
                 continue
-            yield _Child(name if base is kind else f"{base.__qualname__}.{name}", value)
+            yield name if base is kind else f"{base.__qualname__}.{name}", value
     if type(kind) is not type and is_user_module(type(kind).__module__):
-        yield _Child("metaclass", type(kind))
+        yield "metaclass", type(kind)
 
 
-def _function_children(function: types.FunctionType) -> Iterator[_Child]:
+def _function_children(function: types.FunctionType) -> Iterator[Child]:
     """Yield the values that the code of a function refers to: defaults, cells, attributes, and globals by name."""
     code = function.__code__
-    yield _Child("code", _code_digest(code))
-    yield _Child("defaults", (function.__defaults__, function.__kwdefaults__))
-    for attribute, value in function.__dict__.items():
-        yield _Child(attribute, value)
+    yield "code", _code_digest(code)
+    yield "defaults", (function.__defaults__, function.__kwdefaults__)
+    yield from function.__dict__.items()
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # The cell is empty.
-            yield _Child(cell_name, cell.cell_contents)
+            yield cell_name, cell.cell_contents
     global_names, imported = _names_in(code)
     if global_names & ALL_GLOBALS:
         global_names |= {name for name in function.__globals__ if not _is_dunder(name)}
     for name in sorted(global_names & function.__globals__.keys()):
-        yield _Child(name, function.__globals__[name])
+        yield name, function.__globals__[name]
     for name in sorted(imported & sys.modules.keys()):
-        yield _Child(f"import {name}", sys.modules[name])
+        yield f"import {name}", sys.modules[name]
 
 
 @functools.lru_cache(100_000)
@@ -539,7 +497,7 @@ def _constant_bytes(value: Any) -> bytes:
     return _hash(kind, *(map(_constant_bytes, value) if isinstance(value, tuple) else (_plain_bytes(value),)))
 
 
-def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
+def _reduced(value: Any) -> tuple[str, list[Child] | None, bool]:
     """Return the state that pickle would store for a C object, such as the state of a random generator."""
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
@@ -549,9 +507,9 @@ def _reduced(value: Any) -> tuple[str, list[_Child] | None, bool]:
     except Exception:
         return "opaque", None, True
     if isinstance(state, str):
-        return "named", [_Child("", state)], True
+        return "named", [("", state)], True
     parts = [list(part) if isinstance(part, Iterator) else part for part in state]
-    return "reduced", [_Child(str(number), part) for number, part in enumerate(parts)], True
+    return "reduced", [(str(number), part) for number, part in enumerate(parts)], True
 
 
 @functools.cache

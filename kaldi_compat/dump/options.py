@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.config import parse_real
@@ -89,8 +89,7 @@ class DumpOptions(BaseOptions):
     transformers: str = option("", "compute with an encoder or codec of transformers: a folder, or a name on the hub")
     onnx: str = option("", "compute with an ONNX model: of audio, or with --preset of its features")
     layers: str = option(
-        "",
-        "layers of --transformers such as 9,12: 0 is before the first, empty is the last; codebooks of a codec",
+        "", "layers of --transformers such as 9,12: 0 is before the first, empty is the last; codebooks of a codec"
     )
     pool: str = option("", "reduce each matrix to a vector", choices=("", "mean"))
     kmeans: str = option("", "replace each frame by its nearest centroid: a .npy file of shape (clusters, dim)")
@@ -111,91 +110,58 @@ class DumpOptions(BaseOptions):
     address: str = option("auto", "address of the Ray cluster")
     shard: str = option("", "compute only this part of the archives, such as 3/100, for job arrays")
 
+    # Plain values that follow from the options.
+    on_gpu: ClassVar[bool]
+    seconds_in_batch: ClassVar[float]
+    # Features differ by rounding between "CPU" and "GPU". A frame's features do not depend on its batch, so a dump on a
+    # GPU may be resumed with batches of another size.
+    processor: ClassVar[str]
+    cmvn_levels: ClassVar[tuple[str, ...]]
+    by_speaker: ClassVar[bool]  # The speaker of each utterance is needed.
+    source: ClassVar[str]  # The option that names the extractor; "" for Kaldi's features.
+    layer_numbers: ClassVar[list[int]]
+    resumes: ClassVar[bool]
+    speed_factors: ClassVar[tuple[str, ...]]  # As text, which becomes part of names.
+    part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        for level in self.cmvn_levels:
+        on_gpu, levels, layers = self.device != CPU, tuple(filter(None, self.cmvn.split(","))), self.layers.split(",")
+        for level in levels:
             require(level in CMVN_LEVELS, f"cmvn is made of {', '.join(CMVN_LEVELS)}; not {level!r}")
         require(
             bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
         )
-        require(
-            self.engine != "exact" or not self.on_gpu, f"engine=exact computes on a CPU, not on device={self.device}"
-        )
-        require(self.engine != "triton" or self.on_gpu, "engine=triton computes on a GPU: give device=cuda, too")
-        require(
-            not self.kmeans or not self.pool,
-            "pool=... and kmeans=... exclude each other: pooled vectors have no frames",
-        )
-        require(
-            all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in self.layers.split(","))
-            or not self.layers,
-            f"layers are numbers such as 9,12; not {self.layers!r}",
-        )
-        layers = self.layer_numbers
-        require(len(set(layers)) == len(layers), f"layers={self.layers} names a layer twice: name it once")
+        require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
+        require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: give device=cuda, too")
+        exclusive = "pool=... and kmeans=... exclude each other: pooled vectors have no frames"
+        require(not self.kmeans or not self.pool, exclusive)
+        are_numbers = all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in layers)
+        require(are_numbers or not self.layers, f"layers are numbers such as 9,12; not {self.layers!r}")
+        layer_numbers = [int(number) for number in layers if number]
+        is_unique = len(set(layer_numbers)) == len(layer_numbers)
+        require(is_unique, f"layers={self.layers} names a layer twice: name it once")
         for name, needed in NEEDED.items():
             require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=..., too")
         sources = [name for name in SOURCES if getattr(self, name)]
         can_combine = len(sources) < 2 or tuple(sources) == COMBINED_SOURCES
         require(can_combine, f"{'=... and '.join(sources)}=... exclude each other")
-        parse_part(self.shard)
-        parse_speeds(self.speeds)
-
-    @cached_property
-    def on_gpu(self) -> bool:
-        """True if the features are computed on GPUs."""
-        return self.device != CPU
-
-    @cached_property
-    def seconds_in_batch(self) -> float:
-        """Seconds of audio in a batch."""
-        return self.batch_seconds or (SECONDS_ON_GPU if self.on_gpu else SECONDS_ON_CPU)
-
-    @cached_property
-    def processor(self) -> str:
-        """The kind of processor that computes the features, CPU or GPU. Features differ by rounding between the two.
-
-        A frame's features do not depend on its batch, so a dump on a GPU may be resumed with batches of another size.
-        """
-        return "GPU" if self.on_gpu else "CPU"
-
-    @cached_property
-    def cmvn_levels(self) -> tuple[str, ...]:
-        """The requested statistics."""
-        return tuple(filter(None, self.cmvn.split(",")))
-
-    @cached_property
-    def source(self) -> str:
-        """The option that names the extractor; "" if there is none."""
-        return next((name for name in SOURCES if getattr(self, name)), "")
-
-    @cached_property
-    def layer_numbers(self) -> list[int]:
-        """The numbers of ``layers``."""
-        return [int(number) for number in self.layers.split(",") if number]
-
-    @cached_property
-    def resumes(self) -> bool:
-        """True if an existing plan is resumed."""
-        return self.resume or self.retry_failed
-
-    @cached_property
-    def speed_factors(self) -> tuple[str, ...]:
-        """The speed factors as strings, which become part of names."""
-        return parse_speeds(self.speeds)
-
-    @cached_property
-    def part(self) -> tuple[int, int]:
-        """Number of this part of the plan, and number of parts; (1, 1) for the whole plan."""
-        return parse_part(self.shard)
-
-
-def parse_speeds(text: str) -> tuple[str, ...]:
-    """Split the value of ``--speeds``; raise OptionError unless it is a list of valid speeds."""
-    factors = tuple(filter(None, map(str.strip, text.split(","))))
-    for factor in factors:
-        require(is_speed(factor), f"speeds are positive numbers from 0.01 to 100, such as 0.9,1.0,1.1; not {factor!r}")
-    return factors
+        factors = tuple(filter(None, map(str.strip, self.speeds.split(","))))
+        for factor in factors:
+            expected = "speeds are positive numbers from 0.01 to 100, such as 0.9,1.0,1.1"
+            require(is_speed(factor), f"{expected}; not {factor!r}")
+        vars(self).update(
+            on_gpu=on_gpu,
+            seconds_in_batch=self.batch_seconds or (SECONDS_ON_GPU if on_gpu else SECONDS_ON_CPU),
+            processor="GPU" if on_gpu else "CPU",
+            cmvn_levels=levels,
+            by_speaker=self.per_speaker or BY_SPEAKER in levels,
+            source=sources[0] if sources else "",
+            layer_numbers=layer_numbers,
+            resumes=self.resume or self.retry_failed,
+            speed_factors=factors,
+            part=parse_part(self.shard),
+        )
 
 
 def parse_part(text: str) -> tuple[int, int]:
@@ -220,19 +186,23 @@ def is_speed(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Layout:
-    """Locations of a dump's files, as in Kaldi's make_*.sh scripts.
+    """Locations of a dump's files, as in Kaldi's make_*.sh scripts."""
 
-    Attributes:
-        data: the data directory.
-        feature: name of the feature, such as "fbank" or "mfcc_pitch".
-        log: directory of the plan and the archives' manifests.
-        archives: absolute path of the directory of the archives.
-    """
+    data: Path  # The data directory.
+    feature: str  # Name of the feature, such as "fbank" or "mfcc_pitch".
+    log: Path  # Directory of the plan and the archives' manifests.
+    archives: Path  # Absolute path of the directory of the archives.
+    name: str = field(init=False)  # Name of the data directory, which is part of the archives' names.
+    log_stem: str = field(init=False)  # Start of the names of plan, manifests and logs.
+    plan: Path = field(init=False)  # Path of the plan.
+    lock: Path = field(init=False)  # Path of the file that is locked while a dump runs.
+    failures: Path = field(init=False)  # Path of the list of utterances without features, with reasons.
 
-    data: Path
-    feature: str
-    log: Path
-    archives: Path
+    def __post_init__(self) -> None:
+        name = os.path.basename(os.path.abspath(self.data))
+        stem = f"dump_{self.feature}_{name}"
+        plan, lock, failures = (self.log / f"{stem}.{end}" for end in ("plan.jsonl", "lock", "failures"))
+        vars(self).update(name=name, log_stem=stem, plan=plan, lock=lock, failures=failures)
 
     @classmethod
     def of(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
@@ -241,48 +211,16 @@ class Layout:
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
 
-    @cached_property
-    def name(self) -> str:
-        """Name of the data directory, which is part of the archives' names."""
-        return os.path.basename(os.path.abspath(self.data))
-
-    @cached_property
-    def stem(self) -> str:
-        """Start of the archives' names."""
-        return f"raw_{self.feature}_{self.name}"
-
     def archive(self, shard: int, output: str = FEATS) -> Path:
         """Path of the archive of an output, for a part of the utterances."""
-        stem = self.stem if output == FEATS else f"raw_{self.feature}_{output}_{self.name}"
-        return self.archives / f"{stem}.{shard}.ark"
+        output_part = "" if output == FEATS else f"_{output}"
+        return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
     def script(self, shard: int, output: str = FEATS) -> Path:
-        """Path of an archive's script file."""
         return self.archive(shard, output).with_suffix(".scp")
 
     def speaker_archive(self, name: str) -> Path:
-        """Path of the archive of a table with an entry for each speaker."""
         return self.archives / f"{name}_{self.name}.ark"
-
-    @cached_property
-    def log_stem(self) -> str:
-        """Start of the names of plan, manifests and logs."""
-        return f"dump_{self.feature}_{self.name}"
-
-    @cached_property
-    def plan(self) -> Path:
-        """Path of the plan."""
-        return self.log / f"{self.log_stem}.plan.jsonl"
-
-    @cached_property
-    def lock(self) -> Path:
-        """Path of the file that is locked while a dump runs."""
-        return self.log / f"{self.log_stem}.lock"
-
-    @cached_property
-    def failures(self) -> Path:
-        """Path of the list of utterances without features, with reasons."""
-        return self.log / f"{self.log_stem}.failures"
 
     def manifest(self, shard: int) -> Path:
         """Path of an archive's manifest, which exists once the archive is complete."""
@@ -295,45 +233,25 @@ class Layout:
 
 @dataclass(frozen=True)
 class Job:
-    """A dump: what to compute, where and how.
+    """A dump: what to compute, where and how."""
 
-    Attributes:
-        layout: locations of the files.
-        options: options of the dump.
-        overrides: lines ``--name=value`` with options of the feature from the command line, which take precedence over
-            the configuration file.
-        extractor: the extractor object of a call of :func:`kaldi_compat.dump`; then ``module`` is ":<name>".
-    """
-
-    layout: Layout
-    options: DumpOptions = field(default_factory=DumpOptions)
+    layout: Layout  # Locations of the files.
+    options: DumpOptions = field(default_factory=DumpOptions)  # Options of the dump.
+    # Lines ``--name=value`` with options of the feature from the command line, which take precedence over the
+    # configuration file.
     overrides: tuple[str, ...] = ()
-    extractor: Any = None
+    extractor: Any = None  # The extractor object of a call of :func:`kaldi_compat.dump`; then ``module`` is ":<name>".
+    feature: str = field(init=False)  # Name of the feature.
+    source: str = field(init=False)  # Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features.
+    spectral: str = field(init=False)  # Name of the spectral feature; "" for pitch alone, or for an extractor.
+    with_pitch: bool = field(init=False)  # Pitch is computed, alone or pasted to a spectral feature.
+    main_conf: str = field(init=False)  # Name of the configuration file that the overrides belong to.
 
-    @cached_property
-    def source(self) -> str:
-        """Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features."""
-        return self.options.source
-
-    @cached_property
-    def feature(self) -> str:
-        """Name of the feature."""
-        return self.layout.feature
-
-    @cached_property
-    def spectral(self) -> str:
-        """Name of the spectral feature; "" for pitch alone, or for an extractor."""
-        return "" if self.source else spectral_of(self.feature)
-
-    @cached_property
-    def with_pitch(self) -> bool:
-        """True if pitch is computed, alone or pasted to a spectral feature."""
-        return not self.source and self.feature.endswith(PITCH)
-
-    @cached_property
-    def main_conf(self) -> str:
-        """Name of the configuration file that the overrides belong to."""
-        return f"{self.spectral or PITCH}.conf"
+    def __post_init__(self) -> None:
+        feature, source = self.layout.feature, self.options.source
+        spectral = "" if source else spectral_of(feature)
+        vars(self).update(feature=feature, source=source, spectral=spectral, main_conf=f"{spectral or PITCH}.conf")
+        vars(self).update(with_pitch=not source and feature.endswith(PITCH))
 
     @cached_property
     def conf_paths(self) -> dict[str, Path | None]:
@@ -343,7 +261,10 @@ class Job:
             named[f"{self.spectral}.conf"] = self.options.conf
         if self.with_pitch:
             named[PITCH_CONF] = self.options.pitch_conf
-        paths: dict[str, Path | None] = {name: _conf_path(name, path) for name, path in named.items()}
+        paths: dict[str, Path | None] = {}
+        for name, value in named.items():
+            path = Path(value or f"conf/{name}")
+            paths[name] = path if value or path.exists() else None
         if self.with_pitch and self.options.pitch_postprocess_conf:
             paths[PROCESS_CONF] = Path(self.options.pitch_postprocess_conf)
         return paths
@@ -356,8 +277,3 @@ def spectral_of(feature: str) -> str:
     ('mfcc', 'fbank', '')
     """
     return feature.removesuffix(PITCH).removesuffix("_")
-
-
-def _conf_path(name: str, option_value: str) -> Path | None:
-    path = Path(option_value or f"conf/{name}")
-    return path if option_value or path.exists() else None

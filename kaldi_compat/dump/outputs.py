@@ -32,10 +32,12 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
         OutputError: a file cannot be written, or a folder holds other files than this dump would write to it.
     """
     numbers = [shard.number for shard in plan.part(*job.options.part)]
-    tables = list(tables_of_archives(job.layout, plan, numbers))
-    written = [*tables, *outputs_in_log(job.layout, numbers), *outputs_in_data(job, plan)]
+    layout, places = job.layout, list(product(numbers, plan.trial.outputs))
+    tables = [path(*place) for place in places for path in (layout.archive, layout.script)]
+    parts = [layout.of_archive(*part) for part in product(numbers, ("json", "log", FRAMES, DURATIONS))]
+    written = [*tables, layout.plan, layout.lock, layout.failures, *parts, *outputs_in_data(job, plan)]
     # The other files of the directory, and the files that the extractor has used, must not be replaced either.
-    protected = [name_of(path) for name in DATA_FILES if (path := job.layout.data / name) not in written]
+    protected = [name_of(path) for name in DATA_FILES if (path := layout.data / name) not in written]
     protected += map(name_of, map(Path, plan.trial.files.values()))
     written += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(name_of, written))
@@ -50,32 +52,13 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
 
 
 def check_speed_outputs(job: Job, changed: Job) -> None:
-    """Raise an error if the data directory of changed speeds, or its dump, would replace a file that the source needs.
-
-    Args:
-        job: the job on the source.
-        changed: the job on the directory of changed speeds, which need not exist yet.
-    """
+    """Raise an error if the directory of changed speeds, or its dump, would replace a file that the source needs."""
     layout = changed.layout
     written = [layout.data / name for name in (*DATA_FILES, *(f"{BACKUP}/{name}" for name in DATA_FILES))]
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
         written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
     written += [Path(job.options.report)] if job.options.report else []
     refuse_replacing(map(name_of, written), _inputs(job, conf_texts(job)), every_line=not job.options.shard)
-
-
-def tables_of_archives(layout: Layout, plan: DumpPlan, numbers: Iterable[int]) -> Iterator[Path]:
-    """Yield the archives with these numbers and their script files."""
-    for number, output in product(numbers, plan.trial.outputs):
-        yield layout.archive(number, output)
-        yield layout.script(number, output)
-
-
-def outputs_in_log(layout: Layout, numbers: Iterable[int]) -> Iterator[Path]:
-    """Yield the files that a dump writes to its log directory."""
-    yield from (layout.plan, layout.lock, layout.failures)
-    for number, name in product(numbers, ("json", "log", FRAMES, DURATIONS)):
-        yield layout.of_archive(number, name)
 
 
 def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
@@ -115,7 +98,6 @@ def conf_path(job: Job, name: str) -> Path:
 
 
 def has_text(path: Path, text: str) -> bool:
-    """Return True if a file has this content."""
     return path.is_file() and path.read_bytes() == in_bytes(text)
 
 

@@ -41,20 +41,14 @@ MIN_PIECE_SAMPLES = 1 << 16
 
 @dataclass(frozen=True)
 class Part:
-    """Utterances to be packed, with their samples at the rate of the feature.
+    """Utterances to be packed, with their samples at the rate of the feature."""
 
-    Attributes:
-        audio: the utterances.
-        samples: array with the samples of all utterances.
-        starts, lengths: (utterances,), index of each utterance's first sample, and number of its samples.
-        warps: VTLN factor of each utterance.
-    """
-
-    audio: Audio
-    samples: Samples
+    audio: Audio  # The utterances.
+    samples: Samples  # Array with the samples of all utterances.
+    # (utterances,), index of each utterance's first sample, and number of its samples.
     starts: Integers
     lengths: Integers
-    warps: list[float]
+    warps: list[float]  # VTLN factor of each utterance.
 
     @property
     def place(self) -> OnGrid | None:
@@ -65,30 +59,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Row:
-    """Utterances on one grid of frames.
+    """Utterances on one grid of frames."""
 
-    Attributes:
-        pieces: start in the row and samples of each piece of audio: int16, or float32 after resampling; in pinned
-            memory if they will be copied to a GPU. The row is silent between the pieces.
-        length: number of samples of the row.
-        first_frames: (utterances,): index on the grid of each utterance's first frame.
-        counts: (utterances,): number of frames of each utterance.
-        frames: number of frames of the grid.
-    """
-
+    # Start in the row and samples of each piece of audio: int16, or float32 after resampling; in pinned memory if they
+    # will be copied to a GPU. The row is silent between the pieces.
     pieces: tuple[tuple[int, Tensor], ...]
-    length: int
-    first_frames: Integers
-    counts: Integers
-    frames: int
+    length: int  # Number of samples of the row.
+    first_frames: Integers  # (utterances,): index on the grid of each utterance's first frame.
+    counts: Integers  # (utterances,): number of frames of each utterance.
+    frames: int  # Number of frames of the grid.
 
 
 class PinnedMemory(RowMemory):
-    """Pinned memory for wave files that places their samples at multiples of the frame shift.
-
-    Args:
-        shift: the frame shift in samples.
-    """
+    """Pinned memory for wave files that places their samples at multiples of the frame shift."""
 
     def __init__(self, shift: int) -> None:
         self.lead, self.alignment = HEADER_BYTES, 2 * shift
@@ -102,13 +85,7 @@ class PinnedMemory(RowMemory):
 
 
 def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
-    """Put utterances on one grid of frames.
-
-    Args:
-        parts: the utterances.
-        options: options of the frames.
-        pinned: use pinned memory, and do not copy samples that are already there.
-    """
+    """Put utterances on one grid of frames."""
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
     counts = num_frames(lengths, size, shift, options.snip_edges)

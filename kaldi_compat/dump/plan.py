@@ -23,10 +23,9 @@ from io_ark.data_dir.stage import refuse_half_changed
 from io_ark.text import printable
 from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.devices import devices_of
-from kaldi_compat.dump.errors import DumpError, PlanError
-from kaldi_compat.dump.failures import shorten
-from kaldi_compat.dump.files import read_sealed, write_sealed
-from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, Stamp, digests_of, extractor_paths
+from kaldi_compat.dump.errors import DumpError, PlanError, shorten
+from kaldi_compat.dump.files import Stamp, read_sealed, write_sealed
+from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, digests_of, extractor_paths, input_paths
 from kaldi_compat.dump.model import Trial, describe_opaque
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
@@ -37,22 +36,9 @@ logger = logging.getLogger(__name__)
 VERSION = 6
 # Options that decide the bytes of the archives. Other options may change when a dump is resumed.
 DECISIVE = (
-    "engine",
-    "compress",
-    "compression_method",
-    "paste_length_tolerance",
-    "seed",
-    "pipes",
-    "network",
-    "speeds",
-    "processor",
-    "preset",
-    "module",
-    "layers",
-    "pool",
-    "dtype",
-    "compile",
-)
+    "engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "network", "speeds",
+    "processor", "preset", "module", "layers", "pool", "dtype", "compile",
+)  # fmt: skip
 MAX_KEY_BYTES = 4096  # File systems and tools fail for shorter names already.
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _BOM = b"\xef\xbb\xbf"
@@ -60,35 +46,25 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Shard:
-    """An archive of the plan.
+    """An archive of the plan."""
 
-    Attributes:
-        number: number of the archive, from 1, which is part of its name.
-        start, stop: range of bytes in the list of utterances.
-        count: number of lines in this range.
-    """
-
-    number: int
+    number: int  # Number of the archive, from 1, which is part of its name.
+    # Range of bytes in the list of utterances.
     start: int
     stop: int
-    count: int
+    count: int  # Number of lines in this range.
 
 
 @dataclass(frozen=True)
 class DumpPlan:
-    """The archives to be written.
+    """The archives to be written."""
 
-    Attributes:
-        listing: name of the list of utterances in the data directory: wav.scp or segments.
-        settings: everything that decides the bytes of the archives: the version, the decisive options, the digests of
-            the files of the data directory, and the texts of the configuration files.
-        shards: the archives in order.
-        stamps: the inputs' stamps in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
-    """
-
-    listing: str
+    listing: str  # Name of the list of utterances in the data directory: wav.scp or segments.
+    # Everything that decides the bytes of the archives: the version, the decisive options, the digests of the files of
+    # the data directory, and the texts of the configuration files.
     settings: dict[str, Any]
-    shards: tuple[Shard, ...]
+    shards: tuple[Shard, ...]  # The archives in order.
+    # The inputs' stamps in this run (see :class:`~kaldi_compat.dump.inputs.InputWatch`); not stored.
     stamps: Mapping[str, Stamp | None] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -98,12 +74,10 @@ class DumpPlan:
 
     @cached_property
     def trial(self) -> Trial:
-        """Results of the trial of the extractor at the start."""
         return Trial(**self.settings.get("trial", {}))
 
     @cached_property
     def seed(self) -> int:
-        """Seed of the dithering noise."""
         return int(self.settings["options"]["seed"])
 
     def part(self, number: int, count: int) -> tuple[Shard, ...]:
@@ -112,11 +86,7 @@ class DumpPlan:
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Distribute a data directory's utterances over archives like ``utils/split_scp.pl``.
-
-    Raises:
-        DumpError: the data directory lacks a file, lists no utterance, or lists an utterance twice.
-    """
+    """Distribute a data directory's utterances over archives like ``utils/split_scp.pl``."""
     check_inputs(job)
     listing = listing_of(job)
     lengths = _line_lengths(job.layout.data / listing)
@@ -166,19 +136,14 @@ def check_inputs(job: Job) -> None:
 
 
 def settings_of(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return everything that decides the bytes of the archives, to be stored with the plan.
-
-    Args:
-        job: the job.
-        used: files that the extractor of the plan has used, by name.
-    """
+    """Return everything that decides the bytes of the archives, to be stored with the plan."""
     confs = conf_texts(job)
     return {
         "version": VERSION,
         "program": __version__,
         "feature": job.feature,
         "options": {name: getattr(job.options, name) for name in DECISIVE},
-        "inputs": digests_of(job, confs, used or {}),
+        "inputs": digests_of(input_paths(job, confs, used)),
         "confs": confs,
     }
 
@@ -190,11 +155,7 @@ def write_plan(plan: DumpPlan, path: Path) -> None:
 
 
 def read_plan(path: Path) -> DumpPlan:
-    """Read a plan.
-
-    Raises:
-        PlanError: the plan is missing, damaged, or has another version.
-    """
+    """Read a plan."""
     try:
         header, *lines = read_sealed(path)
         listing, count = header.pop("listing"), header.pop("archives")
@@ -247,12 +208,6 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
     """Return the plan to resume, with the settings of the job.
 
-    Args:
-        plan: the existing plan.
-        job: the job that resumes the plan.
-        path: path of the plan, for messages.
-        with_failures: numbers of the complete archives that have failed utterances.
-
     Raises:
         PlanError: complete archives would have to be recreated because of changed settings. The message names these.
     """
@@ -271,27 +226,13 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
             f"{since}, so all {len(plan.shards)} archives would be made again: set it back, or "
             f"{how_to_start_over(job.options)}"
         )
-    if with_failures and not job.options.retry_failed:
+    numbers = ", ".join(map(str, sorted(with_failures)))
+    if numbers and not job.options.retry_failed:
         raise PlanError(
-            f"{since}: archives {_ranges(with_failures)} would be made again, which have failed utterances: do so with "
+            f"{since}: archives {shorten(numbers)} would be made again, which have failed utterances: do so with "
             "--retry-failed, or set it back"
         )
     return replace(plan, settings=plan.settings | settings_of(job, plan.trial.files))
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Format numbers as ranges.
-
-    >>> _ranges([1, 2, 3, 7])
-    '1-3, 7'
-    """
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def how_to_start_over(options: DumpOptions) -> str:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, TextIO
 
 from io_ark.text import printable
@@ -33,11 +34,7 @@ class Monitor:
     """
 
     def __init__(
-        self,
-        total: int,
-        max_failures: int = -1,
-        done: Mapping[int, Counts] | None = None,
-        stream: TextIO | None = None,
+        self, total: int, max_failures: int = -1, done: Mapping[int, Counts] | None = None, stream: TextIO | None = None
     ):
         self.total = total
         self.max_failures = max_failures
@@ -67,7 +64,6 @@ class Monitor:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start of this run."""
         return time.monotonic() - self.start
 
     @property
@@ -79,11 +75,7 @@ class Monitor:
         return self.totals[1] - self._before[1]
 
     def progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
-        """Record the progress of an archive.
-
-        Raises:
-            DumpError: the number of failures exceeds the limit.
-        """
+        """Record the progress of an archive."""
         self._counts[shard] = (utterances, seconds, failures)
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
             self.samples.append((self.elapsed, self._seconds()))
@@ -95,7 +87,6 @@ class Monitor:
             )
 
     def done(self, manifest: Manifest) -> None:
-        """Record that an archive is complete."""
         self.progress(manifest.shard, *manifest.counts)
 
     def say(self, message: str) -> None:
@@ -108,11 +99,9 @@ class Monitor:
                 self._bar.write(message, file=self.stream)
 
     def lost(self, shard: int) -> None:
-        """Record that the work on an archive is lost."""
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        """Show the final state."""
         if self._seconds() > self.samples[-1][1]:  # Nothing is computed after the last utterance.
             self.samples.append((self.elapsed, self._seconds()))
         if self._bar is None:
@@ -130,7 +119,7 @@ class Monitor:
             remaining and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE
             and done >= SHARE_BEFORE_ESTIMATE * self.total
         )  # fmt: skip
-        time_left = f", {_clock(remaining * self.elapsed / done)} left" if has_estimate else ""
+        time_left = f", {timedelta(seconds=int(remaining * self.elapsed / done))} left" if has_estimate else ""
         speed = f", {self.speed:.0f}x real time" if done else ""
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
@@ -151,12 +140,6 @@ class Monitor:
         self._shown = time.monotonic()
         with contextlib.suppress(OSError):  # The reader of a pipe may have ended.
             print(f"{self.totals[0]} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"
 
 
 def _bar(total: int, initial: int, stream: TextIO) -> Any:

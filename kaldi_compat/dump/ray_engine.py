@@ -29,27 +29,19 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write these archives.
-
-    Raises:
-        DumpError: the cluster is missing, or the job was stopped. Complete archives are kept.
-    """
+    """Write these archives."""
     import ray
 
     started = not ray.is_initialized()
     if started:
-        _connect(ray, job.options.address)
+        address = job.options.address
+        with _no_cluster(address):  # "local" starts a cluster on this machine only.
+            ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
     try:
         _run(ray, with_absolute_paths(job), plan, shards, monitor)
     finally:
         if started:
             ray.shutdown()
-
-
-def _connect(ray: Any, address: str) -> None:
-    with _no_cluster(address):
-        # "local" starts a cluster on this machine only.
-        ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
 
 
 @contextlib.contextmanager

@@ -60,34 +60,24 @@ class RowMemory(FileMemory):
 
 @dataclass(frozen=True)
 class Task:
-    """A file or command to read, and the utterances in it.
+    """A file or command to read, and the utterances in it."""
 
-    Attributes:
-        rxfilename: the file or command.
-        utterances: index and key of each utterance, and its segment. The segment is None for all of the audio.
-    """
-
-    rxfilename: str
+    rxfilename: str  # The file or command.
+    # Index and key of each utterance, and its segment. The segment is None for all of the audio.
     utterances: tuple[tuple[int, str, Segment | None], ...]
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Consecutive lines of ``wav.scp`` that name files and are read together.
+    """Consecutive lines of ``wav.scp`` that name files and are read together."""
 
-    Attributes:
-        index: position of the first line in the archive's list.
-        lines: the lines.
-    """
-
-    index: int
-    lines: list[bytes]
+    index: int  # Position of the first line in the archive's list.
+    lines: list[bytes]  # The lines.
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def task(self, number: int) -> Task:
-        """Return the task of a line."""
         return _task_of(self.index + number, self.lines[number])
 
 

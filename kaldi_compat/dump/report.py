@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import io_ark
 from io_ark.errors import ArkError, hide_secrets
 from io_ark.text import printable
 from kaldi_compat import __version__
-from kaldi_compat.dump.failures import by_reason
+from kaldi_compat.dump.errors import by_reason
 from kaldi_compat.dump.files import write_whole
 from kaldi_compat.dump.finalize import Outcome, shift_of
 from kaldi_compat.dump.options import Job
@@ -68,7 +69,6 @@ summary {{ cursor: pointer; }}
 
 
 def write_report(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> None:
-    """Write the page of ``--report``."""
     title = f"{job.feature} features of {job.layout.name}"
     body = "\n".join(
         f"<h2>{html.escape(name)}</h2>\n{content}" for name, content in sections(job, plan, outcome, monitor) if content
@@ -111,13 +111,12 @@ def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> It
         yield "Mean and standard deviation of each dimension", drawn
     yield "Some utterances", "\n".join(pictures(job, plan))
     used = {name: str(path) for name, path in job.conf_paths.items() if path}
-    yield "Options", table([(name, str(value)) for name, value in (vars(job.options) | used).items()])
+    yield "Options", table([(name, str(value)) for name, value in (asdict(job.options) | used).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
 
 
 def _sizes(job: Job, plan: DumpPlan) -> str:
-    """Describe the size of each output."""
     numbers = [shard.number for shard in plan.shards]
     sizes = {name: sum(job.layout.archive(number, name).stat().st_size for number in numbers)
              for name in plan.trial.outputs}  # fmt: skip

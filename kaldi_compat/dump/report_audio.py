@@ -24,17 +24,11 @@ FULL_SCALE_PERCENT = 327.68  # 1% of full scale.
 
 
 class Sample(NamedTuple):
-    """The inspected utterances.
+    """The inspected utterances."""
 
-    Attributes:
-        inspected: number of utterances.
-        anomalies: key and description of each anomaly. The key "all" stands for all utterances.
-        slowest: key and seconds of reading of the slowest utterances, in descending order.
-    """
-
-    inspected: int
-    anomalies: list[tuple[str, str]]
-    slowest: list[tuple[str, float]]
+    inspected: int  # Number of utterances.
+    anomalies: list[tuple[str, str]]  # Key and description of each anomaly. The key "all" stands for all utterances.
+    slowest: list[tuple[str, float]]  # Key and seconds of reading of the slowest utterances, in descending order.
 
 
 def inspect_audio(job: Job, shown: int = 5) -> Sample:

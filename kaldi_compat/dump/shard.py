@@ -21,8 +21,9 @@ from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
 from kaldi_compat.dump.errors import EXPECTED, DumpError
-from kaldi_compat.dump.features import computer_of
+from kaldi_compat.dump.features import DeviceComputer
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
+from kaldi_compat.dump.model import ModelComputer
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.read import Clock, TaskReader, read_ahead, tasks_of, waiting_bytes
@@ -38,14 +39,7 @@ Report = Callable[[int, float, int], None]
 
 
 class ShardRunner:
-    """Writes archives of a plan on a device.
-
-    Args:
-        job: the job.
-        plan: the plan of the job.
-        device: cpu, or a GPU such as cuda:1.
-        owns_process: redirect the standard error of this process and its commands to the log of the archive.
-    """
+    """Writes archives of a plan on a device."""
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu", *, owns_process: bool = False) -> None:
         keep_freed_memory()
@@ -53,7 +47,7 @@ class ShardRunner:
         self.owns_process = owns_process
         self.plan = plan
         self.inputs = InputWatch(job, plan.settings, plan.stamps)
-        self.compute = computer_of(job, plan, device)
+        self.compute = ModelComputer(job, plan.trial, device) if job.source else DeviceComputer(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
         self.trial = plan.trial
         self.encode = Encoder(job.options, self.trial)
@@ -181,12 +175,7 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Log our packages' messages to a file during this block. Without messages the file is not created.
-
-    Args:
-        path: the file.
-        takes_stderr: also redirect the standard error of this process and its commands to the file.
-    """
+    """Log our packages' messages to a file during this block. Without messages the file is not created."""
     with contextlib.suppress(OSError):
         path.unlink()
     handler = _QuietHandler(path, mode="a", delay=True)

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from io_ark.data_dir.stage import shown
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, Job
@@ -15,29 +16,13 @@ KEYS_PER_LOOKUP = 1 << 14  # Number of utterances that are looked up together.
 MIN_SEARCH_BYTES = 1 << 12  # The binary search ends at this size, because reading on is as fast.
 
 
-def speakers_of(job: Job, lines: Iterable[bytes]) -> dict[str, str]:
-    """Return the known speakers of utterances, by key, for lines of wav.scp or segments that start with the keys."""
-    path = job.layout.data / UTT2SPK
-    if not path.is_file():
-        return {}
-    speakers = values_of(path, map(_key_of, lines))
-    return {_text(key): _text(value) for key, value in speakers.items()}
-
-
 def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
     """Raise :class:`DumpError` unless ``utt2spk`` has the speakers for the requested statistics by speaker.
 
     Every utterance needs a speaker. Kaldi's scripts also fail without ``spk2utt``.
-
-    Args:
-        job: the job.
-        listing: path of the list of utterances, for messages.
-        lines: lines of the list, or of a part of the job.
     """
     path = job.layout.data / UTT2SPK
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
-    if not (job.options.per_speaker or BY_SPEAKER in job.options.cmvn_levels):
-        return
     if not path.is_file():
         raise DumpError(
             f"{path} is missing, and {flag} needs it; to make each utterance its own speaker: "
@@ -49,12 +34,12 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
         speakers = values_of(path, chunk)
         for odd in [name for name in set(speakers.values()) if len(name.split()) != 1]:
             key = next(key for key in chunk if speakers.get(key) == odd)
-            raise DumpError(f"{path}: {_text(key)} should have one speaker, not {_text(odd)!r}")
+            raise DumpError(f"{path}: {shown(key)} should have one speaker, not {shown(odd)!r}")
         if lost := [key for key in chunk if key not in speakers]:
             missing, first = missing + len(lost), first or lost[0]
     if missing:
         raise DumpError(
-            f"{path} lacks {missing} of the utterances in {listing}, such as {_text(first)}, but "
+            f"{path} lacks {missing} of the utterances in {listing}, such as {shown(first)}, but "
             f"{flag} needs the speaker of every utterance: add them, or drop the utterances by utils/fix_data_dir.sh"
         )
 
@@ -104,7 +89,3 @@ def _seek_first(file: IO[bytes], key: bytes) -> None:
 
 def _key_of(line: bytes) -> bytes:
     return b"".join(line.split(None, 1)[:1])
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")

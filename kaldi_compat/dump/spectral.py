@@ -52,7 +52,6 @@ class SpectralComputer:
         self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Compute a batch."""
         results = [result for audio in _in_groups(batch) for result in self.compute(audio)]
         return lambda: results
 
@@ -78,7 +77,6 @@ class SpectralComputer:
         return BlockNoise(self.seed, audio.block.names(), num_frames(computer.plan, audio.block.lengths))
 
     def figures(self) -> dict[str, float]:
-        """Return figures for the summary."""
         return {}
 
 

@@ -64,7 +64,6 @@ class PackedComputer(SpectralComputer):
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        """Start computing a batch."""
         parts = halving(self._start, batch, self._compute_on_cpu)
         self._counts["halved"] += len(parts) - 1
         return together(parts)
@@ -195,13 +194,7 @@ def _results(
     objects: Mapping[int, Sequence[memoryview]],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[Result]:
-    """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block.
-
-    Args:
-        parts, row: the utterances.
-        objects: parts of the compressed matrix's archive entry, by utterance number.
-        matrices: matrices of the utterances that were not compressed, by utterance number.
-    """
+    """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block."""
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.durations() for part in parts])
     keys = [key for part in parts for key in part.audio.block.keys.split(b"\n")[:-1]]
@@ -235,22 +228,13 @@ def _has_compression(features: Tensor) -> bool:
 
 
 def together(parts: Sequence[Pending]) -> Pending:
-    """Join several pending results."""
     return lambda: [result for part in parts for result in part()]
 
 
 def halving(
-    start: Callable[[Sequence[Audio]], Pending],
-    batch: Sequence[Audio],
-    alone: Callable[[Audio], Result],
+    start: Callable[[Sequence[Audio]], Pending], batch: Sequence[Audio], alone: Callable[[Audio], Result]
 ) -> list[Pending]:
-    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly.
-
-    Args:
-        start: starts a batch.
-        batch: the utterances.
-        alone: computes a single utterance that does not fit into the device's memory.
-    """
+    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly."""
     try:
         return [start(batch)]
     except RuntimeError as error:

@@ -15,16 +15,13 @@ import numpy as np
 
 import io_ark
 from io_ark import data_dir
-from io_ark.data_dir.perturb import combined_speeds
-from io_ark.data_dir.stage import Say, Stage, list_known_files, refuse_target
+from io_ark.data_dir.perturb import write_speeds
+from io_ark.data_dir.stage import BACKUP, Say, SourceDir, Stage, list_known_files, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import is_speed
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.config import parse_real
-
-# Files that the job on another speed uses. Features of the source, for example, do not fit its audio.
-USED_FILES = "reco2dur reco2file_and_channel segments spk2gender spk2utt text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 
 
 def split_speed(rxfilename: str) -> tuple[str, str | None]:
@@ -70,13 +67,11 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
     say = Say("speeds", _warn_of_loss, as_script=False)
     refuse_target(str(target), str(source))
     _check_lines(source)
-    with (
-        combined_speeds(_warn_of_loss, str(source), str(target), factors) as combined,
-        Stage(str(target), say, sources=[str(source)]) as stage,
-    ):
-        for name in list_known_files(str(target)):
-            stage.move_to_backup(name)
-        stage.write_from(combined, USED_FILES)
+    with Stage(str(target), say, sources=[str(source)]) as stage:
+        write_speeds(say, stage, SourceDir(str(source)), factors)
+        stage.discard_backup()
+        for name in filter(stage.has_written, list_known_files(str(target))):
+            stage.copy(str(target / name), f"{BACKUP}/{name}")
 
 
 def _check_lines(source: Path) -> None:

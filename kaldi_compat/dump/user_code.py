@@ -28,9 +28,6 @@ class Interrupted(KeyboardInterrupt):
 def guard(name: str) -> Iterator[None]:
     """Run user code in this block. The code must not exit, read standard input, or change the working directory.
 
-    Args:
-        name: name of the extractor for messages.
-
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
             working directory, or closed a standard stream. All changes are undone.
@@ -115,11 +112,6 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
 
     The process itself cannot report ``os._exit``, an exit inside a C library or a fatal signal.
 
-    Args:
-        run: runs the job and returns its exit status.
-        name: name of the extractor for messages.
-        say: prints a line.
-
     Returns:
         the status of the job, in the child. The parent exits with the same status, or with 255.
     """
@@ -129,7 +121,9 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     if not child:
         os.close(reading)
         os.setpgid(0, 0)  # The terminal sends ^C to the parent only, which passes it on.
-        _end_with(parent)
+        end_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)
         _supervised[:] = [os.getpid()]
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
@@ -150,7 +144,7 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         os._exit(message.partition(token)[2][0])
     code = os.waitstatus_to_exitcode(ending)
     how = "ended the process "
-    how += f"by signal {-code}{_signal_name(-code)}" if code < 0 else f"with status {code}"
+    how += f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
     how = "closed files of the program" if code == CLOSED_FILES else how
     say(
         f"{name} has {how} before the job was done; what is complete is kept, and --resume continues "
@@ -159,16 +153,15 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     os._exit(255)
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGKILL; its number for a signal without a name."""
     try:
-        return f" ({signal.Signals(number).name})"
+        return signal.Signals(number).name
     except ValueError:
-        return ""
+        return f"signal {number}"
 
 
-def _end_with(parent: int) -> None:
-    """Have the system kill this process when its parent ends."""
+def end_with_parent() -> None:
+    """Have Linux kill this process when its parent ends."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    if os.getppid() != parent:
-        os._exit(1)

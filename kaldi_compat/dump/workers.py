@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import threading
@@ -17,31 +16,21 @@ from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
 from kaldi_compat.dump.devices import devices_of, prepare_device, watch_device, why_unavailable
-from kaldi_compat.dump.errors import (
-    DumpError,
-    LostDeviceError,
-    OutputError,
-    UnavailableError,
-    as_user_error,
-)
+from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError, as_user_error
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
+from kaldi_compat.dump.user_code import end_with_parent, signal_name
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
 SECONDS_TO_DIE = 5.0  # Time from the end of a worker's connection to its exit status.
-PR_SET_PDEATHSIG = 1  # From linux/prctl.h.
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write these archives.
-
-    Raises:
-        DumpError: the job was stopped. Complete archives are kept.
-    """
+    """Write these archives."""
     devices = devices_of(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores())
     count = min(max_workers, len(shards))
@@ -57,11 +46,7 @@ def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monito
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
-    """Open a device, and return a runner that computes on it.
-
-    Raises:
-        UnavailableError: the device cannot be opened now.
-    """
+    """Open a device, and return a runner that computes on it."""
     try:
         prepare_device(device, job.options.max_device_memory)
         return ShardRunner(job, plan, device, owns_process=owns_process)
@@ -73,31 +58,17 @@ def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -
 
 @dataclass
 class _Worker:
-    """The parent's view of a worker process.
+    """The parent's view of a worker process."""
 
-    Attributes:
-        process: the process.
-        tasks: connection that sends archives to the worker and receives its messages.
-        lifeline: connection whose end, such as the end of the parent, ends the worker.
-        device: device of the worker.
-        shard: the archive that the worker writes; None for an idle worker.
-    """
-
-    process: Any
-    tasks: Any
-    lifeline: Any
-    device: str
-    shard: Shard | None = None
+    process: Any  # The process.
+    tasks: Any  # Connection that sends archives to the worker and receives its messages.
+    lifeline: Any  # Connection whose end, such as the end of the parent, ends the worker.
+    device: str  # Device of the worker.
+    shard: Shard | None = None  # The archive that the worker writes; None for an idle worker.
 
 
 class _Workers:
-    """Worker processes, and the archives that wait for a worker.
-
-    Args:
-        job, plan, monitor: the job, its plan and its progress.
-        shards: the archives to write.
-        devices: device of each worker.
-    """
+    """Worker processes, and the archives that wait for a worker."""
 
     def __init__(
         self, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor, devices: Sequence[str]
@@ -109,7 +80,6 @@ class _Workers:
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
-        """Write the archives."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
@@ -117,11 +87,17 @@ class _Workers:
                         worker.shard = self.waiting.popleft()
                         with contextlib.suppress(OSError):  # A dead worker is replaced below.
                             worker.tasks.send(worker.shard)
-                for worker in _wait_for_workers(self.workers):
+                handles = {worker.tasks: worker for worker in self.workers}
+                handles |= {worker.process.sentinel: worker for worker in self.workers}
+                heard = [handles[handle] for handle in connection.wait(list(handles))]
+                for worker in {id(worker): worker for worker in heard}.values():  # Has sent a message, or has died.
                     for message in _messages(worker):
                         self._handle(worker, message)
         finally:
-            self._end_all()
+            for worker in self.workers:
+                _end(worker)
+                if worker.shard:
+                    clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
 
     def _handle(self, worker: _Worker, message: tuple[Any, ...] | None) -> None:
         if message is None:
@@ -190,12 +166,6 @@ class _Workers:
             self.monitor.lost(number)
             self.waiting.appendleft(shard)
 
-    def _end_all(self) -> None:
-        for worker in self.workers:
-            _end(worker)
-            if worker.shard:
-                clear_unfinished(self.job.layout, worker.shard.number, self.plan.trial)
-
 
 def describe_ending(code: int | None) -> str:
     """Describe the unexpected end of a worker process.
@@ -209,10 +179,7 @@ def describe_ending(code: int | None) -> str:
         return "without a status: it has closed its connection"
     if code >= 0:
         return f"with status {code}: code that it ran has ended the process, as os._exit does"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
+    name = signal_name(-code)
     return f"killed by {name}" + (": is there enough memory?" if name == "SIGKILL" else "")
 
 
@@ -240,12 +207,6 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _wait_for_workers(workers: Sequence[_Worker]) -> list[_Worker]:
-    """Wait until a worker has sent a message or died, and return all such workers."""
-    handles = {worker.tasks: worker for worker in workers} | {worker.process.sentinel: worker for worker in workers}
-    return list({id(worker): worker for worker in map(handles.__getitem__, connection.wait(list(handles)))}.values())
-
-
 def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
     """Yield a worker's messages, and None if the worker is dead."""
     try:
@@ -264,9 +225,7 @@ def _end(worker: _Worker) -> None:
 
 def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
     """Run a worker process, which writes the archives that its parent assigns until the parent ends."""
-    with contextlib.suppress(OSError, AttributeError, ValueError):
-        # Linux kills this process when its parent dies, even if the thread below cannot run.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    end_with_parent()  # Works even if the thread below cannot run.
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
         try:
@@ -313,13 +272,7 @@ def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
 
 
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
-    """Return the counts of each complete and undamaged archive by its number.
-
-    Args:
-        job: the job. Its option ``verify`` decides if checksums are compared.
-        shards: the archives.
-        say: is called with a line about each damaged archive. The manifest of a damaged archive is removed.
-    """
+    """Return the counts of each complete and undamaged archive by its number."""
 
     options, counts = job.options, dict[int, Counts]()
     check = partial(verified_manifest, job.layout, checksums=options.verify)

@@ -16,15 +16,7 @@ from io_ark.codecs import number_lines
 from io_ark.streams.unfinished import remove_unfinished
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import (
-    CHUNK,
-    WholeFile,
-    check_place,
-    chunks_of,
-    read_sealed,
-    write_sealed,
-    writing,
-)
+from kaldi_compat.dump.files import CHUNK, WholeFile, check_place, chunks_of, read_sealed, write_sealed, writing
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
 
@@ -44,22 +36,15 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Manifest:
-    """Describes a complete archive.
+    """Describes a complete archive."""
 
-    Attributes:
-        shard: number of the archive.
-        files: size and CRC-32 of the archive, its script file, and its parts of utt2num_frames and utt2dur.
-        utterances: number of utterances with features.
-        seconds: seconds of their audio.
-        failures: key and reason of each utterance without features.
-        work: busy seconds of each stage, and other figures for the summary.
-    """
-
-    shard: int
+    shard: int  # Number of the archive.
+    # Size and CRC-32 of the archive, its script file, and its parts of utt2num_frames and utt2dur.
     files: dict[str, Fingerprint] = field(default_factory=dict)
-    utterances: int = 0
-    seconds: float = 0.0
-    failures: list[tuple[str, str]] = field(default_factory=list)
+    utterances: int = 0  # Number of utterances with features.
+    seconds: float = 0.0  # Seconds of their audio.
+    failures: list[tuple[str, str]] = field(default_factory=list)  # Key and reason of each utterance without features.
+    # Busy seconds of each stage, and other figures for the summary.
     work: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -78,10 +63,6 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 def verified_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
     """Return the manifest of a complete archive after checking its files; None if the archive is not complete.
-
-    Args:
-        layout, shard: identify the archive.
-        checksums: compare the checksums of the files in addition to their sizes.
 
     Raises:
         DamagedError: the archive has to be recreated. The message has the reason.
@@ -129,7 +110,6 @@ def _check(path: Path, size: int, checksum: int | None) -> None:
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Return the size and the CRC-32 of a file."""
     size, checksum = 0, 0
     for chunk in chunks_of(path):
         size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
@@ -174,11 +154,9 @@ class ArchiveWriter:
 
     @property
     def done(self) -> int:
-        """Number of utterances so far, including failures."""
         return self.utterances + len(self.failures)
 
     def add(self, entry: Encoded | Failure) -> None:
-        """Write the next utterances, or record a failure."""
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
             return
@@ -213,7 +191,6 @@ class ArchiveWriter:
         return manifest
 
     def abandon(self) -> None:
-        """Delete the unfinished files."""
         for verification in self._verifications.values():
             verification.stop()
         for file in self._files.values():
@@ -221,11 +198,7 @@ class ArchiveWriter:
 
 
 class _Verification:
-    """Reads a file back in a thread while it is written. Data are synchronized to the disk before they are read.
-
-    Args:
-        file: the file that is being written.
-    """
+    """Reads a file back in a thread while it is written. Data are synchronized to the disk before they are read."""
 
     def __init__(self, file: WholeFile) -> None:
         self._file = file
@@ -272,7 +245,6 @@ class _Verification:
             )
 
     def stop(self) -> None:
-        """End the thread."""
         self._thread.shutdown()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_compat.dump.catalogue import programs
+from kaldi_compat.dump.arguments import programs
 from tools.generate import pages
 
 ROOT = Path(__file__).resolve().parents[2]

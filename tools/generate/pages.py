@@ -12,7 +12,7 @@ import io_ark
 from benchmarks import figures
 from io_ark.data_dir.scripts import SCRIPTS
 from kaldi_compat import list_presets
-from kaldi_compat.dump.catalogue import programs, summary
+from kaldi_compat.dump.arguments import programs, summary
 from kaldi_compat.frontends import Preset
 
 ROOT = Path(__file__).parents[2]

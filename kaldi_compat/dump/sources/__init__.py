@@ -1,28 +1,153 @@
-"""Sources of extractors. Every source has a file with the name of its option."""
+"""Sources of extractors. Every source has a file with the name of its option, and a class such as ``PresetSource``."""
 
 from __future__ import annotations
 
 import importlib
 import re
+import sys
 import warnings
-from dataclasses import replace
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.options import DumpOptions, Job
-from kaldi_compat.dump.sources.base import Extractor, ExtractorSource
 from kaldi_compat.options.config import spell_as_flags
 
+Array = npt.NDArray[Any]
+DEFAULT_RATE = 16000
+ALONE, EQUAL, PADDED = "alone", "equal", "padded"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True)
+class Extractor:
+    """An extractor that is ready to be called on a device."""
+
+    # Function of a list of float32 arrays ``(T,)`` from -1 to 1 and their sampling rates. Its result is an argument of
+    # :func:`split_by_utterance`.
+    call: Callable[[Sequence[Array], Sequence[float]], Any]
+    name: str  # Name for messages.
+    sample_rate: int | None = DEFAULT_RATE  # Sampling rate of the audio in Hz; None for any rate.
+    frame_shift: float | None = None  # Seconds between rows of the matrices; None if unknown.
+    max_batch_seconds: float = 0.0  # Limit of the padded audio in a batch; 0 if the extractor has no limit.
+    window_seconds: float = 0.0  # Duration that shorter audio is padded to; 0 without padding.
+    # "padded", "equal" (utterances of equal length share a batch) or "alone"; "" to decide by a trial.
+    batching: str = ""
+    # Compare the number of rows with the duration, because the object has declared ``frame_shift``.
+    checks_rows: bool = False
+    notes: tuple[str, ...] = ()  # Warnings for the user.
+
+
+@dataclass(frozen=True)
+class Digests:
+    """Everything that decides the numbers of an open extractor and is not one of the source's files."""
+
+    parts: Mapping[str, str] = field(default_factory=dict)  # Digests by name.
+    # Reasons why parts of the extractor cannot be digested, by name.
+    opaque: Mapping[str, str] = field(default_factory=dict)
+    volatile: tuple[str, ...] = ()  # Paths of values that calls change, which are not part of the digests.
+    # Names of the environment variables that calls read. The digests include their values.
+    variables: tuple[str, ...] = ()
+    # Files that opening or calling the extractor has used, by name. They are compared like the source's own.
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
+NO_DIGESTS = Digests()  # Of a source whose files decide everything.
+
+
+class ExtractorSource(ABC):
+    """Base class of the sources of extractors. A source opens an extractor, and digests what decides its numbers.
+
+    Attributes:
+        option: name of the option of :class:`~kaldi_compat.dump.options.DumpOptions`, and of the file of the class.
+        changes_in_calls: the first call of an extractor may create a part of it, such as weights.
+    """
+
+    option: ClassVar[str]
+    changes_in_calls: ClassVar[bool] = False
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.options = job, job.options
+
+    @property
+    def label(self) -> str:
+        """Name of the extractor for messages: the option with its value, or the name of an object."""
+        if self.job.extractor is not None:
+            return self.job.feature
+        return f"--{self.option}={getattr(self.options, self.option)}"
+
+    @classmethod
+    def name_of(cls, value: str) -> str:
+        """Return the name of the extractor as a part of file names, from the value of the option."""
+        return Path(value).stem
+
+    def local_job(self) -> Job:
+        """Download a model if necessary, and return the job with the local path."""
+        return self.job
+
+    @abstractmethod
+    def files(self) -> dict[str, Path]:
+        """Return the files that decide the numbers, by name for messages, without opening the extractor.
+
+        The files must exist when the job starts. The plan has their digests, and a change during the job ends it.
+        """
+
+    @abstractmethod
+    def open(self, device: str, threads: int) -> Extractor:
+        """Open the extractor.
+
+        Raises:
+            DumpError: the extractor cannot be opened. The message is one line with the reason.
+        """
+
+    def after_first_call(self, device: str) -> None:  # noqa: B027  Most sources create nothing in calls.
+        """Prepare the parts of the extractor that its first call has created."""
+
+    @abstractmethod
+    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+        """Return the digests of the open extractor.
+
+        A source whose files decide everything returns :data:`NO_DIGESTS`.
+
+        Args:
+            volatile: paths of values that calls change, which are not part of the digests.
+            variables: names of environment variables that calls read.
+        """
+
+    def digests_after_trial(self, record: CallRecord) -> Digests:
+        """Return the digests for the plan after the calls of the trial, with a record of these calls."""
+        return self.digests()
+
+
+def padded_call(function: Any, device: str) -> Callable[..., Any]:
+    """Wrap a function of a padded tensor and lengths for a list of audio."""
+    from kaldi_compat.torch.extractors import pad
+
+    return lambda audio, rates: function(*pad(audio, device))
+
+
+def shift_of_steps(frontend: Any) -> float:
+    """Return the frame shift of a front end in seconds: the shift of the feature times the strides of the steps."""
+    strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
+               if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
+    return float(np.prod([frontend.preset.options.frame_shift / 1000, *strides]).round(9))
 
 
 def source_class(option: str) -> type[ExtractorSource]:
     """Return the class of a source by its option, which is also the name of the file."""
-    importlib.import_module(f"{__name__}.{option}")
-    return ExtractorSource.by_option[option]
+    source: type[ExtractorSource] = getattr(
+        importlib.import_module(f"{__name__}.{option}"), f"{option.capitalize()}Source"
+    )
+    return source
 
 
 def extractor_name(options: DumpOptions) -> str:
-    """Return the name of the extractor as a part of file names."""
     value = getattr(options, options.source).rstrip("/")
     return _NOT_IN_NAMES.sub("-", source_class(options.source).name_of(value))
 
@@ -40,12 +165,70 @@ def source_of(job: Job) -> ExtractorSource | None:
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
-    """Open the extractor of a source, and record its warnings as notes.
-
-    Raises:
-        DumpError: the extractor cannot be opened. The message is one line with the reason.
-    """
+    """Open the extractor of a source, and record its warnings as notes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         opened = source.open(device, threads)
     return replace(opened, notes=tuple(spell_as_flags(str(warning.message), DumpOptions) for warning in caught))
+
+
+def with_torch() -> Any:
+    """Return :mod:`kaldi_compat.torch.extractors` if this process has imported torch, otherwise None."""
+    if "torch" not in sys.modules:
+        return None
+    from kaldi_compat.torch import extractors
+
+    return extractors
+
+
+def split_by_utterance(output: Any, count: int) -> list[Any]:
+    """Split the output of a batch by utterance.
+
+    Args:
+        output: a list or a padded array with an entry for each utterance; or a tuple of a padded array and the lengths
+            of its entries; or a dictionary of such values.
+        count: number of utterances.
+
+    Returns:
+        an array for each utterance, or a dictionary of arrays.
+
+    Raises:
+        ValueError: the number of entries is not ``count``, or a length is invalid.
+    """
+    if isinstance(output, dict):
+        parts = {name: split_by_utterance(value, count) for name, value in output.items()}
+        return [{name: part[i] for name, part in parts.items()} for i in range(count)]
+    lengths = None
+    if isinstance(output, tuple) and len(output) == 2:
+        output, lengths = output[0], as_array(output[1]).tolist()
+    entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(as_array(output)))
+    for number in (len(entries), count if lengths is None else len(lengths)):
+        if number != count:
+            raise ValueError(f"returned {number} results for {count} utterances")
+    for i, length in enumerate(lengths or ()):
+        if not 0 <= length <= len(entries[i]):
+            raise ValueError(f"returned {len(entries[i])} rows where its lengths say {length}")
+        entries[i] = entries[i][:length]
+    return entries
+
+
+def as_array(value: Any) -> Array:
+    """Return a copy of a tensor or array as float32 or int32. An extractor may reuse its own memory.
+
+    Raises:
+        ValueError: the value is no tensor or array, or does not hold floats or integers of 32 bits.
+    """
+    if value is None:
+        raise ValueError("returned nothing")
+    if hasattr(value, "detach"):
+        value = value.detach()
+        value = (value.float() if value.is_floating_point() else value).cpu().numpy()
+    if not isinstance(value, np.ndarray) or (type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)):
+        raise ValueError(f"returned a {type(value).__name__}: expected an array or a tensor")
+    if value.dtype.kind == "f":
+        return np.array(value, np.float32, order="C")
+    if value.dtype.kind in "iu":
+        if value.size and not -(2**31) <= int(value.min()) <= int(value.max()) < 2**31:
+            raise ValueError("returned integers that do not fit 32 bits")
+        return np.array(value, np.int32, order="C")
+    raise ValueError(f"returned an array of {value.dtype}: expected floats or integers")

@@ -18,17 +18,9 @@ import numpy as np
 
 from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.errors import DumpError, one_line
-from kaldi_compat.dump.extractors import with_torch
 from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.sources.base import (
-    DEFAULT_RATE,
-    PADDED,
-    Digests,
-    Extractor,
-    ExtractorSource,
-    padded_call,
-)
+from kaldi_compat.dump.sources import DEFAULT_RATE, PADDED, Digests, Extractor, ExtractorSource, padded_call, with_torch
 from kaldi_compat.dump.sources.preset import extractor_of_frontend
 from kaldi_compat.dump.user_modules import imported_files
 
@@ -54,7 +46,6 @@ class ModuleSource(ExtractorSource):
         return Path(value.rpartition(":")[2]).name
 
     def files(self) -> dict[str, Path]:
-        """Return the file of the module."""
         path = _module_file(self.options.module) if self.job.extractor is None else None
         return {"--module": path} if path else {}
 
@@ -185,7 +176,6 @@ def _call_factory(target: Any, device: str) -> Any:
 
 
 def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
-    """Return the extractor of a Python object."""
     from kaldi_compat.frontends.base import PresetFrontend
 
     name = job.feature

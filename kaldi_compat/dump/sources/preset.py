@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.dump.options import CPU
-from kaldi_compat.dump.sources.base import (
+from kaldi_compat.dump.sources import (
     ALONE,
     NO_DIGESTS,
     Array,
@@ -34,8 +34,8 @@ class PresetSource(ExtractorSource):
         return preset | ({"--statistics": Path(statistics)} if statistics else {})
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the front end on an engine."""
-        if self.options.engine == "exact":
+        """Open the front end. On a CPU, NumPy computes the same bits as torch, and starts earlier."""
+        if device == CPU and self.options.engine in ("auto", "exact"):
             return extractor_of_frontend(self.array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
 

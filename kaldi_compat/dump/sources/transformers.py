@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.sources.base import NO_DIGESTS, Digests, Extractor, ExtractorSource
+from kaldi_compat.dump.sources import NO_DIGESTS, Digests, Extractor, ExtractorSource
 
 WEIGHTS = (".safetensors", ".bin")
 
@@ -39,7 +39,6 @@ class TransformersSource(ExtractorSource):
         return {f"--transformers/{name}": folder / name for name in sorted(names)}
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the model."""
         from kaldi_compat.torch.extractors import open_pretrained
 
         model = open_pretrained(self.options, device)

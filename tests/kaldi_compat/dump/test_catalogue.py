@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kaldi_compat.dump.catalogue import programs
+from kaldi_compat.dump.arguments import programs
 from kaldi_compat.dump.cli import main
 
 

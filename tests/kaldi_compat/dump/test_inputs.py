@@ -12,7 +12,7 @@ import pytest
 
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.cli import main
-from kaldi_compat.dump.inputs import _stamp
+from kaldi_compat.dump.files import stamp_of as _stamp
 from kaldi_compat.dump.spectral import SpectralComputer
 from tests.support.dump_data import archive_bytes, dump, keys_of, make_data, matrices, refused, said_by
 

@@ -20,8 +20,8 @@ import io_ark
 import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import finalize as finish
+from kaldi_compat.dump.files import lock
 from kaldi_compat.dump.finalize import link_to_storage
-from kaldi_compat.dump.lock import lock
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import Manifest

@@ -170,6 +170,6 @@ def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.Monkey
 
     moved: list[str] = []
     monkeypatch.setattr(Frontend, "to", lambda self, place: moved.append(place) or self)
-    source = source_of(Job(Layout.of(data, "x"), DumpOptions(preset="wenet")))
+    source = source_of(Job(Layout.of(data, "x"), DumpOptions(preset="wenet", engine="torch")))
     assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
     assert moved == [device]

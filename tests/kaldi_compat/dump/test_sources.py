@@ -17,9 +17,8 @@ import torch
 import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.extractors import as_array, split_by_utterance
 from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
-from kaldi_compat.dump.sources import ExtractorSource, source_class, source_of
+from kaldi_compat.dump.sources import ExtractorSource, as_array, source_class, source_of, split_by_utterance
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import audio, keys_of, results, write_wav
 from tests.support.extractors import arrays, module_data, waves
