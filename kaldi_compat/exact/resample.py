@@ -40,7 +40,7 @@ class Filters:
         return self.first_of(output) + len(self.weights[output % len(self.first)])
 
     @functools.cached_property
-    def for_c(self) -> Structure:
+    def make_c_arguments(self) -> Structure:
         """Structure of the filters for the C library."""
         taps = np.array(list(map(len, self.weights)))
         return native.structure("resampling_filters")(
@@ -204,7 +204,9 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
     places = np.cumsum(end - first) - (end - first)
     table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
     out = np.empty(int((end - first).sum()), np.float32)
-    native.function("resample_chunks")(filters.for_c, samples, is_float, table, len(table), filters.memory(), out)
+    native.function("resample_chunks")(
+        filters.make_c_arguments, samples, is_float, table, len(table), filters.memory(), out
+    )
     return out
 
 

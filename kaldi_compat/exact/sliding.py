@@ -86,7 +86,7 @@ def _halves(x: Doubles) -> tuple[Doubles, Doubles]:
     return high, x - high
 
 
-def normalized_by_windows(
+def normalize_by_windows(
     features: npt.NDArray[np.float32], start: Indices, end: Indices, *, norm_vars: bool
 ) -> tuple[npt.NDArray[np.float32], Doubles]:
     """Normalize each frame by the mean, and optionally the variance, of its window.

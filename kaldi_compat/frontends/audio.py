@@ -12,7 +12,7 @@ from kaldi_compat.exact.resample import num_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, namespace
-from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import (
     CheckedAudio,
     check_lengths_are_no_rate,
@@ -27,7 +27,7 @@ MAX_PEAK = 16.0
 MIN_CORRELATION = 0.9  # Two rows with a larger correlation are probably the channels of one recording.
 
 
-def prepared_audio(
+def prepare_audio(
     samples: Array,
     lengths: Any,
     rate: int,
@@ -52,7 +52,7 @@ def prepared_audio(
     """
     if lengths is not None:
         check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
-    audio = on_unit_scale(samples)
+    audio = scale_to_unit(samples)
     shape, target = tuple(samples.shape), preset.sampling_rate
     if not recorded.traced:
         if len(shape) not in (1, 2):
@@ -65,7 +65,7 @@ def prepared_audio(
         check_shape(shape, size, has_lengths=lengths is not None)
     ends = None
     if lengths is not None:
-        ends = as_like(checked_lengths(lengths, audio, -1, AudioError), audio)
+        ends = as_like(check_lengths(lengths, audio, -1, AudioError), audio)
         audio = zero_past(audio[..., None], ends)[..., 0]
     if not recorded.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
         check_values(audio)
@@ -75,11 +75,11 @@ def prepared_audio(
         audio = resample(audio, ends, rate, target)
         ends = None if ends is None else as_like(num_resampled(ends, rate, target), audio)
     if preset.subtract_clip_mean:
-        audio = _without_mean(audio, ends)
+        audio = _subtract_mean(audio, ends)
     return CheckedAudio(audio, ends, tracing=recorded)
 
 
-def _without_mean(audio: Array, ends: Any) -> Array:
+def _subtract_mean(audio: Array, ends: Any) -> Array:
     """Subtract the mean of each row, which is zero past its end."""
     xp = namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
@@ -102,7 +102,7 @@ def has_short_row(audio: CheckedAudio, size: int) -> bool:
     return is_readable and bool((audio.lengths < size).any())
 
 
-def on_unit_scale(samples: Array) -> Array:
+def scale_to_unit(samples: Array) -> Array:
     """Return samples in -1 to 1: int16 divided by 32768, floating point as it is; arrays in single precision.
 
     Raises:

@@ -65,13 +65,13 @@ class PresetFrontend(Generic[A]):
         if feature is None:
             feature = self.feature
             if self.preset.shortens_frame and has_short_row(audio, feature.size):
-                return self._row_by_row(audio.samples, audio.lengths)
+                return self._compute_rows(audio.samples, audio.lengths)
         features = feature._compute(audio, None)
         for step in self.steps:
             features = step(*features) if isinstance(features, tuple) else step(features)
         return features
 
-    def _row_by_row(self, audio: Any, ends: Any) -> Any:
+    def _compute_rows(self, audio: Any, ends: Any) -> Any:
         """Compute audio that has rows shorter than a frame: the frame of such a row is as long as the row."""
         xp = namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
@@ -88,7 +88,7 @@ class PresetFrontend(Generic[A]):
     def _row(self, audio: Any) -> Any:
         feature = self.feature
         if 2 <= len(audio) < feature.size:
-            feature = self._feature(shorter_frame(self.preset.feature_options, len(audio)), audio)
+            feature = self._feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
         return self._model_input(CheckedAudio(audio, tracing=tracing(audio)), feature)
 
 
@@ -129,7 +129,7 @@ def load_preset(
     return chosen, numbers
 
 
-def shorter_frame(options: FrameOptions, length: int) -> FrameOptions:
+def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
     """Return options whose frame is as long as this audio; narrower mel bins may then hold no bin of the FFT."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
@@ -137,9 +137,9 @@ def shorter_frame(options: FrameOptions, length: int) -> FrameOptions:
     return dataclasses.replace(options, **changes)
 
 
-def why_no_stream(preset: Preset) -> OptionError:
+def explain_missing_stream(preset: Preset) -> OptionError:
     """Return the error for a preset that cannot be computed in chunks."""
-    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.why_no_stream}")
+    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.explain_missing_stream}")
 
 
 def check_graph(preset: Preset) -> None:

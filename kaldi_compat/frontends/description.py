@@ -17,7 +17,7 @@ def rows(preset: Preset) -> list[tuple[str, str]]:
     >>> rows(Preset.of("paraformer"))[0]
     ('audio', '16000 Hz, -1 to 1, multiplied by 32768')
     """
-    options = ", ".join(f"{name}={value!r}" for name, value in changed_options(preset).items())
+    options = ", ".join(f"{name}={value!r}" for name, value in find_changed_options(preset).items())
     scale = "-1 to 1" if preset.sample_scale == 1 else f"-1 to 1, multiplied by {preset.sample_scale:g}"
     before = ["the mean of the clip is subtracted"] if preset.subtract_clip_mean else []
     steps = [*map(str, preset.steps)] or ["none"]
@@ -26,7 +26,7 @@ def rows(preset: Preset) -> list[tuple[str, str]]:
         ("feature", f"{preset.feature}({options})"),
         *(("" if number else "steps", step) for number, step in enumerate(steps)),
         ("input", f"(frames, {columns_of(preset.options, preset.steps)})"),
-        ("stream", f"no: {preset.why_no_stream}" if preset.why_no_stream else "yes"),
+        ("stream", f"no: {preset.explain_missing_stream}" if preset.explain_missing_stream else "yes"),
         ("source", f"{preset.source.repository} {preset.source.file}"),
         ("", f"{preset.source.commit} {preset.source.date}"),
         *(("note", note) for note in preset.notes),
@@ -62,7 +62,7 @@ def as_dict(preset: Preset) -> dict[str, Any]:
     return values | {"notes": list(preset.notes), "columns": columns_of(preset.options, preset.steps)}
 
 
-def changed_options(preset: Preset) -> dict[str, Any]:
+def find_changed_options(preset: Preset) -> dict[str, Any]:
     """Return the feature's options that are not Kaldi's defaults."""
     return {
         field.name: getattr(preset.options, field.name)

@@ -24,13 +24,13 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import resample_rows
 from kaldi_compat.exact.stream import WindowFlow
-from kaldi_compat.frontends.audio import check_sampling_rate, check_values, on_unit_scale, prepared_audio
-from kaldi_compat.frontends.base import PresetFrontend, load_preset, why_no_stream
+from kaldi_compat.frontends.audio import check_sampling_rate, check_values, prepare_audio, scale_to_unit
+from kaldi_compat.frontends.base import PresetFrontend, explain_missing_stream, load_preset
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step, StepKind
-from kaldi_compat.functional.checks import checked_list, refuse_lengths
+from kaldi_compat.functional.checks import check_list, refuse_lengths
 from kaldi_compat.functional.normalization import apply_shift_and_scale
 from kaldi_compat.options.frontend import LowFrameRateOptions
 
@@ -122,10 +122,10 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
             if sampling_rate is not None:
                 rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
             if not isinstance(samples, np.ndarray):
-                utterances = checked_list(samples, lengths, ("T",), np.ndarray, AudioError)
+                utterances = check_list(samples, lengths, ("T",), np.ndarray, AudioError)
                 return [self(utterance, sampling_rate=rate) for utterance in utterances]
             return self._model_input(
-                prepared_audio(samples, lengths, rate, self.preset, self.feature.size, resample_rows)
+                prepare_audio(samples, lengths, rate, self.preset, self.feature.size, resample_rows)
             )
 
     def stream(self) -> FrontendStream:
@@ -181,8 +181,8 @@ class FrontendStream:
     """
 
     def __init__(self, frontend: Frontend) -> None:
-        if frontend.preset.why_no_stream:
-            raise why_no_stream(frontend.preset)
+        if frontend.preset.explain_missing_stream:
+            raise explain_missing_stream(frontend.preset)
         self.frontend = frontend
         self._audio = frontend.feature.stream()
         self._windows = [_StepStream(step) for step in frontend.steps]
@@ -218,7 +218,7 @@ class FrontendStream:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
         rate = self.frontend.sampling_rate
         refuse_lengths(lengths, f"This front end takes audio at {rate} Hz: resample audio at another rate")
-        chunk = on_unit_scale(samples)
+        chunk = scale_to_unit(samples)
         if len(chunk):
             check_values(chunk)
         frames: Floats = self._audio(chunk, final=final)

@@ -40,7 +40,7 @@ STEPS: Mapping[str, StepKind] = {
         "LowFrameRate",
         options.LowFrameRateOptions,
         stacking.low_frame_rate,
-        count=stacking.low_frame_rate_count,
+        count=stacking.count_joined_frames,
         widens=lambda options: int(options.stack),
         streams=True,
     ),
@@ -52,7 +52,9 @@ STEPS: Mapping[str, StepKind] = {
         widens=lambda options: int(options.size),
         streams=True,
     ),
-    "pad_frames": StepKind("PadFrames", options.PadFramesOptions, stacking.pad_frames, count=stacking.padded_count),
+    "pad_frames": StepKind(
+        "PadFrames", options.PadFramesOptions, stacking.pad_frames, count=stacking.count_padded_frames
+    ),
     "utterance_cmvn": StepKind("UtteranceCmvn", options.UtteranceCmvnOptions, normalization.utterance_cmvn),
     "centered_mean": StepKind("CenteredMean", options.CenteredMeanOptions, normalization.subtract_centered_mean),
     "global_cmvn": StepKind("GlobalCmvn", options.GlobalCmvnOptions, None, streams=True, per_frame=True),

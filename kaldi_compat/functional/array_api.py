@@ -231,11 +231,11 @@ def running_sum(x: Array, axis: int) -> Array:
     if isinstance(x, np.ndarray) or x.device.type == "cpu" or not xp.are_deterministic_algorithms_enabled():
         summed = xp.cumsum(x, axis)
     else:
-        summed = running_sum_by_doubling(x, axis)
+        summed = sum_by_doubling(x, axis)
     return summed
 
 
-def running_sum_by_doubling(x: Array, axis: int) -> Array:
+def sum_by_doubling(x: Array, axis: int) -> Array:
     """Return cumulative sums, by sums of 2, 4, 8 ... neighbors (Hillis & Steele, "Data parallel algorithms", 1986).
 
     >>> running_sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)

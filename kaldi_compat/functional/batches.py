@@ -19,7 +19,7 @@ from kaldi_compat.functional.array_api import (
 )
 
 
-def checked_lengths(
+def check_lengths(
     lengths: Any | None, batch: Array, axis: int = -2, error: type[KaldiCompatError] = FeatureError
 ) -> Any | None:
     """Check the lengths of a padded batch against it.
@@ -68,7 +68,7 @@ def checked_lengths(
 
 
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
-    """Check features and the lengths of a padded batch, and return the lengths: see :func:`checked_lengths`.
+    """Check features and the lengths of a padded batch, and return the lengths: see :func:`check_lengths`.
 
     Raises:
         FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
@@ -80,10 +80,10 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
     if kind != "f":
         raise FeatureError(f"features must be floating-point numbers, not {features.dtype}")
-    return checked_lengths(lengths, features)
+    return check_lengths(lengths, features)
 
 
-def frames_inside(lengths: Any, features: Array) -> Array:
+def mask_frames(lengths: Any, features: Array) -> Array:
     """Return a mask ``(..., frames)`` of the frames of ``(..., frames, dim)`` within ``lengths`` ``(...,)``."""
     inside: Array = arange(0, features.shape[-2], features) < as_like(lengths, features)[..., None]
     return inside
@@ -93,7 +93,7 @@ def zero_past(features: Array, lengths: Any | None) -> Array:
     """Set the frames past each length to zero. Return the features unchanged if ``lengths`` is None."""
     if lengths is None:
         return features
-    inside = frames_inside(lengths, features)[..., None]
+    inside = mask_frames(lengths, features)[..., None]
     masked: Array = namespace(features).where(inside, features, full((), 0.0, features))
     return masked
 

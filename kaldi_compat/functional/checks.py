@@ -12,7 +12,7 @@ import numpy as np
 from io_ark.blocks import Wave
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
 from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, tracing
-from kaldi_compat.functional.batches import checked_lengths
+from kaldi_compat.functional.batches import check_lengths
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -92,7 +92,7 @@ def rate_advice(rate: Any) -> str:
     return f"For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
 
-def normalized_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
+def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     """Convert VTLN factors to one float, or to a tuple with a float for each row of audio of this shape.
 
     Raises:
@@ -120,7 +120,7 @@ def normalized_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
     return tuple(factors.ravel().tolist())
 
 
-def checked_list(
+def check_list(
     items: Any, lengths: Any, axes: tuple[str, ...], kind: type[Any], error: type[KaldiCompatError]
 ) -> list[Any]:
     """Check an input that is not a tensor or array: a list of utterances with these axes.
@@ -151,8 +151,8 @@ class CheckedAudio(NamedTuple):
 class AudioFeature:
     """Base class of the features of arrays and of tensors, which checks their audio.
 
-    A subclass's call passes an array or tensor through :meth:`_checked` to its :meth:`_compute`, and everything else to
-    :meth:`_compute_wave_or_list`.
+    The call of a subclass passes an array or tensor through :meth:`_check_audio` to its :meth:`_compute`, and anything
+    else to :meth:`_compute_wave_or_list`.
 
     Attributes:
         _kind: class of the audio: an array or a tensor.
@@ -173,7 +173,7 @@ class AudioFeature:
         """Compute the features of utterances (T,), each with one VTLN factor."""
         raise NotImplementedError
 
-    def _checked(
+    def _check_audio(
         self, samples: Any, lengths: Any = None, vtln_warp: Any = 1.0, recorded: Tracing = UNTRACED
     ) -> CheckedAudio:
         """Check audio (T,) or (B, T). Warn if it seems to lie on the scale -1 to 1 instead of Kaldi's.
@@ -192,13 +192,13 @@ class AudioFeature:
                 self._check_scale(samples)
         if lengths is not None:
             check_lengths_are_no_rate(lengths, rate_advice(lengths))
-            lengths = self._checked_lengths(lengths, samples)
-        warps = vtln_warp if isinstance(vtln_warp, float) else normalized_warps(vtln_warp, samples.shape)
+            lengths = self._check_row_lengths(lengths, samples)
+        warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
         return CheckedAudio(samples, lengths, warps, recorded)
 
-    def _checked_lengths(self, lengths: Any, samples: Any) -> Any:
+    def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
         """Return the checked lengths of the rows of audio."""
-        return checked_lengths(lengths, samples, -1, AudioError)
+        return check_lengths(lengths, samples, -1, AudioError)
 
     def _check_scale(self, samples: Any) -> None:
         """Warn of audio that lies on the scale -1 to 1."""
@@ -214,15 +214,15 @@ class AudioFeature:
         check_lengths_are_no_rate(lengths, rate_advice(lengths))
         if isinstance(audio, Wave):
             samples = self._from_array(wave_samples(audio, self.options.sample_frequency))
-            return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
+            return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
             rate = self.options.sample_frequency
             audio = [self._from_array(wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
-        utterances = checked_list(audio, lengths, ("T",), self._kind, AudioError)
-        warps = normalized_warps(vtln_warp, (len(utterances), 0))
+        utterances = check_list(audio, lengths, ("T",), self._kind, AudioError)
+        warps = normalize_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
         checked = [
-            self._checked(samples, None, warp, tracing(samples))
+            self._check_audio(samples, None, warp, tracing(samples))
             for samples, warp in zip(utterances, factors, strict=True)
         ]
         return self._compute_list(checked, generator)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.exact.sliding import normalize_by_windows
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
@@ -379,7 +379,7 @@ def _sliding_cmvn_as_kaldi(features: Any, options: SlidingCmvnOptions, lengths: 
         if count:
             windows = sliding_windows(np.arange(count), count, options)
             frames = features[row][:count]
-            normalized[row][:count], _ = normalized_by_windows(frames, *windows, norm_vars=options.norm_vars)
+            normalized[row][:count], _ = normalize_by_windows(frames, *windows, norm_vars=options.norm_vars)
     return normalized
 
 
@@ -441,12 +441,12 @@ def apply_online_normalization(
     end = arange(1, features.shape[-2] + 1, features)
     start = namespace(features).clip(end - options.cmn_window, 0, None)
     window = window_mean_and_variance(zero_past(features, lengths), start, end)
-    window = filled_window(window, float64(statistics), options.global_frames, options)
-    result: Array = zero_past(normalized_online(features, window, options, skip_dims), lengths)
+    window = fill_window(window, float64(statistics), options.global_frames, options)
+    result: Array = zero_past(normalize_online(features, window, options, skip_dims), lengths)
     return result
 
 
-def filled_window(
+def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
     """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
@@ -471,7 +471,7 @@ def filled_window(
     return mean + share * apart, spread, size + added
 
 
-def normalized_online(
+def normalize_online(
     features: Array, window: tuple[Array, Array, Array], options: OnlineCmvnOptions, skip_dims: Sequence[int]
 ) -> Array:
     """Subtract the mean, and with ``norm_vars`` divide by the standard deviation of each frame's window."""

@@ -46,11 +46,11 @@ def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.floa
 
 
 def delta_context(options: DeltaOptions) -> int:
-    """Return the number of frames on each side that :func:`deltas_inside` needs."""
+    """Return the number of frames on each side that :func:`compute_inner_deltas` needs."""
     return options.delta_order * options.delta_window
 
 
-def _weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
+def _sum_weighted_frames(features: Array, weights: Filter, first: int, count: int) -> Array:
     """Return the sum over j of ``weights[j]`` times the ``count`` frames starting at ``first + j``.
 
     Kaldi adds the weighted frames in order by BLAS, with a fused multiply-add: an exact product, one rounding. Without
@@ -79,12 +79,12 @@ def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
 def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
     """Concatenate the results of filters along time: filter ``i`` starts at frame ``firsts[i]``."""
     results = [
-        _weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
+        _sum_weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
     ]
     return concatenate(results)
 
 
-def deltas_inside(features: Array, options: DeltaOptions, filters: Sequence[Filter] | None = None) -> Array:
+def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequence[Filter] | None = None) -> Array:
     """Compute features with deltas for the frames that have all their context.
 
     Args:
@@ -130,7 +130,7 @@ def add_deltas(
     lengths = check_features(features, lengths)
     options = make_options("add_deltas", DeltaOptions, options, changes)
     context = delta_context(options)
-    return zero_past(deltas_inside(with_context(features, context, context, lengths), options, filters), lengths)
+    return zero_past(compute_inner_deltas(with_context(features, context, context, lengths), options, filters), lengths)
 
 
 @takes_options(DeltaOptions)
@@ -173,7 +173,7 @@ def repeated_deltas(
 
 
 def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
-    """Return the numbers of frames before and after that :func:`shifted_deltas_inside` needs."""
+    """Return the numbers of frames before and after that :func:`compute_inner_shifted_deltas` needs."""
     last = max(0, options.num_blocks - 1) * options.block_shift
     return options.delta_window + max(0, -last), options.delta_window + max(0, last)
 
@@ -183,7 +183,7 @@ def shifted_delta_filters(options: ShiftedDeltaOptions, dtype: type[np.floating[
     return [(1.0,), *[derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
 
 
-def shifted_deltas_inside(
+def compute_inner_shifted_deltas(
     features: Array, options: ShiftedDeltaOptions, filters: Sequence[Filter] | None = None
 ) -> Array:
     """Compute features with shifted deltas for the frames that have all their context.
@@ -233,4 +233,6 @@ def add_shifted_deltas(
     lengths = check_features(features, lengths)
     options = make_options("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
     left, right = shifted_delta_context(options)
-    return zero_past(shifted_deltas_inside(with_context(features, left, right, lengths), options, filters), lengths)
+    return zero_past(
+        compute_inner_shifted_deltas(with_context(features, left, right, lengths), options, filters), lengths
+    )

@@ -10,7 +10,7 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sliding import window_sums
-from kaldi_compat.functional.blocks import for_c
+from kaldi_compat.functional.blocks import make_c_arguments
 
 
 def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
@@ -18,7 +18,7 @@ def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left
         raise ValueError("weighted values must have the shape of their weights, and left and right must be at least -1")
     if weights.dtype != np.float32:
         return NotImplemented
-    column, _, count, _ = for_c(np.ascontiguousarray(weights)[:, None], bounds)
+    column, _, count, _ = make_c_arguments(np.ascontiguousarray(weights)[:, None], bounds)
     values, means = np.ascontiguousarray(weighted), np.empty(len(weights), np.float32)
     native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
     return means

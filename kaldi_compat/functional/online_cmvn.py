@@ -99,7 +99,7 @@ class OnlineCmvn:
             return features
         self._check(features)
         known = np.concatenate((self._recent, features))
-        result: Floats = self._normalized(known, np.array([0, len(known)]), len(self._recent), True)
+        result: Floats = self._normalize_block(known, np.array([0, len(known)]), len(self._recent), True)
         self._recent = known[-self.options.cmn_window :]
         return result
 
@@ -125,7 +125,7 @@ class OnlineCmvn:
         begin()
         x, rows = np.ascontiguousarray(features), np.ascontiguousarray(bounds, np.int64)
         try:
-            result: Floats = self._normalized(x, rows, 0, adapts)
+            result: Floats = self._normalize_block(x, rows, 0, adapts)
         except FeatureError:
             vars(self).update(before)
             raise
@@ -138,7 +138,7 @@ class OnlineCmvn:
                 f"CMVN statistics of shape {self._corpus.shape} do not fit features of dimension {features.shape[1]}"
             )
 
-    def _normalized_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
+    def _normalize_block_in_c(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Any:
         options, dim = self.options, x.shape[1]
         if not (options.norm_means and self._corpus[0, -1] > 0 and all(0 <= column < dim for column in self.skip_dims)):
             return NotImplemented  # NumPy raises an error, warns, or returns the features unchanged.
@@ -154,8 +154,8 @@ class OnlineCmvn:
         self._speaker, self._seen, self._sums = speaker, seen, sums
         return out
 
-    @native.twin(_normalized_in_c)
-    def _normalized(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
+    @native.twin(_normalize_block_in_c)
+    def _normalize_block(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
         """Normalize utterances. The first ``known`` frames have been normalized by earlier calls."""
         parts = []
         for index, frames in enumerate(utterances(x, bounds)):
@@ -163,16 +163,16 @@ class OnlineCmvn:
                 known = 0
                 self.end_utterance() if adapts else self.reset()
             if len(frames):
-                parts.append(self._normalized_utterance(frames, known))
+                parts.append(self._normalize_utterance(frames, known))
         return np.concatenate(parts)
 
-    def _normalized_utterance(self, frames: Floats, known: int) -> Floats:
+    def _normalize_utterance(self, frames: Floats, known: int) -> Floats:
         features = frames[known:]
-        sums = window = self._windows(frames, known)
+        sums = window = self._compute_windows(frames, known)
         size = self.options.cmn_window
         if self._speaker[0, -1] > 0:
-            window = _filled(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
-        window = _filled(window, self._corpus, self.options.global_frames, size)
+            window = _fill_windows(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
+        window = _fill_windows(window, self._corpus, self.options.global_frames, size)
         window = fake_statistics(window, self.skip_dims)
         if self.options.norm_means:
             check_statistics(window, features.shape[1], self._plain_options)
@@ -187,20 +187,20 @@ class OnlineCmvn:
         result: Floats = apply_normalization(columns, window, self._plain_options)[:, 0]
         return result
 
-    def _windows(self, x: Floats, known: int) -> Doubles:
+    def _compute_windows(self, x: Floats, known: int) -> Doubles:
         """Return the statistics (frames, 2, dim + 1) of the window that ends at each frame, added in Kaldi's order."""
         size, frames, dim = self.options.cmn_window, len(x) - known, x.shape[1]
         steps = np.zeros((frames, 2, 2, dim))  # for each frame, terms that enter the window and terms that leave it
-        steps[:, 0] = self._terms(x[known:])
+        steps[:, 0] = self._make_terms(x[known:])
         leaving = x[: max(len(x) - size, 0)]
-        steps[frames - len(leaving) :, 1] = -self._terms(leaving)
+        steps[frames - len(leaving) :, 1] = -self._make_terms(leaving)
         flat = np.concatenate((self._sums[None], steps.reshape(2 * frames, 2, dim)))
         statistics = np.zeros((frames, 2, dim + 1))
         statistics[..., :dim] = np.add.accumulate(flat, axis=0)[2::2]
         statistics[:, 0, dim] = np.minimum(np.arange(known, len(x)) + 1, size)
         return statistics
 
-    def _terms(self, features: Floats) -> Doubles:
+    def _make_terms(self, features: Floats) -> Doubles:
         wide = features.astype(np.float64)
         return np.stack((wide, wide * wide if self.options.norm_vars else np.zeros_like(wide)), axis=1)
 
@@ -219,7 +219,7 @@ class OnlineCmvn:
         return total
 
 
-def _filled(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
+def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
     """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
 
     Args:

@@ -46,7 +46,7 @@ class AdditiveSignal:
     start_time: float = 0.0
 
 
-def packed_product(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
     """Return the product of two spectra whose bin 0 holds the last, real bin as its imaginary part.
 
     Kaldi multiplies that pair like one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
@@ -99,7 +99,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     cut = padded.reshape(*batch, blocks, step)
     cut = xp.concatenate((cut, full((*batch, blocks, n - step), 0.0, signal)), axis=-1)
     filled = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
-    out = _signal(*packed_product(_spectrum(filled), _spectrum(cut)))
+    out = _signal(*multiply_packed_spectra(_spectrum(filled), _spectrum(cut)))
 
     # The tail of a block, shorter than a step, overlaps the start of the next block.
     tails = full((*batch, blocks + 1, step), 0.0, signal)
@@ -123,7 +123,7 @@ def power(signal: Array) -> Array:
     return mean
 
 
-def early_part(impulse_response: Array, sample_frequency: float) -> Array:
+def extract_early_part(impulse_response: Array, sample_frequency: float) -> Array:
     """Return the direct sound and the reflections within 50 ms of it (Kaldi: ComputeEarlyReverbEnergy)."""
     rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
     start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))
@@ -214,7 +214,7 @@ def reverberate(
     if impulse_response is not None:
         impulse_response = astype(impulse_response, signal.dtype)
         taps = impulse_response.shape[0]
-        speech_power = power(convolve(signal, early_part(impulse_response, rir_frequency or sample_frequency)))
+        speech_power = power(convolve(signal, extract_early_part(impulse_response, rir_frequency or sample_frequency)))
         signal = convolve(signal, impulse_response)
         shift = int(impulse_response.argmax()) if options.shift_output else 0
     for noise in additive:

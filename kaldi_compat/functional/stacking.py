@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.functional.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
-from kaldi_compat.functional.batches import check_features, frames_inside, zero_past
+from kaldi_compat.functional.batches import check_features, mask_frames, zero_past
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import LowFrameRateKeywords, PadFramesKeywords, StackFramesKeywords, Unpack
 from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions, StackFramesOptions
@@ -13,7 +13,7 @@ from kaldi_compat.options.frontend import LowFrameRateOptions, PadFramesOptions,
 __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 
 
-def low_frame_rate_count(frames: Any, options: LowFrameRateOptions) -> Any:
+def count_joined_frames(frames: Any, options: LowFrameRateOptions) -> Any:
     """Return the number of joined frames of this many frames: an int, or an array of ints.
 
     >>> low_frame_rate_count(98, LowFrameRateOptions())
@@ -39,7 +39,7 @@ def low_frame_rate(
         features: ``(..., frames, dim)``, NumPy or torch.
         options, changes: number of frames and stride, as a dataclass or by name; FunASR's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past
-            :func:`low_frame_rate_count` of them.
+            :func:`count_joined_frames` of them.
 
     Returns:
         ``(..., ceil(frames / stride), stack * dim)``.
@@ -58,7 +58,7 @@ def low_frame_rate(
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.stack * dim), 0.0, features)
-    rows = low_frame_rate_count(frames, options)
+    rows = count_joined_frames(frames, options)
     starts = arange(0, rows, features)[:, None] * options.stride - (options.stack - 1) // 2
     index = xp.clip((starts + arange(0, options.stack, features)).reshape(-1), 0, None)
     if lengths is None:
@@ -66,7 +66,7 @@ def low_frame_rate(
     else:
         index = xp.minimum(index, xp.clip(as_like(lengths, features)[..., None] - 1, 0, None))
     joined: Array = take_frames(features, index).reshape(*batch, rows, options.stack * dim)
-    return joined if lengths is None else zero_past(joined, low_frame_rate_count(lengths, options))
+    return joined if lengths is None else zero_past(joined, count_joined_frames(lengths, options))
 
 
 @takes_options(StackFramesOptions)
@@ -109,7 +109,7 @@ def stack_frames(
     return stacked
 
 
-def padded_count(frames: Any, options: PadFramesOptions) -> Any:
+def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
     """Return the number of frames after padding, of an int or an array of ints."""
     if options.length:
         return frames * 0 + options.length
@@ -146,10 +146,10 @@ def pad_frames(
     xp = namespace(features)
     *batch, frames, dim = features.shape
     if lengths is not None:
-        inside = frames_inside(lengths, features)[..., None]
+        inside = mask_frames(lengths, features)[..., None]
         features = xp.where(inside, features, full((), options.value, features))
     # A fixed length is a slice of a longer array, because its size must not depend on a traced model's input.
-    added = options.length if options.length else padded_count(frames, options) - frames
+    added = options.length if options.length else count_padded_frames(frames, options) - frames
     padded = xp.concatenate((features, full((*batch, added, dim), options.value, features)), -2)
     result: Array = padded[..., : options.length, :] if options.length else padded
     return result

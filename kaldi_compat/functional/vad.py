@@ -9,7 +9,7 @@ import numpy as np
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sums import plain_sum
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision, take_frames
-from kaldi_compat.functional.batches import check_features, checked_lengths, frames_inside, zero_past
+from kaldi_compat.functional.batches import check_features, check_lengths, mask_frames, zero_past
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import Unpack, VadKeywords, VoicedCmvnKeywords
@@ -67,7 +67,7 @@ def compute_vad(
 
     above = log_energy > energy_threshold(log_energy, options, frames)
     if lengths is not None:
-        above = above & frames_inside(lengths, features)
+        above = above & mask_frames(lengths, features)
     running: Any = xp.cumsum(astype(above, xp.int64), axis=-1)
     running = xp.concatenate((full((*running.shape[:-1], 1), 0, running), running), axis=-1)
     first = xp.clip(time - options.vad_frames_context, 0, None)
@@ -138,7 +138,7 @@ def voiced_cmvn(
     [[10.0]]
     """
     check_features(features)
-    lengths = checked_lengths(lengths, features)
+    lengths = check_lengths(lengths, features)
     options = make_options("voiced_cmvn", VoicedCmvnOptions, options, changes)
     voiced = compute_vad(features, options, lengths=lengths) > 0
     normalized = sliding_cmvn(features, options, lengths=lengths)

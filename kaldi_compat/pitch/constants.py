@@ -69,7 +69,7 @@ class PitchConstants:
         return {name: value for name, value in self.__dict__.items() if name != "for_c"}
 
     @functools.cached_property
-    def for_c(self) -> Structure:
+    def make_c_arguments(self) -> Structure:
         """Structure of the tables for the C library."""
         weights = np.concatenate([self.weights_of(state) for state in range(self.states)])
         offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
@@ -91,8 +91,8 @@ class PitchConstants:
         first_lag = math.ceil(rate * (1.0 / as_float32(options.max_f0) - margin))
         last_lag = math.floor(rate * (1.0 / as_float32(options.min_f0) + margin))
         lags = last_lag - first_lag + 1
-        seconds = _lags_of_states(options)
-        weights, inside = _interpolation(seconds, first_lag, lags, options)
+        seconds = _compute_lags(options)
+        weights, inside = _make_interpolation(seconds, first_lag, lags, options)
         window, shift = options.window_size, options.window_shift
         span = window + last_lag
         log_ratio = np.float32(np.log(1.0 + as_float32(options.delta_pitch)) ** 2)
@@ -125,7 +125,7 @@ class PitchConstants:
             columns=inside.sum(0).astype(np.int32),
         )
 
-    def samples_out(self, samples_in: Any, *, finished: bool) -> Any:
+    def count_resampled(self, samples_in: Any, *, finished: bool) -> Any:
         """Return the number of resampled samples for numbers of samples (LinearResample::GetNumOutputSamples).
 
         Samples whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are
@@ -137,10 +137,10 @@ class PitchConstants:
         interval = samples_in * (ticks // self.rate_in) - self.settling
         return _not_negative(-(-interval // (ticks // self.rate_out)))
 
-    def frames_available(self, samples: Any, *, finished: bool) -> Any:
+    def count_available_frames(self, samples: Any, *, finished: bool) -> Any:
         """Return the number of frames of ``samples`` resampled samples; before the end, only complete frames."""
         if isinstance(samples, int):
-            return int(self.frames_available(np.array([samples]), finished=finished)[0])
+            return int(self.count_available_frames(np.array([samples]), finished=finished)[0])
         size, shift = self.window if finished else self.span, self.shift
         if self.snip_edges:
             return _not_negative((samples - size) // shift + 1)
@@ -152,10 +152,10 @@ class PitchConstants:
 
     def num_frames(self, samples: Any) -> Any:
         """Return the number of frames of audio of ``samples`` samples."""
-        return self.frames_available(self.samples_out(samples, finished=True), finished=True)
+        return self.count_available_frames(self.count_resampled(samples, finished=True), finished=True)
 
 
-def _lags_of_states(options: PitchOptions) -> Floats:
+def _compute_lags(options: PitchOptions) -> Floats:
     """Return the lags in seconds. Kaldi's rounding to float32 decides how many lags fit."""
     lags = []
     lag, longest = np.float32(1.0 / as_float32(options.max_f0)), np.float32(1.0 / as_float32(options.min_f0))
@@ -166,7 +166,7 @@ def _lags_of_states(options: PitchOptions) -> Floats:
     return np.array(lags, np.float32)
 
 
-def _interpolation(
+def _make_interpolation(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the weights (lags, states), and a mask of the weights in Kaldi's filters."""

@@ -49,11 +49,11 @@ class Frames:
     # two of (rows,): the ballast that a frame's correlations are scaled from, and the ballast that they are scaled to.
     # Both are equal for frames that are not scaled. None if no frame is scaled.
     revised: tuple[Floats, Floats] | None
-    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`row_groups`
+    groups: Groups  # (rows,): group of the row in the interpolation of its chunk, see :func:`group_rows`
     ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
 
     @functools.cached_property
-    def for_c(self) -> Structure:
+    def make_c_arguments(self) -> Structure:
         """Structure of the frames for the C library."""
         revised_from, revised_to = self.revised or (None, None)
         return native.structure("pitch_batch")(
@@ -66,7 +66,7 @@ class Frames:
         )
 
 
-def frames_of_block(
+def split_into_frames(
     samples: npt.NDArray[Any],
     starts: Integers,
     lengths: Integers,
@@ -94,10 +94,10 @@ def frames_of_block(
     end = np.minimum(begin + step, lengths[utterance]) if ends is None else np.concatenate((ends, lengths))
     is_last = number == chunks[utterance] - 1
 
-    ready = constants.samples_out(end, finished=False)
-    total = constants.samples_out(lengths, finished=True)
+    ready = constants.count_resampled(end, finished=False)
+    total = constants.count_resampled(lengths, finished=True)
     ready[is_last] = np.maximum(total, np.where(chunks > 1, ready[bounds[1:] - 2], 0))
-    before = _values_of_chunk_before(ready, number)
+    before = _take_values_of_previous_chunk(ready, number)
     table = np.column_stack((starts[utterance], end, begin, before, ready))
     signal = resample_chunks(samples, constants.filters, table)
     if samples.dtype != np.int16:
@@ -105,21 +105,23 @@ def frames_of_block(
     sizes = ready[is_last]
     begins = np.cumsum(sizes) - sizes
 
-    done = constants.frames_available(ready, finished=False)
-    counts = constants.frames_available(total, finished=True)
+    done = constants.count_available_frames(ready, finished=False)
+    counts = constants.count_available_frames(total, finished=True)
     done = np.minimum(done, counts[utterance])
     done[is_last] = counts
-    new = done - _values_of_chunk_before(done, number)
+    new = done - _take_values_of_previous_chunk(done, number)
     rows = np.concatenate(([0], np.cumsum(counts)))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         revised = None
         if constants.ballast_online:
-            ballast = ballast_of(_online_energies(signal, begins, bounds, ready, done, constants), constants)
+            ballast = compute_ballast(
+                _compute_online_energies(signal, begins, bounds, ready, done, constants), constants
+            )
         else:
             edges = np.append(np.repeat(begins, chunks) + before, len(signal))
-            variance = _chunk_energies(signal, edges, ready, bounds)
-            ballast = np.repeat(ballast_of(variance, constants), new)
-            revised = _changes_of_ballast(variance, done, new, bounds, rows, constants)
+            variance = _compute_chunk_energies(signal, edges, ready, bounds)
+            ballast = np.repeat(compute_ballast(variance, constants), new)
+            revised = _find_changes_of_ballast(variance, done, new, bounds, rows, constants)
     first, shift = constants.start, constants.shift
     if constants.preemphasis != 0:
         parts = zip(begins.tolist(), sizes.tolist(), counts.tolist(), strict=True)
@@ -128,10 +130,10 @@ def frames_of_block(
         )
         first, shift, sizes = 0, constants.span, counts * constants.span
         begins = np.cumsum(sizes) - sizes
-    return Frames(signal, begins, sizes, rows, first, shift, ballast, revised, row_groups(new), done)
+    return Frames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new), done)
 
 
-def _values_of_chunk_before(values: Integers, number: Integers) -> Integers:
+def _take_values_of_previous_chunk(values: Integers, number: Integers) -> Integers:
     """Return the value of the chunk before, for chunks of these numbers in their utterances; 0 for the first."""
     return np.where(number == 0, 0, np.roll(values, 1))
 
@@ -145,12 +147,12 @@ def check_finite(signal: Floats) -> None:
 
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`variance_of`."""
+    """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`compute_variance`."""
     squares, values = vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
-def variance_of(total: tuple[float, float], count: int) -> float:
+def compute_variance(total: tuple[float, float], count: int) -> float:
     """Return the mean square of ``count`` samples less the square of their mean; NaN without samples."""
     if count == 0:
         return math.nan
@@ -158,7 +160,7 @@ def variance_of(total: tuple[float, float], count: int) -> float:
     return total[0] / count - mean * mean
 
 
-def _chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
+def _compute_chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
     """Return the variance of the audio up to the end of each chunk; NaN without audio."""
     sums = signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
@@ -168,7 +170,7 @@ def _chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: In
     return variance
 
 
-def _online_energies(
+def _compute_online_energies(
     signal: Floats, begins: Integers, bounds: Integers, ready: Integers, done: Integers, constants: PitchConstants
 ) -> Doubles:
     """Return the variance of the audio up to the end of each frame."""
@@ -182,19 +184,19 @@ def _online_energies(
                 if end < before:  # Kaldi aborts on such utterances, whose first frames are complete only at their end.
                     total, before = (0.0, 0.0), 0
                 total, before = add_energy(total, audio[before:end]), end
-                energies.append(variance_of(total, end))
+                energies.append(compute_variance(total, end))
                 frame += 1
             of_chunks = add_energy(of_chunks, audio[chunk_start : ready[chunk]])
             chunk_start = int(ready[chunk])
     return np.array(energies, np.float64)
 
 
-def ballast_of(energy: Any, constants: PitchConstants) -> Any:
+def compute_ballast(energy: Any, constants: PitchConstants) -> Any:
     """Return the ballast for mean squares in double precision, rounded to float32."""
     return ((energy * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
-def _changes_of_ballast(
+def _find_changes_of_ballast(
     variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
     """Return the ballast that the correlations of frames are scaled from, and to; None if no frame is scaled.
@@ -229,7 +231,7 @@ def _in_single(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
     return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)
 
 
-def row_groups(sizes: Integers) -> Groups:
+def group_rows(sizes: Integers) -> Groups:
     """Return the group of each frame's row: 0 for four rows, 1 for two, 2 for one.
 
     The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows

@@ -122,7 +122,9 @@ class RaggedGrids:
         measured = features[:, 1]
         voiced = measured != 0
         infinity = np.float32(np.inf)
-        lowest, highest = _extremes(np.where(voiced, measured, infinity), np.where(voiced, measured, -infinity), bounds)
+        lowest, highest = _find_extremes(
+            np.where(voiced, measured, infinity), np.where(voiced, measured, -infinity), bounds
+        )
         without = lowest == infinity
         lowest = np.where(without, np.float32(100), lowest)
         highest = np.where(without, np.float32(100), highest)
@@ -153,7 +155,7 @@ class RaggedGrids:
         )
 
 
-def _extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
+def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
     """Return the lowest and the highest number of each utterance. No utterance is empty, unless all are."""
     if not len(low):
         return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
@@ -179,7 +181,7 @@ def interpolate_ragged(
         (rows, 2)
     """
     grids = RaggedGrids.of(features.astype(np.float32, copy=False), bounds, options, random)
-    path = most_probable_paths(grids, options)
+    path = find_most_probable_paths(grids, options)
     counts.frames += len(path)
     counts.gaps += int(np.count_nonzero(grids.nearest == 0))
     counts.changed += int(np.count_nonzero((grids.nearest != 0) & (path != grids.nearest)))
@@ -197,7 +199,7 @@ def has_pitch_or_silence(features: Floats) -> bool:
     )
 
 
-def _most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
+def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
     reach, interval, noise = _reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH:
         return NotImplemented
@@ -226,8 +228,8 @@ def _reach(options: InterpolatePitchOptions) -> int:
     return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
 
 
-@native.twin(_most_probable_paths_in_c)
-def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
+@native.twin(_find_most_probable_paths_in_c)
+def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) -> Indices:
     """Return the states (rows,) of the most probable path on the grids.
 
     Raises:
@@ -237,13 +239,14 @@ def most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOptions) ->
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
     # A move is shorter than the grid, so a longer reach changes nothing.
     paths = [
-        _most_probable_path(grids, slice(*rows), states, min(reach, states), interval) for rows, states in utterances
+        _find_most_probable_path(grids, slice(*rows), states, min(reach, states), interval)
+        for rows, states in utterances
     ]
     return np.concatenate(paths) if paths else np.empty(0, np.int64)
 
 
-def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
-    """Compute :func:`most_probable_paths` of one utterance, which has ``states`` pitches on its grids.
+def _find_most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int, interval: np.float32) -> Indices:
+    """Compute :func:`find_most_probable_paths` of one utterance, which has ``states`` pitches on its grids.
 
     A step costs half the square of the difference in Hz. All log probabilities are halved, because half of the
     difference can then be squared. Each operation rounds as in Kaldi: in long gaps, rounding decides between paths.
@@ -251,7 +254,7 @@ def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int
     half = np.float32(0.5)
     grid = interval * np.arange(-reach, states + reach).astype(np.float32)
     bottom, nearest, elsewhere, here = (x[rows] for x in (grids.bottom, grids.nearest, grids.elsewhere, grids.here))
-    noise = float(_NOISE) / 2 * normal_vectors(grids.seeds[rows], states).astype(np.float64)
+    noise = float(_NOISE) / 2 * draw_normal_vectors(grids.seeds[rows], states).astype(np.float64)
     total = np.full(states + 2 * reach, -np.inf, np.float32)  # log probabilities, including pitches beyond the grid
     best, moves = np.zeros(states, np.float32), np.zeros((len(bottom), states), np.intp)
     for frame in range(len(bottom)):
@@ -275,7 +278,7 @@ def _most_probable_path(grids: RaggedGrids, rows: slice, states: int, reach: int
     return path
 
 
-def normal_vectors(seeds: Seeds, dim: int) -> Floats:
+def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
     """Draw Kaldi's standard normal noise for vectors, one from each seed (VectorBase::SetRandn).
 
     ``(n,)`` seeds -> ``(n, dim)``. The numbers come in pairs, the cosine and the sine of one angle.

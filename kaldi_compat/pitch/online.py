@@ -16,8 +16,8 @@ import numpy.typing as npt
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Frames, frames_of_block
-from kaldi_compat.pitch.process import standard_normal, undelayed_features
+from kaldi_compat.pitch.frames import Frames, split_into_frames
+from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
 from kaldi_compat.pitch.search import Lattice, latency, search
 from kaldi_compat.pitch.tracker import as_audio
 
@@ -44,7 +44,7 @@ class Analysis:
         constants = PitchConstants.of(options)
         audio = as_audio(samples)
         chunks = None if ends is None else np.array(ends, np.int64)
-        frames = frames_of_block(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
+        frames = split_into_frames(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
         count = int(frames.rows[-1])
         final = first = _search_all(constants, frames, count)
         if frames.revised is not None:
@@ -84,7 +84,7 @@ def first_pass_features(
     Until the end is known, a frame waits for ``normalization_right_context`` later frames.
     """
     total = int(analysis.frames.rows[-1])
-    noise = standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
+    noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
     context = max(options.normalization_left_context, options.delta_window)
     done = 0
     rows = [np.zeros((0, options.dim), np.float32)]
@@ -95,7 +95,7 @@ def first_pass_features(
             continue
         first = max(0, done - options.delay - context)
         track = analysis.features(lattice.part(first, ready))
-        features = undelayed_features(track, None if noise is None else noise[first:ready], options)
+        features = compute_undelayed_features(track, None if noise is None else noise[first:ready], options)
         rows.append(features[np.clip(np.arange(done, now) - options.delay, 0, None) - first])
         done = now
     return np.concatenate(rows)

@@ -24,7 +24,7 @@ from kaldi_compat.functional.array_api import (
     precision,
     running_sum,
 )
-from kaldi_compat.functional.batches import check_features, frames_inside
+from kaldi_compat.functional.batches import check_features, mask_frames
 from kaldi_compat.functional.block_deltas import deltas
 from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
 from kaldi_compat.functional.means import window_means
@@ -67,7 +67,7 @@ def log_pitch(pitch: Array) -> Array:
     return astype(log, pitch.dtype)
 
 
-def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
+def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = None) -> Array:
     """Subtract from the log pitch its mean over neighboring frames, weighted by their probability of voicing.
 
     Args:
@@ -114,14 +114,14 @@ def normalized_log_pitch(features: Array, left: int, right: int, lengths: Any = 
     return normalized
 
 
-def standard_normal(frames: Array, generator: Generator | None) -> Array:
+def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
     """Draw a standard normal number for each frame of a vector or of a batch of vectors."""
     draws: Array
     if isinstance(generator, KaldiRandom):
         draws = as_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
     elif isinstance(frames, np.ndarray):
         numpy_generator = generator if isinstance(generator, np.random.Generator) else np.random.default_rng()
-        draws = numpy_generator.standard_normal(frames.shape)
+        draws = numpy_generator.draw_standard_normal(frames.shape)
     else:
         torch = namespace(frames)
         if isinstance(generator, torch.Generator):
@@ -179,8 +179,8 @@ def process_pitch(
     # Kaldi draws even if the noise is scaled to zero, which advances its generator.
     is_drawn = options.delta_pitch_noise_stddev != 0 or isinstance(generator, KaldiRandom)
     if options.add_delta_pitch and is_drawn and features.shape[-2]:
-        noise = standard_normal(features[..., 1], generator)
-    return delay_frames(undelayed_features(features, noise, options, lengths, deltas), options.delay)
+        noise = draw_standard_normal(features[..., 1], generator)
+    return delay_frames(compute_undelayed_features(features, noise, options, lengths, deltas), options.delay)
 
 
 def _check_track(features: Array, lengths: Any) -> None:
@@ -191,7 +191,7 @@ def _check_track(features: Array, lengths: Any) -> None:
     pitch = features[..., 1]
     silent = ~(pitch > 0)
     if lengths is not None:
-        silent = silent & frames_inside(lengths, features)
+        silent = silent & mask_frames(lengths, features)
     if bool(silent.any()):
         raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
 
@@ -230,7 +230,7 @@ def process_ragged(
     def slopes() -> Floats:
         return deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
 
-    noise = standard_normal(logs, generator) if options.add_delta_pitch else None
+    noise = draw_standard_normal(logs, generator) if options.add_delta_pitch else None
     processed = _columns(features[:, 0], logs, options, normalized, slopes, noise)
     counts = np.diff(bounds)
     if options.delay == 0:
@@ -248,7 +248,7 @@ def pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = n
     return PitchDeltas(deltas, tuple(delta_filters(deltas, dtype)))
 
 
-def undelayed_features(
+def compute_undelayed_features(
     features: Array,
     noise: Array | None,
     options: ProcessPitchOptions,
@@ -258,12 +258,12 @@ def undelayed_features(
     """Compute :func:`process_pitch` without the delay, with given noise: ``(..., frames)`` or None."""
     xp = namespace(features)
     if lengths is not None:  # padding gets a finite logarithm and gradient
-        features = xp.where(frames_inside(lengths, features)[..., None], features, full((), 1.0, features))
+        features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
     logs = log_pitch(features[..., 1])
 
     def normalized() -> Array:
         left, right = options.normalization_left_context, options.normalization_right_context
-        return normalized_log_pitch(features, left, right, lengths)
+        return normalize_log_pitch(features, left, right, lengths)
 
     def slopes() -> Array:
         of_logs = deltas or pitch_deltas(options, precision(logs))

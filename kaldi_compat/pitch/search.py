@@ -33,7 +33,7 @@ class Lattice(NamedTuple):
     before: States  # (frames, states): previous state on the cheapest path to each state
     best: States  # (frames,): last state of the cheapest path up to each frame
     correlation: Floats  # (frames, lags): without ballast
-    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`
+    groups: Groups  # (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`
     path: States  # (frames,): states of the best path, -1 where they are unknown
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state
 
@@ -59,7 +59,7 @@ def _search_in_c(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    arguments = constants.for_c, frames.for_c, begin, end, costs, *lattice, len(lattice.best)
+    arguments = constants.make_c_arguments, frames.make_c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
         raise MemoryError("no memory for a block of frames")
@@ -106,7 +106,7 @@ def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: 
     searched, lattice.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
         raise overflow()
-    local = local_costs(constants, searched, _scale(frames, rows, average), frames.groups[rows])
+    local = compute_local_costs(constants, searched, _scale(frames, rows, average), frames.groups[rows])
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
     place = np.arange(constants.states)
     steps = steps[abs(place[:, None] - place)]
@@ -115,7 +115,7 @@ def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: 
         if rows.start + frame in starts:
             costs[:] = 0
         by_way = steps + costs
-        before = predecessors(by_way)
+        before = find_predecessors(by_way)
         lattice.before[frame] = before
         costs[:] = by_way[place, before] + local_cost
         best = lattice.best[frame] = costs.argmin()
@@ -176,14 +176,14 @@ def _scale(frames: Frames, rows: slice, average: Floats) -> Floats:
     return np.where(usable, np.sqrt(np.where(usable, ratio, F32(1))), F32(1))
 
 
-def local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
+def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
     """Compute the cost of each state on each frame, eq. 5 of the paper: (frames, states).
 
     Args:
         constants: the tracker's numbers and tables.
         searched: (frames, lags): correlation with ballast.
         scale: (frames,): factors on it.
-        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.row_groups`.
+        groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
     values = np.empty((len(searched), constants.states), F32)
     for group in np.unique(groups).tolist():
@@ -196,7 +196,7 @@ def local_costs(constants: PitchConstants, searched: Floats, scale: Floats, grou
     return costs
 
 
-def predecessors(by_way: Floats) -> States:
+def find_predecessors(by_way: Floats) -> States:
     """Find the best predecessor of each state in Kaldi's order of comparisons (PitchFrameInfo::ComputeBacktraces).
 
     Kaldi narrows bounds on the predecessors, alternately from above and from below, each time up to the first local
@@ -206,7 +206,7 @@ def predecessors(by_way: Floats) -> States:
         by_way: (states, states): cost of a state by way of a previous state.
     """
     costs, last, turned = by_way, len(by_way) - 1, False
-    lower = _first_minima(by_way)
+    lower = _find_first_minima(by_way)
     best, upper = lower.copy(), [last] * len(lower)
     changed = True
     while changed:  # Reversing the order of the states alternates between above and below.
@@ -216,7 +216,7 @@ def predecessors(by_way: Floats) -> States:
     return np.array([last - state for state in reversed(best)] if turned else best, np.int16)
 
 
-def _first_minima(costs: Floats) -> list[int]:
+def _find_first_minima(costs: Floats) -> list[int]:
     """Return the first local minimum of each state at or after the previous state's minimum."""
     minima, last = [], 0
     for row in costs.tolist():

@@ -17,7 +17,7 @@ from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Frames, frames_of_block
+from kaldi_compat.pitch.frames import Frames, split_into_frames
 from kaldi_compat.pitch.search import Lattice, latency, search
 
 Key = TypeVar("Key")
@@ -76,7 +76,7 @@ class Paths:
         for memory, frames in pairs:
             memory[: self._count] = frames
 
-    def agreed(self, max_latency: int) -> int:
+    def count_agreed_frames(self, max_latency: int) -> int:
         """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
         max_frames = min(len(self), max_latency) - 1
         return len(self) - 1 - latency(self._lattice().before, max_frames)
@@ -152,7 +152,7 @@ def track_block(
         AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
     """
     paths, _thread.memory = Paths(options, _thread.memory), None
-    frames = frames_of_block(samples, starts, lengths, paths.constants)
+    frames = split_into_frames(samples, starts, lengths, paths.constants)
     rows, decided = int(frames.rows[-1]), 0
     features = np.empty((rows, 2), np.float32)
     for begin in range(0, rows, _ROWS):
@@ -164,7 +164,7 @@ def track_block(
         goes_on = decided + count < end  # True if the last utterance continues
         paths.extend(frames, begin, end, [*ends.tolist(), *[end - decided] * goes_on])
         if goes_on:
-            count = paths.agreed(len(paths) - count)
+            count = paths.count_agreed_frames(len(paths) - count)
         features[decided : decided + count] = paths.decide(count)
         decided += count
     _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None  # A longer block's is released.

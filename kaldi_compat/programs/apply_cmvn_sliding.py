@@ -9,7 +9,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features, only
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
-from kaldi_compat.exact.sliding import normalized_by_windows
+from kaldi_compat.exact.sliding import normalize_by_windows
 from kaldi_compat.functional.block_cmvn import sliding_cmvn
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
@@ -50,7 +50,7 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
     """Normalize an utterance, and log warnings of floored variances."""
     start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
     normalized: Matrix
-    normalized, variance = normalized_by_windows(feats, start, end, norm_vars=options.norm_vars)
+    normalized, variance = normalize_by_windows(feats, start, end, norm_vars=options.norm_vars)
     if options.norm_vars:
         warn_of_floored(variance, end - start, options.max_warnings)
     return normalized

@@ -15,16 +15,16 @@ from kaldi_compat.frontends.audio import (
     INT16_SCALE,
     check_sampling_rate,
     check_values,
-    on_unit_scale,
-    prepared_audio,
+    prepare_audio,
+    scale_to_unit,
 )
-from kaldi_compat.frontends.base import PresetFrontend, check_graph, load_preset, why_no_stream
+from kaldi_compat.frontends.base import PresetFrontend, check_graph, explain_missing_stream, load_preset
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
 from kaldi_compat.functional.array_api import tracing
-from kaldi_compat.functional.checks import CheckedAudio, checked_list
+from kaldi_compat.functional.checks import CheckedAudio, check_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
@@ -146,15 +146,15 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         if sampling_rate is not None:
             rate = check_sampling_rate(sampling_rate, self.preset, resample=self.resample)
         if not isinstance(samples, Tensor):
-            utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
+            utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
         recorded = tracing(samples)
         if not computes_in_numpy(samples, recorded):
-            audio = prepared_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
+            audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
             return self._model_input(audio)
         array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
         counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
-        audio = prepared_audio(array, counts, rate, self.preset, self.feature.size, resample_rows)
+        audio = prepare_audio(array, counts, rate, self.preset, self.feature.size, resample_rows)
         ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
         return self._model_input(CheckedAudio(torch.from_numpy(audio.samples), ends))
 
@@ -207,8 +207,8 @@ class FrontendStream(StreamCall):
     """
 
     def __init__(self, frontend: Frontend, slots: int = 1) -> None:
-        if frontend.preset.why_no_stream:
-            raise why_no_stream(frontend.preset)
+        if frontend.preset.explain_missing_stream:
+            raise explain_missing_stream(frontend.preset)
         self.frontend, self.slots = frontend, slots
         modules: Any = [frontend.feature, *frontend.steps]
         self._chain = StreamChain(*(module.stream(slots) for module in modules))
@@ -246,7 +246,7 @@ class FrontendStream(StreamCall):
         """
         if not isinstance(chunk, Tensor):
             raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
-        audio = on_unit_scale(chunk)
+        audio = scale_to_unit(chunk)
         if audio.device.type == "cpu" and audio.numel() and lengths is None:
             check_values(audio)
         return self._chain(audio, lengths, final=final)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kaldi_compat.frontends.description import changed_options
+from kaldi_compat.frontends.description import find_changed_options
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.frontends.steps import Step
 
@@ -69,7 +69,7 @@ def _describe(name: str) -> _Row:
     kinds = [step.kind for step in preset.steps]
     if kinds != sorted(kinds, key=list(STEPS).index):
         raise ValueError(f"the preset {name} has its steps {kinds} in another order than packages/c/kaldi_features.h")
-    values = {name: value for name, value in changed_options(preset).items() if name != "dither"}
+    values = {name: value for name, value in find_changed_options(preset).items() if name != "dither"}
     for key, value, default in (
         ("sample_frequency", preset.sampling_rate, 16000),
         ("waveform_scale", preset.sample_scale, 1.0),

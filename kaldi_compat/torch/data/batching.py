@@ -14,7 +14,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.array_api import check_plain
-from kaldi_compat.functional.batches import checked_lengths
+from kaldi_compat.functional.batches import check_lengths
 from kaldi_compat.torch.data.ctm import Word
 
 ALIGNMENT_PADDING = -100
@@ -59,7 +59,7 @@ def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
     >>> unpad(torch.tensor([[1.0, 2.0], [3.0, 0.0]]), torch.tensor([2, 1]))
     [tensor([1., 2.]), tensor([3.])]
     """
-    checked: Tensor | None = checked_lengths(lengths, batch, 1 - batch.ndim)
+    checked: Tensor | None = check_lengths(lengths, batch, 1 - batch.ndim)
     assert checked is not None
     return [row[:length] for row, length in zip(batch, checked.tolist(), strict=True)]
 

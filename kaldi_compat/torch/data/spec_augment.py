@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.array_api import check_plain
-from kaldi_compat.functional.batches import checked_lengths
+from kaldi_compat.functional.batches import check_lengths
 from kaldi_compat.torch.data.arguments import whole_number
 
 
@@ -91,7 +91,7 @@ class SpecAugment(nn.Module):
             return features
         batch = features if features.ndim == 3 else features[None]
         rows, longest, dim = batch.shape
-        checked = checked_lengths(lengths, batch)
+        checked = check_lengths(lengths, batch)
         frames = (torch.full((rows,), longest) if checked is None else checked).to(batch.device)[:, None]
         draws = self._draws(rows, generator).to(batch.device)
         warp, time, frequency = draws.tensor_split((1, 1 + self.num_time_masks), 1)

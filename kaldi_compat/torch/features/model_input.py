@@ -57,7 +57,7 @@ class LowFrameRate(LowFrameRateConstructor, PostProcessing):
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of stacks."""
-        counts: Tensor = stacking.low_frame_rate_count(lengths, self.options)
+        counts: Tensor = stacking.count_joined_frames(lengths, self.options)
         return counts
 
 
@@ -97,7 +97,7 @@ class PadFrames(PadFramesConstructor, PostProcessing):
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
         """Return the numbers of frames, with padding."""
-        counts: Tensor = stacking.padded_count(lengths, self.options)
+        counts: Tensor = stacking.count_padded_frames(lengths, self.options)
         return counts
 
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
-from kaldi_compat.functional.batches import check_features, checked_lengths, zero_past
-from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, checked_list, rate_advice
+from kaldi_compat.functional.batches import check_features, check_lengths, zero_past
+from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_list, check_samples, rate_advice
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
@@ -83,10 +83,10 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         """
         check_lengths_are_no_rate(lengths, rate_advice(lengths))
         if not isinstance(samples, Tensor):
-            utterances = checked_list(samples, lengths, ("T",), Tensor, AudioError)
+            utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._of_list([self._checked(utterance) for utterance in utterances])
         samples = self._checked(samples)
-        lengths = checked_lengths(lengths, samples, -1, AudioError)
+        lengths = check_lengths(lengths, samples, -1, AudioError)
         alone = samples.dim() == 1
         batch = samples[None] if alone else samples
         features, frames = self._of_batch(batch, lengths[None] if alone and lengths is not None else lengths)
@@ -202,7 +202,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
             FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
         """
         if not isinstance(features, Tensor):
-            utterances = checked_list(features, lengths, ("frames", "2"), Tensor, FeatureError)
+            utterances = check_list(features, lengths, ("frames", "2"), Tensor, FeatureError)
             return [self(utterance, generator=generator) for utterance in utterances]
         lengths = check_features(features, lengths)
         deltas = self._deltas[features.dtype is torch.float64]

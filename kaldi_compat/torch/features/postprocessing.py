@@ -17,7 +17,7 @@ from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional import deltas
 from kaldi_compat.functional.array_api import namespace, tracing
 from kaldi_compat.functional.batches import check_features, zero_past
-from kaldi_compat.functional.checks import checked_list
+from kaldi_compat.functional.checks import check_list
 from kaldi_compat.functional.cmvn import (
     apply_normalization,
     apply_online_normalization,
@@ -111,7 +111,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
         """
         if not isinstance(features, Tensor):
-            return [self(matrix) for matrix in checked_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
+            return [self(matrix) for matrix in check_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
         lengths, recorded = check_features(features, lengths), tracing(features)
         if recorded.traced_or_differentiated:  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)

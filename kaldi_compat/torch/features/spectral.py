@@ -23,7 +23,7 @@ from kaldi_compat.functional.array_api import (
     matmul,
     tracing,
 )
-from kaldi_compat.functional.batches import checked_lengths, zero_past
+from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, check_scale, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
@@ -299,8 +299,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Return the checked lengths, on the CPU for a list or a tensor there, else on the samples' device."""
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
-            return checked_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
-        counts: Any = checked_lengths(lengths, samples, -1, AudioError)
+            return check_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
+        counts: Any = check_lengths(lengths, samples, -1, AudioError)
         return counts.to(samples.device)
 
     def _check_scale(self, samples: Tensor) -> None:

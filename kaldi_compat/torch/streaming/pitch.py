@@ -19,8 +19,15 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_chunk
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Frames, add_energy, ballast_of, check_finite, preemphasize_frames, variance_of
-from kaldi_compat.pitch.process import standard_normal, undelayed_features
+from kaldi_compat.pitch.frames import (
+    Frames,
+    add_energy,
+    check_finite,
+    compute_ballast,
+    compute_variance,
+    preemphasize_frames,
+)
+from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
 from kaldi_compat.pitch.tracker import Paths
 from kaldi_compat.torch.calls import ProcessPitchStreamCall
 from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, Stream, WindowStream
@@ -136,7 +143,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         noise = chunk.new_zeros(chunk.shape[:-1])
         is_drawn = self.options.delta_pitch_noise_stddev != 0 or isinstance(self._generator, KaldiRandom)
         if self.options.add_delta_pitch and is_drawn:
-            noise = standard_normal(noise, self._generator)
+            noise = draw_standard_normal(noise, self._generator)
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
     def _delayed(self, frames: Counts) -> Counts:
@@ -157,7 +164,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         width = int(counts.max()) if count else 0
         track = history.at(history.numbers(history.start, width))
         lengths = torch.from_numpy(np.minimum(counts, width)).to(track.device)
-        features = undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
+        features = compute_undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
         index = history.numbers(first - self.options.delay, count).clamp(min=0)
         last = history.as_column(np.maximum(history.end - 1, 0))
         index = torch.minimum(index, last) - history.as_column(history.start)
@@ -188,7 +195,7 @@ class Tracker:
         check_finite(resampled)
         self._signal = np.concatenate((self._signal, resampled))
         end = self._start + len(self._signal)
-        frames = self._constants.frames_available(end, finished=finished)
+        frames = self._constants.count_available_frames(end, finished=finished)
         if frames > self._frames:
             self._search_frames(frames)
         self._discard()
@@ -211,7 +218,7 @@ class Tracker:
             rows=np.array([0, count]),
             first=first,
             shift=shift,
-            ballast=ballast_of(energy, constants),
+            ballast=compute_ballast(energy, constants),
             revised=None,
             groups=np.zeros(count, np.uint8),  # The number of following frames is unknown.
             ready=np.array([count]),
@@ -224,7 +231,7 @@ class Tracker:
         part = self._signal[max(0, self._energy_end - self._start) : end - self._start]
         self._energy = add_energy(self._energy, part)
         self._energy_end = end
-        return variance_of(self._energy, end)
+        return compute_variance(self._energy, end)
 
     def _discard(self) -> None:
         """Discard audio before the next frame whose energy has been added."""
@@ -249,9 +256,9 @@ class Resampler:
         """Add samples (T,), and return the resampled audio that is known then."""
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
-        parts = [self._resampled_until(self._constants.samples_out(self._received, finished=False), 0)]
+        parts = [self._resampled_until(self._constants.count_resampled(self._received, finished=False), 0)]
         if finished:  # Filters that reach past the end are summed in another order.
-            count = self._constants.samples_out(self._received, finished=True)
+            count = self._constants.count_resampled(self._received, finished=True)
             parts.append(self._resampled_until(count, len(self._audio)))
         filters = self._constants.filters
         keep_from = max(self._returned // len(filters.first) - self._reach, self._from)

@@ -13,12 +13,17 @@ from torch import Tensor
 from kaldi_compat.functional.cmvn import (
     apply_mean_and_variance,
     cmvn_statistics,
-    filled_window,
-    normalized_online,
+    fill_window,
+    normalize_online,
     sliding_windows,
     window_mean_and_variance,
 )
-from kaldi_compat.functional.deltas import delta_context, deltas_inside, shifted_delta_context, shifted_deltas_inside
+from kaldi_compat.functional.deltas import (
+    compute_inner_deltas,
+    compute_inner_shifted_deltas,
+    delta_context,
+    shifted_delta_context,
+)
 from kaldi_compat.functional.splice import splice_inside
 from kaldi_compat.options.postprocessing import (
     DeltaOptions,
@@ -81,7 +86,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
         return context, context
 
     def _inside(self, features: Tensor) -> Tensor:
-        return deltas_inside(features, self.options)
+        return compute_inner_deltas(features, self.options)
 
 
 class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
@@ -103,7 +108,7 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
         return shifted_delta_context(self.options)
 
     def _inside(self, features: Tensor) -> Tensor:
-        return shifted_deltas_inside(features, self.options)
+        return compute_inner_shifted_deltas(features, self.options)
 
 
 class SpliceStream(ContextStream[SpliceOptions]):
@@ -231,6 +236,6 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         known = self._speaker[:, :1, -1:].clamp(min=1)  # at least 1, because statistics of no frames are not added
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
-        window = filled_window(window, speaker, max_frames, options)
-        window = filled_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
-        return normalized_online(now, window, options, self.module.skip_dims)
+        window = fill_window(window, speaker, max_frames, options)
+        window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
+        return normalize_online(now, window, options, self.module.skip_dims)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.stacking import low_frame_rate_count, stack_frames
+from kaldi_compat.functional.stacking import count_joined_frames, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.torch.streaming.base import Configured, Stream, WindowStream
 from kaldi_compat.torch.streaming.history import Counts, Flags
@@ -36,7 +36,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         self._left = (self.options.stack - 1) // 2
 
     def _frames_in(self, end: Counts) -> Counts:
-        count: Counts = low_frame_rate_count(end, self.options)
+        count: Counts = count_joined_frames(end, self.options)
         return count
 
     def _frames_decided_by(self, end: Counts) -> Counts:

@@ -80,7 +80,7 @@ def track_batch(
     counts = counts + longest if lengths is None else lengths.to(counts).clamp(0, longest)
     schedule = Schedule.of(counts, longest, max_frames, constants)
     frames = schedule.frames.clamp(max=max_frames)
-    ends = constants.samples_out(counts, finished=True).clamp(min=1)
+    ends = constants.count_resampled(counts, finished=True).clamp(min=1)
     signal = silent_past(downsample_audio(silent_past(samples, counts), constants, tables), ends)
 
     windows = frame_windows(signal, max_frames, constants, ends)
@@ -94,7 +94,7 @@ def track_batch(
     again = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
         searched = search_nccf(inner, norm, energy, better_energy, again, constants)
-        path = cheapest_paths(local_costs(searched, tables), constants.step, frames)
+        path = cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
     return zero_past(path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
 
 
@@ -118,13 +118,13 @@ class Schedule(NamedTuple):
         """
         samples_in = lengths[:, None]
         numbers = torch.arange(0, frames, device=lengths.device)
-        end = constants.samples_out(samples_in, finished=True)
+        end = constants.count_resampled(samples_in, finished=True)
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
             samples_in = torch.minimum(constants.chunk * chunks, samples_in)
-        there = constants.samples_out(samples_in, finished=False)
-        in_chunks = constants.frames_available(there, finished=False)
-        ready = torch.cat((in_chunks, constants.frames_available(end, finished=True)), -1)
+        there = constants.count_resampled(samples_in, finished=False)
+        in_chunks = constants.count_available_frames(there, finished=False)
+        ready = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
         there = torch.cat((there, end), -1)
         if constants.ballast_online:
             ends = constants.start + constants.shift * numbers + constants.span
@@ -267,7 +267,7 @@ def _ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
     return (energy * constants.window) ** 2 * constants.ballast
 
 
-def local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
+def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
     """Compute the cost of each state in each frame, eq. 5 of the paper: ``(..., lags)`` -> ``(..., states)``.
 
     The operations are in Kaldi's order, because the rounding decides between the states of silence.

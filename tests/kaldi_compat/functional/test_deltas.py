@@ -13,10 +13,10 @@ from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.deltas import (
     add_deltas,
     add_shifted_deltas,
+    compute_inner_deltas,
+    compute_inner_shifted_deltas,
     delta_context,
-    deltas_inside,
     shifted_delta_context,
-    shifted_deltas_inside,
 )
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
@@ -58,8 +58,8 @@ def test_chunks_with_their_context_give_the_same(
     context = delta_context(deltas)
     left, right = shifted_delta_context(shifted)
     for whole, inside, before, after in (
-        (add_deltas(features, deltas), lambda x: deltas_inside(x, deltas), context, context),
-        (add_shifted_deltas(features, shifted), lambda x: shifted_deltas_inside(x, shifted), left, right),
+        (add_deltas(features, deltas), lambda x: compute_inner_deltas(x, deltas), context, context),
+        (add_shifted_deltas(features, shifted), lambda x: compute_inner_shifted_deltas(x, shifted), left, right),
     ):
         padded = np.pad(features, ((before, after), (0, 0)), "edge")
         starts = range(0, len(features), chunk)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.fft import packed_irfft, packed_rfft
-from kaldi_compat.functional.reverberate import AdditiveSignal, convolve, early_part, reverberate
+from kaldi_compat.functional.reverberate import AdditiveSignal, convolve, extract_early_part, reverberate
 from kaldi_compat.options.postprocessing import ReverberationOptions
 from tests.support.native import assert_same_bits, needs_c
 from tests.support.reference import ROOT
@@ -165,9 +165,9 @@ def test_silence_stays_silent(kind: Any) -> None:
 def test_early_part_lies_around_the_peak() -> None:
     room = np.zeros(4000, np.float32)
     room[1000] = 1.0
-    assert len(early_part(room, RATE)) == 16 + 800
-    assert early_part(room, RATE).argmax() == 16
-    assert len(early_part(room[:1001], RATE)) == 17
+    assert len(extract_early_part(room, RATE)) == 16 + 800
+    assert extract_early_part(room, RATE).argmax() == 16
+    assert len(extract_early_part(room[:1001], RATE)) == 17
 
 
 def test_invalid_arguments_are_refused() -> None:

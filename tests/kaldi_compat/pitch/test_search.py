@@ -157,7 +157,7 @@ def test_energy_changes_by_more_than_a_hundredth_of_the_sum(energy: float, is_an
     """The tolerance of Kaldi's ``ApproxEqual``, in both engines."""
     constants = PitchConstants.of(PitchOptions())
     ends = [np.array(each) for each in ([5, 10], [5, 5], [0, 2], [0, 10])]
-    assert (frames._changes_of_ballast(np.array([1.0, energy]), *ends, constants) is not None) == is_another
+    assert (frames._find_changes_of_ballast(np.array([1.0, energy]), *ends, constants) is not None) == is_another
     ones = torch.ones(1, 3)
     plain, scaled = (
         tensors.search_nccf(ones, ones, ones[0, :1], torch.tensor([[each]]), ones[0, :1] > 0, constants)

@@ -16,9 +16,9 @@ from hypothesis.extra.numpy import arrays
 
 from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import frames_of_block
+from kaldi_compat.pitch.frames import split_into_frames
 from kaldi_compat.pitch.online import Analysis, first_pass_pitch
-from kaldi_compat.pitch.search import Lattice, predecessors, trace
+from kaldi_compat.pitch.search import Lattice, find_predecessors, trace
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
 from tests.support.processes import memory_below
@@ -121,7 +121,7 @@ def test_predecessors_cost_least(costs: np.ndarray[Any, Any], factor: float) -> 
     costs = (costs * np.float32(factor / 4 or 1)).astype(np.float32)
     place = np.arange(len(costs))
     every = (costs + factor * (place[:, None] - place) ** 2.0).astype(np.float32)
-    np.testing.assert_array_equal(every[place, predecessors(every)], every.min(1))
+    np.testing.assert_array_equal(every[place, find_predecessors(every)], every.min(1))
 
 
 @settings(max_examples=25, deadline=None)
@@ -133,7 +133,7 @@ def test_narrowing_bounds_finds_the_cheapest_predecessors(seed: int, scale: floa
     place = np.arange(417)
     table = ((place[:, None] - place) ** 2).astype(np.float32) * np.float32(2.487557e-06) + costs
     is_lowest = table == table.min(1)[:, None]
-    found = predecessors(table)
+    found = find_predecessors(table)
     assert is_lowest[place, found].all()
 
 
@@ -150,7 +150,7 @@ def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
         costs, found = np.zeros(states, np.float32), Lattice.empty(constants, 30)
         for frame in range(30):
             by_way = steps + costs
-            found.before[frame] = predecessors(by_way)
+            found.before[frame] = find_predecessors(by_way)
             costs = by_way[place, found.before[frame]] + row[frame]
             found.best[frame] = costs.argmin()
         found.groups[:], found.path[:], found.correlation[:] = 0, -1, 0
@@ -208,7 +208,7 @@ def test_pitch_of_one_large_chunk_equals_the_whole() -> None:
 )
 def test_each_frame_is_computed_once(samples: int, options: PitchOptions) -> None:
     constants = PitchConstants.of(options)
-    frames = frames_of_block(np.ones(samples, np.int16), np.zeros(1, np.int64), np.array([samples]), constants)
+    frames = split_into_frames(np.ones(samples, np.int16), np.zeros(1, np.int64), np.array([samples]), constants)
     resampled = -(-samples // 4)
     assert len(frames.signal) == resampled
     assert (np.diff(frames.ready) >= 0).all() and frames.ready[-1] == frames.rows[-1] == constants.num_frames(samples)

@@ -7,7 +7,7 @@ import numpy as np
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.pitch.online import Analysis, first_pass_features, online_tracks
-from kaldi_compat.pitch.process import process_pitch, standard_normal, undelayed_features
+from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal, process_pitch
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_standins.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
 from kaldi_standins.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
@@ -114,6 +114,6 @@ class OnlinePitch(FrameStore):
         ready = len(track)
         later = 0 if self._finished else max(0, options.normalization_right_context)
         count = max(0, ready - later + options.delay) if ready else 0
-        noise = standard_normal(np.empty(ready, np.float32), KaldiRandom()) if options.add_delta_pitch else None
-        features: Floats = undelayed_features(track, noise, options)
+        noise = draw_standard_normal(np.empty(ready, np.float32), KaldiRandom()) if options.add_delta_pitch else None
+        features: Floats = compute_undelayed_features(track, noise, options)
         return features[np.clip(np.arange(count) - options.delay, 0, None)]
