@@ -27,7 +27,6 @@ from kaldi_compat.options.config import (
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CommonOptions(BaseOptions):
     """Options of every program and of the dump."""
 
@@ -36,7 +35,6 @@ class CommonOptions(BaseOptions):
     version: bool = option(False, "print the version")
 
 
-@dataclass(frozen=True, kw_only=True)
 class StandardOptions(CommonOptions):
     """Options of every program."""
 

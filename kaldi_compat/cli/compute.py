@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
@@ -47,7 +46,6 @@ OUTPUT_FORMATS = ("kaldi", "htk")
 MONO = -1
 
 
-@dataclass(frozen=True, kw_only=True)
 class ApplicationOptions(FrameOptions):
     """Options of the four programs, without the options of the feature."""
 
@@ -62,7 +60,6 @@ class ApplicationOptions(FrameOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class VtlnOptions(ApplicationOptions):
     """Options that give the VTLN factor of an utterance."""
 
@@ -80,8 +77,7 @@ def program_options(feature: FeatureType) -> type[ApplicationOptions]:
     """Return the options of the program that computes a feature: the feature's own and the application's."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
-    options = type("Options", bases, {"__doc__": f"Options of {program_name(feature)}.", "__module__": __name__})
-    return dataclass(frozen=True, kw_only=True)(options)
+    return type("Options", bases, {"__module__": __name__})
 
 
 def program_name(feature: FeatureType) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -35,10 +33,7 @@ e.g.:  apply-cmvn --utt2spk=ark:data/train/utt2spk scp:data/train/cmvn.scp scp:d
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(CmvnOptions):
-    """Options of apply-cmvn."""
-
     utt2spk: str = option("", "rspecifier of each utterance's speaker; the statistics are then looked up by speaker")
     skip_dims: str = option("", "dimensions to leave unchanged, e.g. 13:14:15")
 

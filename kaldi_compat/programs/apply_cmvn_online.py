@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 
 import io_ark
@@ -29,10 +28,7 @@ e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp 
 AT_ONCE = 16  # utterances of a speaker that are held in memory
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(OnlineCmvnOptions):
-    """Options of apply-cmvn-online."""
-
     skip_dims: str = option("", "dimensions to leave unchanged, e.g. 13:14:15")
     spk2utt: str = option("", "rspecifier of each speaker's utterances, which are normalized one after the other")
 

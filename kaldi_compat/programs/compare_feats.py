@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,7 @@ e.g.:  compare-feats ark:1.ark ark:2.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of compare-feats."""
-
     threshold: float = option(0.99, "minimum average similarity for the exit status 0")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,7 +32,6 @@ See also: compute-kaldi-pitch-feats, process-kaldi-pitch-feats
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(ProcessPitchOptions, PitchOptions):
     """Options of compute-and-process-kaldi-pitch-feats."""
 

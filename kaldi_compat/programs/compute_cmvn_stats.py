@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,10 +32,7 @@ e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.
 UTTERANCES_AT_ONCE = 64
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of compute-cmvn-stats."""
-
     spk2utt: str = option("", "rspecifier of each speaker's utterances; computes statistics per speaker")
     binary: bool = option(True, "write global statistics in binary (for tables, the wspecifier decides)")
     weights: str = option("", "rspecifier of a vector of frame weights for each utterance")

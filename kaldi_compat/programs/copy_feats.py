@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import io_ark
@@ -27,10 +26,7 @@ e.g.:  copy-feats --compress=true ark:- ark,scp:feats.ark,feats.scp
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of copy-feats."""
-
     htk_in: bool = option(False, "read files in HTK format")
     sphinx_in: bool = option(False, "read files in Sphinx format")
     compress: bool = option(False, "write compressed matrices (tables only)")

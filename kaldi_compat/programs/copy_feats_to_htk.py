@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from io_ark.codecs.htk import encode_htk_block
@@ -21,10 +20,7 @@ e.g.:  copy-feats-to-htk --output-dir=htk --output-ext=fea scp:feats.scp
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-feats-to-htk."""
-
     output_ext: str = option("fea", "extension of the files")
     output_dir: str = option("./", "directory of the files; created if its parent exists")
     sample_period: int = option(100000, "sampPeriod of the HTK header: the frame shift in units of 100 ns")

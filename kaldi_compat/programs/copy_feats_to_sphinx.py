@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from io_ark.codecs.sphinx import encode_sphinx_block
@@ -18,10 +17,7 @@ e.g.:  copy-feats-to-sphinx --output-dir=sphinx --output-ext=mfc scp:feats.scp
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-feats-to-sphinx."""
-
     output_ext: str = option("mfc", "extension of the files")
     output_dir: str = option("./", "directory of the files; created if its parent exists")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
 from kaldi_compat.cli.alignments import first, in_parts, with_posteriors
@@ -21,10 +19,7 @@ e.g.:  copy-gselect --n=10 ark:1.gsel ark:2.gsel
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-gselect."""
-
     n: int = option(0, "Gaussians to keep in each frame; 0 keeps all", ge=0)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import scale_posteriors, with_posteriors
@@ -21,10 +19,7 @@ e.g.:  copy-post --scale=0.5 ark:1.post ark,t:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-post."""
-
     scale: float = option(1.0, "factor on the posteriors; 0 removes them")
 
 

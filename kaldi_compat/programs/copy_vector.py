@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -24,10 +22,7 @@ e.g.:  copy-vector --binary=false 1.vec -
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of copy-vector."""
-
     change_dim: int = option(
         -1,
         "truncate vectors to this dimension or append zeros up to it; negative keeps the dimension",

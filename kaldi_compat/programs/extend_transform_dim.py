@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
@@ -21,10 +19,7 @@ e.g.:  extend-transform-dim --new-dimension=117 in.mat big.mat
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of extend-transform-dim."""
-
     new_dimension: int = option(-1, "dimension to extend to (required)")
 
     def __post_init__(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
@@ -33,10 +32,7 @@ e.g.:  extract-feature-segments scp:feats.scp segments ark:segments.ark
 LINES_AT_ONCE = 1000
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of extract-feature-segments."""
-
     min_segment_length: float = option(0.1, "minimum length of a segment; shorter ones are skipped", unit="seconds")
     frame_length: int = option(25, "frame length", unit="milliseconds")
     frame_shift: int = option(10, "frame shift", unit="milliseconds", gt=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -31,10 +30,7 @@ e.g.:  ivector-mean ark:data/spk2utt scp:ivector.scp ark:spk_ivector.ark ark,t:n
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-mean."""
-
     binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")
 
 

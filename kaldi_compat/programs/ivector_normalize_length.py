@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
@@ -21,10 +19,7 @@ e.g.:  ivector-normalize-length ark:ivectors.ark ark:normalized_ivectors.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-normalize-length."""
-
     normalize: bool = option(True, "scale the vectors; false copies them")
     scaleup: bool = option(True, "scale to the square root of the dimension instead of 1")
 

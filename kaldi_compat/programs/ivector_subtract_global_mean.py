@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -25,10 +23,7 @@ e.g.:  ivector-subtract-global-mean scp:ivectors.scp ark:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-subtract-global-mean."""
-
     subtract_mean: bool = option(True, "subtract the mean of the table; false copies it (only with two arguments)")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
@@ -23,10 +21,7 @@ e.g.:  modify-cmvn-stats 13:14:15 ark:- ark:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of modify-cmvn-stats."""
-
     convert_to_mean_and_var: bool = option(False, "write the mean and the variance of each dimension")
 
 

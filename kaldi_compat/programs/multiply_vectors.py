@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
@@ -27,10 +26,7 @@ e.g.:  multiply-vectors ark:1.ark ark:2.ark ark:out.ark
 Lengths = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of multiply-vectors."""
-
     length_tolerance: int = option(0, "truncate to the shortest if lengths differ by at most this; skip others")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import io_ark
@@ -20,10 +19,7 @@ e.g.:  paste-feats ark:feats1.ark "ark:select-feats 0-3 ark:feats2.ark ark:- |" 
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of paste-feats."""
-
     length_tolerance: int = option(
         0, "truncate to the shortest if numbers of frames differ by at most this; skip others"
     )

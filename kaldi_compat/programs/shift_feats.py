@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -23,10 +21,7 @@ e.g.:  shift-feats --shift=-1 scp:foo.scp ark:bar.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of shift-feats."""
-
     shift: int = option(0, "number of frames by which the features move towards the end")
 
 

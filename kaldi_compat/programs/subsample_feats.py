@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -23,10 +21,7 @@ e.g.:  subsample-feats --n=2 ark:- ark:-
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of subsample-feats."""
-
     n: int = option(1, "keep every n-th frame; negative: repeat each frame -n times")
     offset: int = option(0, "first frame to keep (with a positive n)")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
@@ -32,10 +30,7 @@ e.g.:  sum-post --scale2=-1.0 ark:num.post ark:den.post ark:diff.post
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of sum-post."""
-
     drop_frames: bool = option(False, "remove the entries of frames in which the two sets have no integer in common")
     merge: bool = option(True, "add up the weights of an integer, and leave out sums of 0")
     scale1: float = option(1.0, "factor on the first set")

@@ -30,10 +30,7 @@ e.g.:  transform-feats final.mat scp:feats.scp ark:-
 FORGOTTEN = " [perhaps the transform was created by compose-transforms, and you forgot the --b-is-affine option?]"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of transform-feats."""
-
     utt2spk: str = option("", "rspecifier of each utterance's speaker; the transforms are then looked up by speaker")
 
 

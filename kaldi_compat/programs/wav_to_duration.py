@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,7 @@ e.g.:  wav-to-duration scp:wav.scp ark,t:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of wav-to-duration."""
-
     read_entire_file: bool = option(False, "read and count the samples instead of trusting the header")
 
 

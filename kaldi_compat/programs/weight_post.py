@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from io_ark.blocks import PosteriorBlock, Skip
@@ -24,10 +22,7 @@ e.g.:  weight-post ark:1.post ark:weights.ark ark:2.post
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of weight-post."""
-
     length_tolerance: int = option(2, "accept this many weights more or fewer than frames; frames without weight get 0")
 
 

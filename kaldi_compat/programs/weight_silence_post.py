@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -35,10 +33,7 @@ e.g.:  weight-silence-post 0.0 1:2:3 final.mdl ark:1.post ark:nosil.post
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of weight-silence-post."""
-
     distribute: bool = option(False, "scale all entries of a frame by the same factor: p(silence) * weight + p(other)")
 
 
