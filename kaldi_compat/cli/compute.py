@@ -10,6 +10,8 @@ import dataclasses
 import itertools
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
@@ -24,7 +26,7 @@ from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.engine import compute, make_batch, subtract_mean
-from kaldi_compat.exact.plan import KINDS, plan_of
+from kaldi_compat.exact.plan import KINDS, Plan, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform, waveform_filter
 from kaldi_compat.options.base import as_float32, option, require
@@ -80,20 +82,12 @@ def program_options(feature: FeatureType) -> type[ApplicationOptions]:
     return type("Options", bases, {"__module__": __name__})
 
 
-def program_name(feature: FeatureType) -> str:
-    """Return the name of the program that computes a feature."""
-    return f"compute-{feature.name}-feats"
-
-
 def spectral_program(name: str) -> Program:
     """Return the program that computes a feature: ``spectral_program("fbank")`` is compute-fbank-feats."""
     feature = SPECTRAL_FEATURES[name]
-
-    def main(options: Any, source: str, target: str) -> int:
-        return compute_features(feature, options, source, target)
-
-    text = USAGE.format(description=feature.description, program=program_name(feature), name=name)
-    return program(program_name(feature), text, program_options(feature))(main)
+    program_name = f"compute-{name}-feats"
+    text = USAGE.format(description=feature.description, program=program_name, name=name)
+    return program(program_name, text, program_options(feature))(partial(compute_features, feature))
 
 
 def compute_features(
@@ -259,29 +253,28 @@ def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
     if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
     if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
-        return ExactComputer(own_options)
+        return ExactComputer(plan_of(own_options))
     return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
 
 
+@dataclass(frozen=True)
 class ExactComputer:
     """Computes features with Kaldi's bits, on one thread of a CPU."""
 
-    def __init__(self, options: FrameOptions) -> None:
-        self.options = options
-        self.plan = plan_of(options)
+    plan: Plan
 
     def features(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
         """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
         samples: npt.NDArray[Any] = block.samples
-        starts, lengths = block.starts, block.lengths
-        if (rate := float(block.rates[0])) != self.options.sample_frequency:
+        starts, lengths, options = block.starts, block.lengths, self.plan.options
+        if (rate := float(block.rates[0])) != options.sample_frequency:
             audio = samples[starts[0] : starts[0] + lengths[0]].astype(np.float32)
-            samples = resample_waveform(audio, rate, self.options.sample_frequency)
+            samples = resample_waveform(audio, rate, options.sample_frequency)
             starts, lengths = np.zeros_like(starts), np.array([len(samples)])
         batch = make_batch(self.plan, samples, lengths, starts=starts, vtln_warp=warps)
-        if self.options.dither != 0:
+        if options.dither != 0:
             batch = batch.with_seeds(noise.frame_seeds(int(batch.rows[-1])))
         return compute(self.plan, batch), np.diff(batch.rows)
 
