@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -228,19 +228,7 @@ class SpectralExtractor:
                 )
 
 
-class Computer(Protocol):
-    """Computes the features of audio."""
-
-    def features(
-        self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
-    ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
-
-        Audio of another rate is resampled. It must be alone in its block.
-        """
-
-
-def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
+def computer_for(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
     """Return the computer of a feature for the engine and device that the options name.
 
     Raises:
@@ -266,7 +254,10 @@ class ExactComputer:
     def features(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
+        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
+
+        Audio of another rate is resampled. It must be alone in its block.
+        """
         samples: npt.NDArray[Any] = block.samples
         starts, lengths, options = block.starts, block.lengths, self.plan.options
         if (rate := float(block.rates[0])) != options.sample_frequency:
@@ -297,7 +288,7 @@ class TorchComputer:
     def features(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
+        """Compute the features of audio: see :meth:`ExactComputer.features`."""
         factors = itertools.repeat(warps) if isinstance(warps, float) else warps
         waves = (wave for _, wave in block.entries())
         parts = [self._features(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]

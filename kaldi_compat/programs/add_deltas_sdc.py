@@ -1,7 +1,5 @@
 """add-deltas-sdc: append shifted delta cepstra to features."""
 
-from __future__ import annotations
-
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.truncate import TruncateOptions, append_to_table
 from kaldi_compat.functional.block_deltas import shifted_deltas

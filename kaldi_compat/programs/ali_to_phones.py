@@ -1,7 +1,5 @@
 """ali-to-phones: convert alignments from transition-ids to phones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import chain, pairwise
 

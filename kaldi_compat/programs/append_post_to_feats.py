@@ -1,7 +1,5 @@
 """append-post-to-feats: append posteriors to features."""
 
-from __future__ import annotations
-
 import io_ark
 from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
 from io_ark.codecs import PosteriorArraysCodec
@@ -23,7 +21,6 @@ e.g.:  append-post-to-feats --post-dim=50 ark:input.ark scp:post.scp ark:output.
 
 @program("append-post-to-feats", USAGE, PosteriorOptions)
 def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -> int:
-    """Append to a table, or to a single file."""
     require_post_dim(options)
     codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):

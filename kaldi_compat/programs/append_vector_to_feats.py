@@ -1,7 +1,5 @@
 """append-vector-to-feats: append the same vector to each frame."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -25,7 +23,6 @@ e.g.:  append-vector-to-feats scp:feats.scp scp:ivectors.scp ark:-
 
 @program("append-vector-to-feats", USAGE, FileOptions)
 def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
-    """Append to a table, or to a single file."""
     if not io_ark.is_table_rspecifier(source):
         feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")
         convert_file(lambda block: append_to_frames(block, [vector]), feats, source, target, binary=options.binary)

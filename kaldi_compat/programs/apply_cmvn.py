@@ -1,7 +1,5 @@
 """apply-cmvn: normalize means and variances with statistics of each utterance, each speaker, or all."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark

@@ -1,7 +1,5 @@
 """apply-cmvn-online: normalize each frame by statistics of the frames before it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache, partial
 

@@ -1,7 +1,5 @@
 """compare-feats: measure the similarity of two sets of features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -31,7 +29,6 @@ class Options(BaseOptions):
 
 @program("compare-feats", USAGE, Options)
 def main(options: Options, first: str, second: str) -> int:
-    """Compare utterances of two tables."""
     counts = Counts()
     with Tables() as tables:
         blocks, other = tables.read("matrix", first), tables.lookup("matrix", second)

@@ -1,7 +1,5 @@
 """compute-and-process-kaldi-pitch-feats: compute pitch features for speech recognition from audio."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -38,7 +36,6 @@ class Options(ProcessPitchOptions, PitchOptions):
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Compute the pitch features of a table of audio."""
     random = KaldiRandom()
     compute: Any = analyses_of_block if options.simulate_first_pass_online else track_of_block
 

@@ -1,7 +1,5 @@
 """compute-cmvn-stats: compute statistics for mean and variance normalization."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -40,7 +38,6 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Compute statistics per utterance, per speaker or of all utterances."""
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")

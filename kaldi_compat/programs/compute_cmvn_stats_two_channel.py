@@ -1,7 +1,5 @@
 """compute-cmvn-stats-two-channel: compute normalization statistics of calls, from the louder side of each frame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain

@@ -1,7 +1,5 @@
 """compute-vad: detect voiced frames by their energy."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features

@@ -1,7 +1,5 @@
 """convert-ali: convert alignments from one model and tree to another."""
 
-from __future__ import annotations
-
 from itertools import compress
 
 import numpy as np
@@ -34,7 +32,6 @@ class Options(BaseOptions):
 
 @program("convert-ali", USAGE, Options)
 def main(options: Options, old_model: str, new_model: str, tree: str, source: str, target: str) -> int:
-    """Convert a table."""
     phone_map = read_phone_map(options.phone_map) if options.phone_map else None
     with Tables() as tables:
         blocks, writer = tables.read("int-vector", source), tables.write("int-vector", target)

@@ -1,7 +1,5 @@
 """copy-feats: copy feature matrices and change their format."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import io_ark
@@ -41,7 +39,6 @@ class Options(FileOptions):
 
 @program("copy-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table, or a single file."""
     if are_tables(source, target):
         return copy_table(options, source, target)
     require(not options.compress, "--compress works on tables, not on single files")

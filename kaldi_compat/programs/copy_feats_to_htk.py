@@ -1,7 +1,5 @@
 """copy-feats-to-htk: write the features of each utterance to a file in HTK format."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from io_ark.codecs.htk import encode_htk_block
@@ -31,7 +29,6 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-htk", USAGE, Options)
 def main(options: Options, source: str) -> int:
-    """Write the files."""
     kind = options.sample_kind % 2**16  # the lowest bits, as in Kaldi
     return write_files(options, source, "HTK", lambda block: encode_htk_block(block, options.sample_period, kind))
 

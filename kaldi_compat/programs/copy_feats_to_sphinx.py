@@ -1,7 +1,5 @@
 """copy-feats-to-sphinx: write the features of each utterance to a file in Sphinx format."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from io_ark.codecs.sphinx import encode_sphinx_block
@@ -24,5 +22,4 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
-    """Write the files."""
     return write_files(options, source, "Sphinx", partial(encode_sphinx_block, big_endian=False))

@@ -1,7 +1,5 @@
 """copy-gselect: copy lists of selected Gaussians."""
 
-from __future__ import annotations
-
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
 from kaldi_compat.cli.alignments import first, in_parts, with_posteriors
@@ -25,7 +23,6 @@ class Options(BaseOptions):
 
 @program("copy-gselect", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table."""
     codec = IntListsCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)

@@ -1,7 +1,5 @@
 """copy-matrix: copy matrices, optionally scaled and transformed element by element."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -43,7 +41,6 @@ class Options(FileOptions):
 
 @program("copy-matrix", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table or a single file."""
     changes = options != Options(binary=options.binary)
 
     def copy(block: ArrayBlock) -> ArrayBlock:

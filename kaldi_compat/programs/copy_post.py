@@ -1,7 +1,5 @@
 """copy-post: copy posteriors, optionally scaled."""
 
-from __future__ import annotations
-
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import scale_posteriors, with_posteriors
@@ -25,7 +23,6 @@ class Options(BaseOptions):
 
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)

@@ -1,7 +1,5 @@
 """copy-vector: copy vectors, optionally scaled or with another dimension."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -33,7 +31,6 @@ class Options(FileOptions):
 
 @program("copy-vector", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table, or a single file."""
     scale = options.scale
     if scale != 1.0 and not are_tables(source, target):
         logger.warning(

@@ -1,7 +1,5 @@
 """extend-transform-dim: extend a transform to features of more dimensions."""
 
-from __future__ import annotations
-
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
@@ -32,7 +30,6 @@ class Options(FileOptions):
 
 @program("extend-transform-dim", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Extend a single transform, or a table of them."""
     old_dim = 0
 
     def extend(block: ArrayBlock) -> ArrayBlock:

@@ -1,7 +1,5 @@
 """extract-feature-segments: cut segments from the features of whole recordings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import suppress
@@ -66,7 +64,6 @@ class Options(BaseOptions):
 
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
-    """Write each segment."""
     counts = Counts()
     with Tables() as tables:
         writer, recordings = tables.write("matrix", target), tables.lookup("matrix", source)

@@ -1,7 +1,5 @@
 """ivector-mean: average speaker vectors over utterances."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np
@@ -36,7 +34,6 @@ class Options(BaseOptions):
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Average by speaker, or over a table."""
     if target is None:
         return mean_of_table(options, first, second)
     return means_of_speakers(first, second, target, counts_target)

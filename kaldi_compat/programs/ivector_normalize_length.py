@@ -1,7 +1,5 @@
 """ivector-normalize-length: give speaker vectors the same length."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
@@ -26,7 +24,6 @@ class Options(BaseOptions):
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Normalize a table."""
     ratios: list[float] = []
 
     def normalize(block: ArrayBlock) -> ArrayBlock:

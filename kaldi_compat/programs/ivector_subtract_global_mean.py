@@ -1,7 +1,5 @@
 """ivector-subtract-global-mean: subtract the mean of all speaker vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark

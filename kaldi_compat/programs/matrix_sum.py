@@ -1,7 +1,5 @@
 """matrix-sum: add up matrices of several tables, of one table, or of several files."""
 
-from __future__ import annotations
-
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
 from kaldi_compat.errors import OptionError

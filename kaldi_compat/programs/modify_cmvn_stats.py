@@ -1,7 +1,5 @@
 """modify-cmvn-stats: exclude dimensions from normalization, or convert statistics to means and variances."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
@@ -27,7 +25,6 @@ class Options(BaseOptions):
 
 @program("modify-cmvn-stats", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None) -> int:
-    """Modify a table of statistics."""
     dims, source, output = ("", first, second) if target is None else (first, second, target)
     fake_dims = parse_dims(dims, "first argument")
 

@@ -1,7 +1,5 @@
 """multiply-vectors: multiply vectors element by element."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial, reduce
 
@@ -32,7 +30,6 @@ class Options(FileOptions):
 
 @program("multiply-vectors", USAGE, Options, at_least=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
-    """Multiply tables, or single files."""
     *others, target = others_and_target
     multiply = partial(product, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):

@@ -1,7 +1,5 @@
 """paste-feats: append features of several tables frame by frame."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import io_ark
@@ -27,7 +25,6 @@ class Options(FileOptions):
 
 @program("paste-feats", USAGE, Options, at_least=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
-    """Paste tables, or single files."""
     *others, target = others_and_target
     paste = partial(paste_columns, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):

@@ -1,7 +1,5 @@
 """process-kaldi-pitch-feats: compute features for speech recognition from tracked pitch."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock, Block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
@@ -32,7 +30,6 @@ class Options(ProcessPitchOptions):
 
 @program("process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Process a table of pitch tracks."""
     random = KaldiRandom(options.srand)
 
     def process(block: ArrayBlock) -> Block:

@@ -1,7 +1,5 @@
 """shift-feats: shift features in time."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -27,7 +25,6 @@ class Options(FileOptions):
 
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Shift a table, or a single file."""
     counts = convert(lambda block: shift_rows(block, options.shift), "matrix", source, target, binary=options.binary)
     if io_ark.is_table_wspecifier(target):
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)

@@ -1,7 +1,5 @@
 """subsample-feats: keep every n-th frame, or repeat each frame."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +31,6 @@ class Options(BaseOptions):
 
 @program("subsample-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Subsample each utterance."""
     if options.n < 0 and options.offset:
         logger.warning("--offset=%d has no effect with a negative --n", options.offset)
     frames_in = frames_out = 0

@@ -1,7 +1,5 @@
 """subset-feats: copy the first utterances of a table, those in a list, or those not in a list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """sum-post: add up two sets of posteriors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
@@ -40,7 +38,6 @@ class Options(BaseOptions):
 
 @program("sum-post", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str) -> int:
-    """Add up tables."""
     frames = disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:

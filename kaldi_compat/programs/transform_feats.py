@@ -1,7 +1,5 @@
 """transform-feats: apply a linear or affine transform to features."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 
@@ -80,7 +78,6 @@ def mismatch(key: str, transform: Matrix, dim: int) -> str:
 
 @program("transform-feats", USAGE, Options)
 def main(options: Options, transform_source: str, source: str, target: str) -> int:
-    """Transform a table."""
     logdets = LogDeterminants()
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)

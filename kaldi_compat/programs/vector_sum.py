@@ -1,7 +1,5 @@
 """vector-sum: add up vectors of several tables, of one table, or of several files."""
 
-from __future__ import annotations
-
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
 from kaldi_compat.options.base import BaseOptions, option

@@ -1,7 +1,5 @@
 """wav-reverberate: add reverberation and noises to audio."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -40,7 +38,6 @@ class Options(ReverberationOptions):
 
 @program("wav-reverberate", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Reverberate one file."""
     if options.multi_channel_output and (options.rir_channel or options.noise_channel):
         logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)

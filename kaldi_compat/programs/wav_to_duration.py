@@ -1,7 +1,5 @@
 """wav-to-duration: write the duration of audio files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,6 @@ class Options(BaseOptions):
 
 @program("wav-to-duration", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Write the durations, and log their mean, minimum and maximum."""
     durations: list[float] = []
 
     def duration(_: str, wave: Any) -> float:

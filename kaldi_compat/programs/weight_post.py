@@ -1,7 +1,5 @@
 """weight-post: weight posteriors by a number for each frame."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import PosteriorBlock, Skip
@@ -28,7 +26,6 @@ class Options(BaseOptions):
 
 @program("weight-post", USAGE, Options)
 def main(options: Options, source: str, weights: str, target: str) -> int:
-    """Weight a table."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks = tables.read(codec, source)

@@ -1,7 +1,5 @@
 """weight-silence-post: scale the posteriors of silence phones."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -39,7 +37,6 @@ class Options(BaseOptions):
 
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
-    """Scale a table."""
     scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:

@@ -16,16 +16,7 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.functional import deltas, normalization, stacking, vad
-from kaldi_compat.options.constructors import (
-    CenteredMeanConstructor,
-    FloorConstructor,
-    GlobalCmvnConstructor,
-    LowFrameRateConstructor,
-    PadFramesConstructor,
-    StackFramesConstructor,
-    UtteranceCmvnConstructor,
-    VoicedCmvnConstructor,
-)
+from kaldi_compat.options import constructors
 from kaldi_compat.options.frontend import (
     CenteredMeanOptions,
     FloorOptions,
@@ -40,7 +31,7 @@ from kaldi_compat.torch.features.postprocessing import Deltas, PostProcessing
 from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 
 
-class LowFrameRate(LowFrameRateConstructor, PostProcessing):
+class LowFrameRate(constructors.LowFrameRateConstructor, PostProcessing):
     """Low frame rate features (:func:`~kaldi_compat.functional.stacking.low_frame_rate`).
 
     >>> import torch
@@ -61,7 +52,7 @@ class LowFrameRate(LowFrameRateConstructor, PostProcessing):
         return counts
 
 
-class StackFrames(StackFramesConstructor, PostProcessing):
+class StackFrames(constructors.StackFramesConstructor, PostProcessing):
     """Stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`); lengths count complete stacks.
 
     >>> import torch
@@ -80,7 +71,7 @@ class StackFrames(StackFramesConstructor, PostProcessing):
         return lengths // self.options.size
 
 
-class PadFrames(PadFramesConstructor, PostProcessing):
+class PadFrames(constructors.PadFramesConstructor, PostProcessing):
     """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`); lengths count padding.
 
     All frames after an utterance have the value ``value``, including those that pad a batch.
@@ -101,7 +92,7 @@ class PadFrames(PadFramesConstructor, PostProcessing):
         return counts
 
 
-class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
+class UtteranceCmvn(constructors.UtteranceCmvnConstructor, PostProcessing):
     """Normalization of each utterance (:func:`~kaldi_compat.functional.normalization.utterance_cmvn`).
 
     >>> import torch
@@ -116,7 +107,7 @@ class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
     _adds_frames = True
 
 
-class CenteredMean(CenteredMeanConstructor, PostProcessing):
+class CenteredMean(constructors.CenteredMeanConstructor, PostProcessing):
     """Subtraction of a running mean (:func:`~kaldi_compat.functional.normalization.subtract_centered_mean`).
 
     >>> import torch
@@ -131,7 +122,7 @@ class CenteredMean(CenteredMeanConstructor, PostProcessing):
     _adds_frames = True
 
 
-class Floor(FloorConstructor, PostProcessing):
+class Floor(constructors.FloorConstructor, PostProcessing):
     """Lower limit of the features (:func:`~kaldi_compat.functional.normalization.floor_features`).
 
     >>> import torch
@@ -160,7 +151,7 @@ class RepeatedDeltas(Deltas):
     _stream = None  # the edges of each order are repeated
 
 
-class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
+class VoicedCmvn(constructors.VoicedCmvnConstructor, PostProcessing):
     """Sliding normalization and selection of voiced frames (:func:`~kaldi_compat.functional.vad.voiced_cmvn`).
 
     With lengths, the result has the shape of the input, and the lengths are the numbers of voiced frames.
@@ -177,7 +168,7 @@ class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
     _adds_frames = True
 
 
-class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
+class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
     """Normalization by the means and standard deviations of a corpus, or by two numbers.
 
     See :func:`~kaldi_compat.functional.normalization.apply_shift_and_scale`.

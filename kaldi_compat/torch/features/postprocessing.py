@@ -27,14 +27,7 @@ from kaldi_compat.functional.cmvn import (
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
-from kaldi_compat.options.constructors import (
-    CmvnConstructor,
-    DeltaConstructor,
-    OnlineCmvnConstructor,
-    ShiftedDeltaConstructor,
-    SlidingCmvnConstructor,
-    SpliceConstructor,
-)
+from kaldi_compat.options import constructors
 from kaldi_compat.options.postprocessing import (
     CmvnOptions,
     DeltaOptions,
@@ -140,7 +133,7 @@ class _Filters(PostProcessing):
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
 
-class Deltas(DeltaConstructor, _Filters):
+class Deltas(constructors.DeltaConstructor, _Filters):
     """Deltas, appended to the features (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
     >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
@@ -154,7 +147,7 @@ class Deltas(DeltaConstructor, _Filters):
     options: DeltaOptions
 
 
-class ShiftedDeltas(ShiftedDeltaConstructor, _Filters):
+class ShiftedDeltas(constructors.ShiftedDeltaConstructor, _Filters):
     """Shifted deltas, appended (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
@@ -168,7 +161,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, _Filters):
     options: ShiftedDeltaOptions
 
 
-class Splice(SpliceConstructor, PostProcessing):
+class Splice(constructors.SpliceConstructor, PostProcessing):
     """Concatenation of each frame with its neighbors (:func:`~kaldi_compat.functional.splice.splice`).
 
     >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
@@ -181,7 +174,7 @@ class Splice(SpliceConstructor, PostProcessing):
     _function = staticmethod(splice)
 
 
-class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
+class SlidingCmvn(constructors.SlidingCmvnConstructor, PostProcessing):
     """Mean and variance normalization over a sliding window (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
     >>> SlidingCmvn(center=True, cmn_window=300)(torch.zeros(50, 13)).shape
@@ -236,7 +229,7 @@ class _WithStatistics(PostProcessing):
         return self
 
 
-class Cmvn(CmvnConstructor, _WithStatistics):
+class Cmvn(constructors.CmvnConstructor, _WithStatistics):
     """Mean and variance normalization by given statistics, or of each utterance by its own.
 
     See :func:`~kaldi_compat.functional.cmvn.apply_cmvn`.
@@ -282,7 +275,7 @@ class Cmvn(CmvnConstructor, _WithStatistics):
         return zero_past(apply_normalization(features, self.statistics, self.options), lengths)
 
 
-class OnlineCmvn(OnlineCmvnConstructor, _WithStatistics):
+class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
     """Mean and variance normalization over the frames before each frame.
 
     See :func:`~kaldi_compat.functional.cmvn.online_cmvn`. Each utterance is the first of its speaker.
