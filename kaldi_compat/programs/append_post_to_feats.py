@@ -1,5 +1,7 @@
 """append-post-to-feats: append posteriors to features."""
 
+from functools import partial
+
 import io_ark
 from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
 from io_ark.codecs import PosteriorArraysCodec
@@ -25,27 +27,20 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
     codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):
         feats, posterior = io_ark.load(source, kind="matrix"), io_ark.load(posteriors, kind=codec)
-        convert_file(
-            lambda block: append_each(block, [posterior], options.post_dim),
-            feats,
-            source,
-            target,
-            binary=options.binary,
-        )
+        append_one = partial(append_each, posteriors=[posterior], num_classes=options.post_dim)
+        convert_file(append_one, feats, source, target, binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.lookup(codec, posteriors)
         writer = tables.write("matrix", target)
-        counts = map_table(
-            blocks, writer, lambda block: append_each(block, table.find(block, missing), options.post_dim)
-        )
+
+        def append(block: ArrayBlock) -> ArrayBlock:
+            values = table.find(block, "Could not read posteriors for utterance {}".format)
+            return append_each(block, values, options.post_dim)
+
+        counts = map_table(blocks, writer, append)
     return logged_status(counts)
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance without posteriors."""
-    return f"Could not read posteriors for utterance {key}"
 
 
 def append_each(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:

@@ -31,13 +31,9 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.lookup("vector", vectors)
         writer = tables.write("matrix", target)
+        missing = "Could not read vector for utterance {}".format
         counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.find(block, missing)))
     return logged_status(counts)
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance without a vector."""
-    return f"Could not read vector for utterance {key}"
 
 
 def append_to_frames(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:

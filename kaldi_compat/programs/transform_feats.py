@@ -25,6 +25,7 @@ Usage: transform-feats [options] (<transform-rspecifier>|<transform-rxfilename>)
 e.g.:  transform-feats final.mat scp:feats.scp ark:-
 """
 
+MISSING = "No fMLLR transform available for utterance {}, producing no output for this utterance"
 FORGOTTEN = " [perhaps the transform was created by compose-transforms, and you forgot the --b-is-affine option?]"
 
 
@@ -90,7 +91,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
 
         def transform(block: ArrayBlock) -> ArrayBlock:
             feats = features(block)
-            matrices = [of_all] if table is None else table.find(block, missing)
+            matrices = [of_all] if table is None else table.find(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
                 raise Skip(mismatch(block.names()[0], matrices[0], dim))
@@ -107,11 +108,6 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
     logdets.report()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance without a transform."""
-    return f"No fMLLR transform available for utterance {key}, producing no output for this utterance"
 
 
 def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:

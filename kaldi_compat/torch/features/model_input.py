@@ -47,7 +47,6 @@ class LowFrameRate(constructors.LowFrameRateConstructor, PostProcessing):
     _function = staticmethod(stacking.low_frame_rate)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the numbers of stacks."""
         counts: Tensor = stacking.low_frame_rate_count(lengths, self.options)
         return counts
 
@@ -67,7 +66,6 @@ class StackFrames(constructors.StackFramesConstructor, PostProcessing):
     _function = staticmethod(stacking.stack_frames)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the numbers of complete stacks."""
         return lengths // self.options.size
 
 
@@ -87,7 +85,6 @@ class PadFrames(constructors.PadFramesConstructor, PostProcessing):
     _function = staticmethod(stacking.pad_frames)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the numbers of frames, with padding."""
         counts: Tensor = stacking.padded_count(lengths, self.options)
         return counts
 
@@ -212,9 +209,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
         self._constant("scale", torch.from_numpy(statistics.scale))
 
     def _example(self) -> Tensor:
-        """Return features of a few frames, with the columns of the statistics."""
         return torch.ones(2, 8, self.shift.numel() if self.shift.ndim else 3)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
         return normalization.apply_shift_and_scale(features, self.shift, self.scale, lengths=lengths)

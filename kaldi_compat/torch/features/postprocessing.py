@@ -123,12 +123,10 @@ class _Filters(PostProcessing):
     _filters_of: ClassVar[Callable[..., Any]]  # function of options and precision
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         self._filters = [self._filters_of(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        """Filter the features, with the edge frames repeated."""
         filters = self._filters[features.dtype == namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
@@ -205,11 +203,9 @@ class _WithStatistics(PostProcessing):
         return matrix
 
     def _example(self) -> Tensor:
-        """Return features of a few frames, of the dimension of the statistics."""
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
                 f"statistics of dimension {self.statistics.shape[1] - 1} do not fit features of {features.shape[-1]}"
@@ -269,7 +265,6 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
         self._stream = None if matrix is None else FrameStream
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize by the given statistics, or each utterance by its own."""
         if self.statistics is None:
             return apply_own_cmvn(features, self.options, lengths=lengths)
         return zero_past(apply_normalization(features, self.statistics, self.options), lengths)
@@ -317,5 +312,4 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
             self.register_buffer("statistics", matrix, persistent=False)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize each frame over the previous frames."""
         return apply_online_normalization(features, self.statistics, self.options, self.skip_dims, lengths)

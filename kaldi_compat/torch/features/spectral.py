@@ -333,7 +333,6 @@ class MelFeature(SpectralFeature):
     _filled_mel: Tensor
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         self._set_mel(1.0)
 

@@ -21,7 +21,7 @@ class New(Fbank):
     Options = NewOptions
 
 
-NEW = FeatureType("new", "new features", NewOptions, f"{__name__}:New", HTK_FBANK)
+NEW = FeatureType("new", "new features", NewOptions, HTK_FBANK)
 
 
 def options(feature: FeatureType, engine: str) -> ApplicationOptions:
