@@ -1,7 +1,5 @@
 """compute-eer: compute the equal error rate of scores."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -26,7 +24,6 @@ TRIAL = re.compile(rf"^[ \t]*({NUMBER})[ \t]+(target|nontarget)[ \t]*$", re.ASCI
 
 @program("compute-eer", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print the rate."""
     rate, threshold = equal_error_rate(*map(np.sort, read_scores(source)))
     logger.info("Equal error rate is %g%%, at threshold %g", 100.0 * rate, threshold)
     write_text("-", f"{100.0 * rate:.4g}")

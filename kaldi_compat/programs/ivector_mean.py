@@ -1,8 +1,5 @@
 """ivector-mean: average speaker vectors over utterances."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -31,16 +28,12 @@ e.g.:  ivector-mean ark:data/spk2utt scp:ivector.scp ark:spk_ivector.ark ark,t:n
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-mean."""
-
     binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Average by speaker, or over a table."""
     if target is None:
         return mean_of_table(options, first, second)
     return means_of_speakers(first, second, target, counts_target)
