@@ -165,7 +165,7 @@ def load_scp(
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
     access = Access(pipes, network)
-    files = OpenFiles(max_open_files, mmap=mmap, access=access.of_script())
+    files = OpenFiles(max_open_files, mmap=mmap, access=access)
     loader = Loader(codec, access, files=files, folder=folder_of(rxfilename, relative_to))
     return ScriptTable(Script.open(rxfilename, access), loader.load_value)
 

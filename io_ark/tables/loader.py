@@ -85,7 +85,7 @@ class Loader:
         self._folder = folder
         self._access = access
         limit = MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES
-        self._files = OpenFiles(limit, access=access.of_script()) if files is None else files
+        self._files = OpenFiles(limit, access=access) if files is None else files
         # Names of regular files that occurred with an offset. They need not be parsed again with another offset.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None

@@ -237,7 +237,7 @@ class _Script:
     """Reads the objects that the lines of a script file name."""
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access, state: _State, name: str) -> None:
-        files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access.of_script())
+        files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access)
         self._permissive = table.permissive
         self._state = state
         self._splitter = LineSplitter(name)

@@ -7,8 +7,7 @@ from os import PathLike
 from typing import Literal
 
 from io_ark.errors import SpecifierError
-from io_ark.specifier import name_of, parse_rxfilename, split_range
-from io_ark.streams.remote import is_url
+from io_ark.specifier import is_url, name_of, parse_rxfilename, split_range
 
 RelativeTo = Literal["script"]
 

@@ -21,12 +21,11 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, OrderError, SpecifierError
 from io_ark.logs import logger
-from io_ark.specifier import name_of, parse_rxfilename
+from io_ark.specifier import is_url, name_of, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
-from io_ark.streams.remote import is_url
 
 _TAIL = 1 << 16
 # Bytes from which on a file is mapped, which takes no memory. Smaller files are read, which is safe if they change.

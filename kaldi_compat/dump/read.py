@@ -248,7 +248,7 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
     if rxfilename.endswith("|"):
         wave = read_from_command(rxfilename, wave_codec, pipes=options.pipes, timeout=options.command_timeout)
     else:
-        wave = read_from(wave_codec, rxfilename, Access(options.pipes, options.network).of_script())
+        wave = read_from(wave_codec, rxfilename, Access(options.pipes, options.network, private=False))
     return wave if factor is None else at_speed(wave, factor)
 
 
