@@ -30,9 +30,8 @@ from io_ark.specifier import (
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.output import open_output
-from io_ark.tables.loader import Loader, as_codec, read_from
+from io_ark.tables.loader import Loader, RelativeTo, as_codec, folder_of, read_from
 from io_ark.tables.readers import SequentialReader
-from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 

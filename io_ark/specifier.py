@@ -298,16 +298,14 @@ def split_range(text: str) -> tuple[str, Range | None]:
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
     """
-    if text[-1:] != "]":
+    if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
     name, inside = split_brackets(text)
-    return name, parse_range(inside) if inside else None
+    return name, parse_range(inside)
 
 
 def split_brackets(text: str) -> tuple[str, str]:
-    """Split an rxfilename from the text in brackets after it, or from "" without brackets."""
-    if text[-1:] != "]" or isinstance(text, FileName):
-        return text, ""
+    """Split an rxfilename that ends in ``]`` from the text in brackets."""
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
         raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range such as [0:9] or [0:9,2:3]")

@@ -17,6 +17,7 @@ from io_ark.streams.source import Source
 HEAD_BYTES = 512  # The mark of a tar file is at byte 257.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Expected = Literal["object", "ark", "scp"]
+BINARY_SCRIPT = "is binary: a script file is text"
 
 _CONVERT = "`ark convert` makes a table of it"
 _DECODE = "decode it with a command such as 'ffmpeg -v 16 -i FILE -f wav - |'"
@@ -68,6 +69,8 @@ def describe_foreign_file(head: bytes, name: str, expected: Expected) -> str:
     >>> describe_foreign_file(b"utt1 word word\n", "text", "ark")
     ''
     """
+    if expected == "scp" and head[:1] == b"\0":
+        return BINARY_SCRIPT
     is_foreign = _FOREIGN.match(head)
     if not is_foreign and (expected == "object" or not _CONFIGURATION.match(head)):
         return ""
@@ -85,17 +88,12 @@ def describe_foreign_file(head: bytes, name: str, expected: Expected) -> str:
 def refuse_foreign_file(source: Source, expected: Expected) -> None:
     """Raise :class:`FormatError` if a source that has not been read yet is a file of another program.
 
-    A pipe is checked as soon as its first byte arrives, so the check may see only a part of :data:`HEAD_BYTES`.
+    A pipe is checked as soon as its first byte arrives, so the check may see only a part of :data:`HEAD_BYTES`. As in
+    Kaldi, a byte-order mark at the start of a table belongs to the first key. This function warns about it.
     """
-    if not source.tell() and not source.at_end():
-        refuse_foreign_head(source.peek_buffered(HEAD_BYTES), source.name, expected)
-
-
-def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
-    """Raise :class:`FormatError` if a file that starts with these bytes belongs to another program.
-
-    As in Kaldi, a byte-order mark at the start of a table belongs to the first key. This function warns about it.
-    """
+    if source.tell() or source.at_end():
+        return
+    head, name = source.peek_buffered(HEAD_BYTES), source.name
     if reason := describe_foreign_file(head, name, expected):
         raise FormatError(reason, file=name, offset=0)
     if head.startswith(BYTE_ORDER_MARK) and expected != "object":

@@ -182,7 +182,7 @@ class Output(ClosedOnExit):
         """Pass all buffered bytes to the system."""
         if self._is_broken or (self._raw is not None and process.current is not self._process):
             self._refuse()
-        if self._raw is not None and (self._pending or self._flush_raw):
+        if self._raw is not None:
             self._send(b"")
 
     def close(self) -> None:
@@ -201,7 +201,9 @@ class Output(ClosedOnExit):
         if self._raw is not None:
             try:
                 self.entry.check()
-                self.flush()
+                if self._is_broken:
+                    self._refuse()
+                self._send(b"")
             except BaseException:
                 self._is_broken = True
                 self._release(self._discard)

@@ -210,7 +210,6 @@ class Writer(ClosedOnExit, Generic[Value]):
         self._process = process.current
         # Reentrant, so that a signal handler may close the writer.
         self._lock = threading.RLock()
-        self._pack = self._encoder.pack(self._table.binary)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
@@ -238,10 +237,13 @@ class Writer(ClosedOnExit, Generic[Value]):
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:
+            pack = self._encoder.pack(self._table.binary)
             if len(block) > 1 and not isinstance(block, PackedBlock) and self._takes_entries(block.keys):
-                block = self._pack.block(block) or block
+                block = pack.block(block) or block
             if isinstance(block, PackedBlock) or (
-                isinstance(block, ArrayBlock) and len(block) > 1 and self._pack.takes(block)
+                isinstance(block, ArrayBlock)
+                and len(block) > 1
+                and (block.values.dtype, block.dimensions) == pack.arrays
             ):
                 if self._closed:
                     raise ClosedError("the writer is closed")

@@ -198,7 +198,7 @@ class TaskReader:
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
-            self._of_thread.loader = BlockLoader(self._codec, files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
+            self._of_thread.loader = BlockLoader(self._codec.scan(), files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
         block = self._of_thread.loader.load(lines, first)
         if not isinstance(block, WaveBlock) or (block.durations() > self.options.max_duration).any():
             return None

@@ -92,7 +92,7 @@ from io_ark.models import (
 )
 from io_ark.specifier import Rspecifier, Wspecifier
 from io_ark.tables import readers, writers
-from io_ark.tables.relative import RelativeTo
+from io_ark.tables.loader import RelativeTo
 """
 
 

@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any
 
 from io_ark.codecs.kinds import Kind
-from io_ark.tables.readers import RandomAccessReader, SequentialReader
+from io_ark.tables.random_access import RandomAccessReader
+from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 
 # Kaldi's names of the kinds of objects, as in SequentialBaseFloatMatrixReader.
