@@ -391,7 +391,7 @@ class _SamplesOfFile:
         return np.array(frames.T[at[0]], np.int16)
 
 
-class WaveCodec(Codec[Wave]):
+class WaveCodec(_AudioCodec[Wave]):
     """Codec of audio as a :class:`Wave`.
 
     With the extra ``audio``, the codec also reads wave files of other encodings, and files in FLAC, OGG, MP3, SPHERE
