@@ -24,9 +24,8 @@ from io_ark.logs import logger
 from io_ark.specifier import is_url, name_of, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
-from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_file
+from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
-from io_ark.streams.source import BytesSource
 
 _TAIL = 1 << 16
 # Bytes from which on a file is mapped, which takes no memory. Smaller files are read, which is safe if they change.
@@ -146,7 +145,7 @@ class Script(Mapping[str, str]):
     """
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
-        refuse_foreign_file(BytesSource(data[:HEAD_BYTES], name=name), "scp")
+        refuse_foreign_head(data[:HEAD_BYTES], name, "scp")
         if len(data) and data[-1] != _NEWLINE:
             data = data[:] + b"\n"
         self.name = name
