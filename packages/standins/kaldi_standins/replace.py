@@ -51,6 +51,7 @@ LIBRARIES: Mapping[str, Mapping[str, str]] = {
         "kaldi_native_io": "kaldi_standins.kaldi_native_io",
         "_kaldi_native_io": "kaldi_standins.kaldi_native_io",
     },
+    "kaldi_python_io": {"kaldi_python_io": "kaldi_standins.kaldi_python_io"},
     "kaldifeat": {"kaldifeat": "kaldi_standins.kaldifeat", "_kaldifeat": "kaldi_standins.kaldifeat"},
     "kaldiio": {"kaldiio": "kaldi_standins.kaldiio"},
     "omniio": {"omniio": "kaldi_standins.omniio"},
@@ -71,7 +72,8 @@ def install(*names: str) -> dict[str, str]:
     Call this function before the libraries are imported.
 
     Args:
-        names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldifeat, kaldiio, omniio, torchaudio.
+        names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldi_python_io, kaldifeat, kaldiio, lhotse,
+                omniio, torchaudio.
 
     Returns:
         The replaced modules, mapped to the stand-in's modules.
