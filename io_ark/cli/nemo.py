@@ -13,7 +13,8 @@ from typing import Any
 from io_ark.cli.formats import Put, Settings, whole_file
 from io_ark.data_dir.directory import DataDir
 from io_ark.data_dir.durations import measure_recordings, read_durations
-from io_ark.data_dir.segments import TO_THE_END, Segment
+from io_ark.data_dir.segment_times import TO_THE_END
+from io_ark.data_dir.segments import Segment
 from io_ark.data_dir.stage import SourceDir
 from io_ark.errors import FormatError, MissingFileError
 from io_ark.specifier import parse_rxfilename

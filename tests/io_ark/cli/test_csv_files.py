@@ -44,7 +44,7 @@ def test_matrix_has_a_row_for_each_frame(ark: Ark) -> None:
         ("int-vector", np.array([3, -(2**31), 2**31 - 1], np.int32), "utterance,0,1,2"),
     ],
 )
-def test_numbers_come_back_with_their_type(kind: str, value: Any, first: str, ark: Ark) -> None:
+def test_numbers_come_back_with_their_type(kind: Any, value: Any, first: str, ark: Ark) -> None:
     write(kind, a=value, b=value)
     ark("convert in.ark o.csv")
     assert Path("o.csv").read_text().splitlines()[0] == first
