@@ -15,6 +15,8 @@ import numpy.typing as npt
 from io_ark.errors import FormatError
 
 Array = npt.NDArray[Any]
+_NUMBERS = set("+-.0123456789aAeEfFiInNtTyY ")  # characters of numbers, with those of nan and infinity
+_FLOATS = set(".eEnN")  # those that integers do not have
 KEY, FRAME, VALUE = "utterance", "frame", "value"  # names of columns
 
 
@@ -50,8 +52,11 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
 
 
 def _parse(rows: list[list[str]], path: Path, key: str) -> Array:
+    characters = set().union(*(value for row in rows for value in row))
     try:
-        if not any(letter in value for row in rows for value in row for letter in ".eEnN"):
+        if not characters <= _NUMBERS:  # Python would read 1_000, and digits of other scripts.
+            raise ValueError("".join(sorted(characters - _NUMBERS)))
+        if not characters & _FLOATS:
             integers = np.array([[int(value) for value in row] for row in rows], np.int64)
             narrow = integers.astype(np.int32)
             return narrow if np.array_equal(narrow, integers) else integers

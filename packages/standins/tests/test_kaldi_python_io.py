@@ -13,7 +13,15 @@ import kaldiio
 import numpy as np
 import pytest
 
-from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OrderError, SpecifierError
+from io_ark.errors import (
+    ArkError,
+    FormatError,
+    KeyFormatError,
+    MissingFileError,
+    OrderError,
+    SpecifierError,
+    WriteError,
+)
 from kaldi_standins import kaldi_python_io
 from kaldi_standins.kaldi_python_io import functional, inst
 from tests.support.reading_ways import same
@@ -191,6 +199,17 @@ def test_outputs_that_lose_each_other_are_errors(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"a\.scp is not written"):
         kaldi_python_io.ArchiveWriter(f"| cat > {tmp_path}/p", f"{tmp_path}/a.scp").close()
     assert not (tmp_path / "a.scp").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_full_disk_is_an_error_of_the_file(tmp_path: Path) -> None:
+    writer = kaldi_python_io.ArchiveWriter("/dev/full", f"{tmp_path}/a.scp")
+    writer.write("a", ARRAYS["matrix"])
+    with pytest.raises(WriteError, match="/dev/full: cannot be written: No space left on device"):
+        writer.close()
+    assert writer.scp_file.closed
+    with pytest.raises(MissingFileError, match=r"none/a\.scp"):
+        kaldi_python_io.ArchiveWriter(f"{tmp_path}/a.ark", f"{tmp_path}/none/a.scp")
 
 
 def test_arguments_of_version_1_0_are_accepted(tmp_path: Path) -> None:

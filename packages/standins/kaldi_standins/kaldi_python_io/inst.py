@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import warnings
@@ -12,16 +13,17 @@ from typing import Any
 import numpy as np
 
 from io_ark.codecs import Codec, codec
-from io_ark.errors import FormatError, SpecifierError
+from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
 from io_ark.specifier import name_of, parse_wxfilename
 from io_ark.streams.access import Access
+from io_ark.streams.files import reason_of
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import encode_key
 from io_ark.tables.loader import Loader
 from io_ark.tables.script import Script
 from io_ark.tables.whole_reads import raises_again
 from kaldi_standins import kaldi_io
-from kaldi_standins.file_objects import open_source, output_file
+from kaldi_standins.file_objects import name_of_stream, open_source, output_file
 from kaldi_standins.kaldi_python_io.kinds import ExampleCodec, FloatCodec
 
 __all__ = [
@@ -245,7 +247,11 @@ class Writer:
         self.ark_file = output_file(name_of(ark_path), access)
         self.scp_file = None
         if scp_path:
-            lines = output_file(name_of(scp_path), access)
+            try:
+                lines = output_file(name_of(scp_path), access)
+            except ArkError:
+                self.ark_file.close()
+                raise
             self.scp_file = io.TextIOWrapper(lines, "utf-8", "surrogateescape", write_through=True)
 
     def __enter__(self) -> Any:
@@ -256,15 +262,22 @@ class Writer:
 
     def close(self) -> None:
         """Close the files."""
-        try:
-            self.ark_file.close()
-        finally:
-            if self.scp_file is not None:
-                self.scp_file.close()
+        with contextlib.ExitStack() as stack:
+            for file in filter(None, (self.scp_file, self.ark_file)):
+                stack.callback(_close, file)
 
     def write(self, key: str, value: Any) -> None:
         """Write one entry: in subclasses."""
         raise NotImplementedError
+
+
+def _close(file: Any) -> None:
+    try:
+        file.close()
+    except ArkError:
+        raise
+    except OSError as error:
+        raise WriteError(f"cannot be written: {reason_of(error)}", file=name_of_stream(file)) from error
 
 
 class ArchiveWriter(Writer):
