@@ -145,7 +145,7 @@ class DataDir(os.PathLike[str]):
     def _known_hours(self) -> float | None:
         """Return the hours that the text files tell; no audio is read."""
         with contextlib.suppress(DataDirError):
-            return self._hours(lambda names: durations.read_reco2dur(SourceDir(self.path), names))
+            return self._hours(lambda names: durations.read_durations(SourceDir(self.path), names))
         return None
 
     def _keys(self) -> Iterator[bytes]:

@@ -621,6 +621,10 @@ def test_impossible_key_is_refused_at_the_start(data: Path, line: bytes, message
     assert not (data / "feats.scp").exists() and not (data / "data").exists()
 
 
+def test_script_file_instead_of_the_data_directory_is_named(data: Path) -> None:
+    assert "wav.scp is a file: name the data directory, the folder that has a wav.scp" in refused(data / "wav.scp")
+
+
 def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     *whole, bad = sorted(keys_of(data / "wav.scp"), key="spk2-utt007".__eq__)
     with edited(data / "wav.scp") as places:
