@@ -375,7 +375,11 @@ def test_order_of_keys_is_no_part_of_the_digest(kind: str) -> None:
 
 @pytest.mark.parametrize("many", [1, 99])
 def test_device_inside_a_container_is_no_part_of_the_digest(many: int) -> None:
-    for make in (lambda name: [name] * many, lambda name: {name: [1] * many}, lambda name: {"a": {name} | {*range(many)}}):
+    for make in (
+        lambda name: [name] * many,
+        lambda name: {name: [1] * many},
+        lambda name: {"a": {name} | {*range(many)}},
+    ):
         first, other = (digest_object(Holder(make(name)), wing).parts for name in ("cpu", "cuda:1"))
         assert first == other
     assert digest_object(Holder(["a cpu"] * many), wing).parts != digest_object(Holder(["a cuda"] * many), wing).parts
