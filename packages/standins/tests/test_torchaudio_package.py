@@ -480,10 +480,17 @@ def test_effects_take_samples_before_channels() -> None:
 @pytest.mark.parametrize(
     ("words", "begin", "end"),
     [
-        ("0:0.5 0:0.25", 4000, 6000), ("1:00", 8000, 8000), ("0:00:0.25 =4001s", 2000, 4001),
-        ("=0.25 -0.25", 2000, 6000), ("+0.25 +8s", 2000, 2008), ("-8s", 7992, 8000), ("0.00007", 1, 8000), ("0.00006", 0, 8000), ("0 =1", 0, 8000),
+        ("0:0.5 0:0.25", 4000, 6000),
+        ("1:00", 8000, 8000),
+        ("0:00:0.25 =4001s", 2000, 4001),
+        ("=0.25 -0.25", 2000, 6000),
+        ("+0.25 +8s", 2000, 2008),
+        ("-8s", 7992, 8000),
+        ("0.00007", 1, 8000),
+        ("0.00006", 0, 8000),
+        ("0 =1", 0, 8000),
     ],
-)  # fmt: skip
+)
 def test_positions_are_minutes_and_seconds_or_samples(words: str, begin: int, end: int) -> None:
     samples = noise(1, 8000).clip(-1, 1)
     trimmed, _ = ours.sox_effects.apply_effects_tensor(samples, 8000, [["trim", *words.split()]])
@@ -500,9 +507,27 @@ def test_positions_before_the_start_are_refused(words: str) -> None:
 def test_rate_is_in_hertz_or_kilohertz(target: str, rate: int) -> None:
     samples = noise(2, 800) * 0.1
     changed, new_rate = ours.sox_effects.apply_effects_tensor(samples, 16000, [["rate", target]])
-    assert new_rate == rate and changed.shape == (
-        2,
-        round(800 * float(target.rstrip("k")) * (1000 if "k" in target else 1) / 16000),
-    )
+    hertz = float(target.rstrip("k")) * (1000 if "k" in target else 1)
+    assert new_rate == rate and changed.shape == (2, round(800 * hertz / 16000))
     if rate == 16000:
         assert torch.equal(changed, samples)
+
+
+def test_integers_are_not_resampled() -> None:
+    integers = torch.zeros(100, dtype=torch.int16)
+    for module in (
+        ours.transforms.Resample(16000, 8000),
+        lambda samples: ours.functional.resample(samples, 8000, 16000),
+    ):
+        with pytest.raises(TypeError, match="expected floating point samples, not torch.int16"):
+            module(integers)
+    narrow = ours.functional.resample(noise(1, 400), 16000, 8000, lowpass_filter_width=1)
+    assert narrow.shape == (1, 200)
+    with pytest.raises(OptionError, match="lowpass_filter_width must be positive, not 0"):
+        ours.functional.resample(noise(1, 400), 16000, 8000, 0)
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_channels_are_refused(count: str) -> None:
+    with pytest.raises(OptionError, match=f"the effect channels {count} is not supported"):
+        ours.sox_effects.apply_effects_tensor(noise(2, 100), 16000, [["channels", count]])

@@ -585,3 +585,38 @@ def test_lists_of_speakers_or_utterances_choose_in_the_order_of_the_directory(tm
     (tmp_path / "list").write_text("s\n")
     run("subset_data_dir.sh --spk-list", str(tmp_path / "list"), str(data), str(tmp_path / "spk"))
     assert (tmp_path / "spk/utt2spk").read_text() == "a s\nc s\n" and keys(tmp_path / "spk/text") == ["c", "a"]
+
+
+def test_refused_source_leaves_no_target_and_no_lock(tmp_path: Path) -> None:
+    data, target = small(tmp_path / "data", text="\ufeffa x\nb y\nc z\n"), tmp_path / "new" / "out"
+    with pytest.raises(DataDirError, match="byte-order mark"):
+        DataDir(data).copy(target)
+    assert not target.parent.exists()
+    (data / "text").write_text("a x\nb y\nc z\n")
+    assert DataDir(data).copy(target).utterances() == ["a", "b", "c"]
+    assert not [path.name for path in target.iterdir() if path.name.startswith(".") and path.is_file()]
+
+
+@pytest.mark.parametrize("entry", ["-", "cat a.wav |", "a.wav[0:1]"])
+def test_entries_that_end_are_read_for_durations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    from io_ark.data_dir.durations import refuse_endless_entries
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.wav").write_text("")
+    os.mkfifo("-")  # a name that stands for standard input
+    (tmp_path / "wav.scp").write_text(f"a {entry}\nb {entry}\n")
+    refuse_endless_entries("wav.scp")
+    (tmp_path / "wav.scp").write_text(f"a {entry}\nb ./-\nc ./-\n")
+    with pytest.raises(DataDirError, match=r"wav.scp:2: b: is not a regular file"):
+        refuse_endless_entries("wav.scp")
+    refuse_endless_entries("wav.scp", {b"a"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [("-j 2 2", "'-j 2 2'"), ("-j 2 5 --one-based", "'-j 2 5 --one-based'"), ("-j 2 0 --one-based", "'-j 2 0 --one-based'"),
+     ("-j 2 -1", "'-j 2 -1'")],
+)  # fmt: skip
+def test_number_of_a_part_is_within_the_parts(arguments: str, said: str) -> None:
+    with pytest.raises(DataDirError, match=f"Invalid job number/index values for {said}"):
+        run(f"split_scp.pl {arguments}", "text")
