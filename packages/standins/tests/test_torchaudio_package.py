@@ -519,7 +519,7 @@ def test_integers_are_not_resampled() -> None:
         ours.transforms.Resample(16000, 8000),
         lambda samples: ours.functional.resample(samples, 8000, 16000),
     ):
-        with pytest.raises(TypeError, match="expected floating point samples, not torch.int16"):
+        with pytest.raises(TypeError, match=r"expected floating point samples, not torch\.int16"):
             module(integers)
     narrow = ours.functional.resample(noise(1, 400), 16000, 8000, lowpass_filter_width=1)
     assert narrow.shape == (1, 200)
