@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import io_ark
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.model import try_extractor
@@ -357,3 +359,33 @@ def test_labels_are_the_nearest_centroids(data: Path, tmp_path: Path) -> None:
     with pytest.raises(DumpError, match="2 columns, but the centroids have 3"):
         np.save(tmp_path / "k.npy", np.ones((2, 3)))
         kaldi_compat.dump(data, features, nj=1, kmeans=str(tmp_path / "k.npy"))
+
+
+def test_manifests_and_the_outcome_describe_the_files_and_the_audio(data: Path) -> None:
+    key, *others = keys_of(data / "wav.scp")
+    (data / "wav" / f"{key}.wav").unlink()
+    made = kaldi_compat.dump(data, Samples(), nj=1, shard_utterances=2)
+    seconds = {name: len(samples) / rate for name, (samples, rate) in waves_of_files(data, others).items()}
+    assert (made.utterances, made.wanted, [name for name, _ in made.failures]) == (3, 4, [key])
+    assert made.seconds == pytest.approx(sum(seconds.values()), abs=1e-6)
+    for number, keys in ((1, others[:1]), (2, others[1:])):
+        manifest = json.loads((data / "log" / f"dump_Samples_train.{number}.json").read_text().splitlines()[0])
+        assert (manifest["shard"], manifest["utterances"]) == (number, len(keys))
+        assert manifest["seconds"] == pytest.approx(sum(seconds[name] for name in keys), abs=1e-6)
+        assert [name for name, _ in manifest["failures"]] == [key] * (number == 1)
+        found = {tuple(pair) for pair in manifest["files"].values()}
+        paths = [path for path in data.rglob(f"*.{number}.*") if path.suffix not in (".json", ".log")]
+        contents = [path.read_bytes() for path in paths]
+        assert len(manifest["files"]) == len(paths) == 4
+        assert found == {(len(content), zlib.crc32(content)) for content in contents}
+    durations = dict(line.split() for line in (data / "utt2dur").read_text().splitlines())
+    assert {name: float(value) for name, value in durations.items()} == pytest.approx(seconds, abs=1e-3)
+    assert list(durations) == keys_of(data / "samples.scp") == keys_of(data / "utt2num_frames") == others
+
+
+def waves_of_files(data: Path, keys: Sequence[str]) -> dict[str, tuple[np.ndarray, int]]:
+    found = {}
+    for key in keys:
+        wave = io_ark.load(data / "wav" / f"{key}.wav")
+        found[key] = wave.samples[0], int(wave.sample_frequency)
+    return found

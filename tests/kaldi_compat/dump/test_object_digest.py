@@ -373,6 +373,11 @@ def test_order_of_keys_is_no_part_of_the_digest(kind: str) -> None:
     assert first.parts == other.parts and not first.opaque
 
 
+def test_documentation_and_annotations_of_a_class_are_no_part_of_the_digest() -> None:
+    first, other = (type("Made", (), {"__doc__": text, "__annotations__": {text: int}, "gain": 1}) for text in "ab")
+    assert digest_object(Holder(first()), wing).parts == digest_object(Holder(other()), wing).parts
+
+
 @pytest.mark.parametrize("many", [1, 99])
 def test_device_inside_a_container_is_no_part_of_the_digest(many: int) -> None:
     for make in (
