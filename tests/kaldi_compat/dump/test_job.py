@@ -518,6 +518,20 @@ def test_end_of_a_worker_is_described(code: int | None, text: str) -> None:
     assert describe_ending(code).startswith(text) and ("memory" in describe_ending(code)) == (code == -9)
 
 
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_summary_counts_utterances_and_groups_failures(data: Path, lost: int) -> None:
+    keys = keys_of(data / "wav.scp")
+    for key in keys[:lost]:
+        (data / "wav" / f"{key}.wav").unlink()
+    said = said_by(data, status=int(lost > 0))
+    hours = sum(float(line.split()[1]) for line in (data / "utt2dur").read_text().splitlines()) / 3600
+    expected = f"{12 - lost} of 12 utterances have fbank features: {hours:.2f} hours of audio, {lost} failures"
+    assert expected in said and ("the failed utterances are listed in " in said) == (lost > 0)
+    group = f"  {lost} utterance{'s' * (lost > 1)}: "
+    assert (group in said) == (lost > 0) and (f"(first: {keys[0]})" in said) == (lost > 0)
+    assert "and 1 more reasons" not in said and "resampled" not in said
+
+
 # archive number: disk, of raw_fbank_train_960h.<number>.ark on four disks
 STORAGE = {1: 4, 2: 3, 3: 2, 4: 1, 10: 3, 37: 4}
 
