@@ -17,8 +17,7 @@ from io_ark.data_dir.segment_times import TO_THE_END
 from io_ark.data_dir.segments import Segment
 from io_ark.data_dir.stage import SourceDir
 from io_ark.errors import FormatError, MissingFileError
-from io_ark.specifier import parse_rxfilename
-from io_ark.streams.remote import is_url
+from io_ark.specifier import is_url, parse_rxfilename
 from io_ark.tables.keys import encode_key
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.tables.script import Script

@@ -20,8 +20,8 @@ from io_ark.streams.files import reason_of
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import encode_key
 from io_ark.tables.loader import Loader
+from io_ark.tables.readers import raises_again
 from io_ark.tables.script import Script
-from io_ark.tables.whole_reads import raises_again
 from kaldi_standins import kaldi_io
 from kaldi_standins.file_objects import name_of_stream, open_source, output_file
 from kaldi_standins.kaldi_python_io.kinds import ExampleCodec, FloatCodec
