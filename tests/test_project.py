@@ -49,8 +49,9 @@ def test_workflows_run_sessions_and_pythons_of_the_noxfile() -> None:
     sessions = set(found(r"^def ([a-z]\w*)\(session", NOXFILE))
     used = found(r"session: ([\w.-]+)}", workflow)
     assert {session.partition("-")[0] for session in used} | set(found(r'--session "?(\w+)', weekly)) == sessions
-    environments = [path.stem for path in sorted((ROOT / "packages/standins/environments").glob("*.txt"))]
-    assert found(r"toolkit: \[(.*)\]", weekly) == [", ".join(environments)]
+    folder_of_pins = ROOT / "packages/standins/environments"
+    toolkits = ", ".join(path.stem for path in sorted(folder_of_pins.glob("*.txt")))
+    assert found(r"toolkit: \[(.*)\]", weekly) == [toolkits] or not folder_of_pins.exists()
     assert {session.partition("-")[2] for session in used if "-" in session} == pythons
     assert not re.search(r"uses: \S+@v\d", workflow + weekly), "pin actions to a commit"
 
@@ -114,7 +115,7 @@ def test_files_that_the_guides_of_the_project_name_exist() -> None:
     paths = [name.rstrip(".") for name in named]
     assert [
         path for path in paths if not (ROOT / path).exists() and not path.endswith(("_", "/frontends/", "_build/html"))
-    ] == ([] if (ROOT / "packages/standins").exists() else ["packages/standins/tests"])
+    ] == []
     for name, pattern in re.findall(r"pytest (\S+\.py) -k (\w+)", text):
         assert re.search(rf"def test\w*{pattern}", (ROOT / name).read_text())
 
