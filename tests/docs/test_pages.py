@@ -35,7 +35,13 @@ def test_pages_state_the_true_counts(words: str) -> None:
     assert len(numbers) > 1
 
 
-def test_every_program_has_a_stored_command_of_kaldi() -> None:
+def test_every_program_has_an_entry_point_and_a_stored_command_of_kaldi() -> None:
+    named = set(
+        re.findall(r'^([\w-]+) = "kaldi_compat\.programs\.', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    )
+    files = {path.stem.replace("_", "-") for path in (ROOT / "kaldi_compat" / "programs").glob("[a-z]*.py")}
+    assert files == named, "add the program under [project.scripts]"
+    assert named == set(programs()), "install again: pip install -e ."
     assert set(programs()) - pages.programs_compared_with_kaldi() == set()
 
 
