@@ -6,6 +6,7 @@ tridiagonalization (section 8.3.1) and the symmetric QR algorithm with Wilkinson
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -90,7 +91,7 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         if step >= 100 + 2 * dim and (step - 100 - 2 * dim) % 50 == 0:
             epsilon *= 2
         sizes = [abs(value) for value in diagonal]
-        for k, (left, right) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        for k, (left, right) in enumerate(itertools.pairwise(sizes)):
             if abs(off_diagonal[k]) <= epsilon * (left + right):
                 off_diagonal[k] = 0.0
         end = dim

@@ -138,4 +138,5 @@ def _discriminants(normalized: Float64, between: Float64, factor: float, floor: 
         "Singular values of between-class covariance after projecting with interpolated [total/within] covariance "
         "with a weight of %g on the total covariance, are: %s", factor, format_vector(values),
     )  # fmt: skip
-    return vectors.T @ whitening
+    linear: Float64 = vectors.T @ whitening
+    return linear

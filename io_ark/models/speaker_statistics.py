@@ -35,7 +35,7 @@ def vector_matrix(vectors: npt.ArrayLike) -> Array:
     return array
 
 
-def speaker_groups(vectors: Array, speakers: Sequence[Any]) -> Iterator[Array]:
+def speaker_groups(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
     """Yield the vectors of each speaker, in the order of the sorted speakers.
 
     Args:
@@ -112,7 +112,8 @@ class PldaStatistics:
         groups = {count: np.array(means) for count, means in sorted(self._means.items())}
         mean = np.concatenate([*groups.values()]).mean(axis=0)
         centered = {count: means - mean for count, means in groups.items()}
-        within = between = np.eye(len(mean))
+        within: Float64 = np.eye(len(mean))
+        between: Float64 = np.eye(len(mean))
         for iteration in range(num_em_iters):
             logger.info("Plda estimation iteration %d of %d", iteration, num_em_iters)
             within, between = self._reestimate(within, between, centered)
@@ -171,10 +172,9 @@ _SINGULAR = (
 
 def _inverse(matrix: Float64) -> Float64:
     try:
-        inverse: Float64 = np.linalg.inv(matrix)
+        return np.asarray(np.linalg.inv(matrix))
     except np.linalg.LinAlgError:
         raise FormatError(_SINGULAR) from None
-    return inverse
 
 
 def format_vector(values: Float64) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from io_ark.codecs.text_format import format_row
 from io_ark.streams import open_input, open_output
 from io_ark.text import split_words
 from kaldi_compat.cli.log import as_text, logger
@@ -75,11 +76,9 @@ class Trials:
                     pairs = [split_words(line) for line in part]
                     end = next((at for at, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
                     scored, scores = self._score(pairs[:end])
-                    texts = (
-                        f"{first} {second} {as_text(score)}\n"
-                        for (first, second), score in zip(scored, scores, strict=True)
-                    )
-                    output.write("".join(texts).encode(errors="surrogateescape"))
+                    texts = zip(scored, format_row(scores).split(), strict=True)
+                    text = "".join(f"{first} {second} {score}\n" for (first, second), score in texts)
+                    output.write(text.encode(errors="surrogateescape"))
                     total = sum(scores, total)
                     squares = sum(np.square(scores, dtype=np.float32).tolist(), squares)
                     counts.done += len(scores)

@@ -56,7 +56,8 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
     if not counts.done:
         raise OptionError("No stats accumulated, unable to estimate PLDA.")
     logger.info(
-        "Accumulated stats from %d speakers (%d with no utterances), consisting of %d utterances (%d absent from input).",
+        "Accumulated stats from %d speakers (%d with no utterances), consisting of %d utterances "
+        "(%d absent from input).",
         counts.done, counts.failed, statistics.num_vectors, missing,
     )  # fmt: skip
     io_ark.save(target, Plda(*statistics.estimate(options.num_em_iters)), binary=options.binary)
