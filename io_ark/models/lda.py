@@ -88,20 +88,21 @@ class Lda:
             raise FormatError(f"dim={dim} must be from 1 to {input_dim}, the dimension of the vectors")
         if covariance_floor < 0:
             raise FormatError(f"covariance_floor={covariance_floor:g} must not be negative")
-        mean = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
-        logger.info("2-norm of iVector mean is %g", np.linalg.norm(mean))
-        groups = [group.astype(np.float64) for group in speaker_groups(array - mean, speakers)]
+        center = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
+        logger.info("2-norm of iVector mean is %g", np.linalg.norm(center))
+        groups = [group.astype(np.float64) for group in speaker_groups(array - center, speakers)]
         logger.info("Stats have %d speakers, %d utterances. ", len(groups), num_vectors)
         if len(groups) in (1, num_vectors):
             raise FormatError("LDA needs several speakers, and speakers with at least 2 vectors")
         if num_vectors < input_dim:
             raise FormatError(f"{num_vectors} vectors are too few for LDA: their dimension is {input_dim}")
-        total = sum(group.T @ group for group in groups) / num_vectors
-        means = np.array([group.mean(axis=0) * np.sqrt(len(group)) for group in groups])
-        between = means.T @ means / num_vectors
+        means = np.array([group.mean(axis=0) for group in groups])
+        deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])
+        weighted = means * np.sqrt([[len(group)] for group in groups])
+        within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
         factor, floor = map(float, np.array([total_covariance_factor, covariance_floor], np.float32))
-        linear = _discriminants(total - (1 - factor) * between, between, factor, floor)[:dim].astype(array.dtype)
-        matrix = np.append(linear, -(linear @ mean)[:, None], axis=1).astype(np.float32)
+        linear = _discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
+        matrix = np.append(linear, -(linear @ center)[:, None], axis=1).astype(np.float32)
         return cls(matrix)
 
     def transform_vectors(self, vectors: npt.ArrayLike) -> Array:
@@ -130,7 +131,8 @@ def _discriminants(normalized: Float64, between: Float64, factor: float, floor: 
     smallest = floor * values[0]
     if num_floored := int((values < smallest).sum()):
         logger.warning("Floored %d eigenvalues of covariance to %g", num_floored, smallest)
-    whitening = np.maximum(values, smallest)[:, None] ** -0.5 * vectors.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whitening = np.maximum(values, smallest)[:, None] ** -0.5 * vectors.T
     if not np.isfinite(whitening).all():
         raise FormatError("the vectors of each speaker are equal, or covariance_floor is 0 and the covariance singular")
     values, vectors = eigen_decomposition(whitening @ between @ whitening.T)

@@ -158,7 +158,7 @@ def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64,
         FormatError: the within-speaker covariance is singular.
     """
     try:
-        whitening = np.linalg.inv(np.linalg.cholesky(within))
+        whitening = _inverse(np.linalg.cholesky(within))
     except np.linalg.LinAlgError:
         raise FormatError(_SINGULAR) from None
     psi, vectors = eigen_decomposition(whitening @ between @ whitening.T)
@@ -172,9 +172,12 @@ _SINGULAR = (
 
 def _inverse(matrix: Float64) -> Float64:
     try:
-        return np.asarray(np.linalg.inv(matrix))
+        inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         raise FormatError(_SINGULAR) from None
+    if not np.isfinite(inverse).all():
+        raise FormatError(_SINGULAR)
+    return np.asarray(inverse)
 
 
 def format_vector(values: Float64) -> str:
