@@ -66,17 +66,15 @@ class PldaStatistics:
         self._scatter = np.zeros((0, 0))  # Sum of the squared deviations of the vectors from their speaker's mean.
         self._means: dict[int, list[Float64]] = defaultdict(list)  # Means of the speakers, by their number of vectors.
 
-    def add(self, vectors: Array) -> None:
-        """Add the vectors of one speaker, an array of shape (vectors, dim).
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of the vectors; 0 before the first vector."""
+        return len(self._scatter)
 
-        Raises:
-            FormatError: the dimension differs from the dimension of earlier speakers.
-        """
-        dim = vectors.shape[1]
+    def add(self, vectors: Array) -> None:
+        """Add the vectors of one speaker, an array of shape (vectors, dim). All speakers must have the same ``dim``."""
         if not self.num_speakers:
-            self._scatter = np.zeros((dim, dim))
-        elif dim != len(self._scatter):
-            raise FormatError(f"a vector has {dim} dimensions, earlier vectors have {len(self._scatter)}")
+            self._scatter = np.zeros((vectors.shape[1],) * 2)
         wide = vectors.astype(np.float64)
         mean = wide.mean(axis=0)
         deviations = wide - mean
@@ -91,7 +89,7 @@ class PldaStatistics:
         Raises:
             FormatError: there are too few vectors or speakers.
         """
-        dim = len(self._scatter)
+        dim = self.dim
         if self.num_vectors <= dim:
             raise FormatError(
                 f"{self.num_vectors} vectors of {dim} dimensions are too few to estimate PLDA: the number of vectors "

@@ -21,8 +21,8 @@ Find = Callable[[Sequence[str]], Sequence[Any]]
 _TRIALS_AT_ONCE = 1024  # Number of trials whose vectors fit into the cache.
 
 
-def vectors_of_speaker(table: LookupReader[Vector], utterances: Sequence[str]) -> list[Vector]:
-    """Return the vectors of a speaker's utterances. Log the utterances without a vector.
+def vectors_of_speaker(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
+    """Return the utterances of a speaker that have a vector, and their vectors. Log the other utterances.
 
     Raises:
         FeatureError: the speaker has no utterances, or the vectors differ in dimension.
@@ -36,10 +36,28 @@ def vectors_of_speaker(table: LookupReader[Vector], utterances: Sequence[str]) -
         if vector is None:
             logger.warning("No iVector present in input for utterance %s", utterance)
         else:
-            vectors.append(vector)
-    if len({len(vector) for vector in vectors}) > 1:
+            vectors.append((utterance, vector))
+    if len({len(vector) for _, vector in vectors}) > 1:
         raise FeatureError("the vectors of the utterances differ in dimension")
     return vectors
+
+
+def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
+    """Check a vector from which a model is estimated.
+
+    Args:
+        key: the key of the vector.
+        vector: the vector.
+        dim: the expected dimension.
+        owner: what has this dimension, for the message.
+
+    Raises:
+        FeatureError: the vector has another dimension, or contains NaN or infinities.
+    """
+    if len(vector) != dim:
+        raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}")
+    if not np.isfinite(vector).all():
+        raise FeatureError(f"{key}: the vector contains NaN or infinities: remove the utterance")
 
 
 @dataclass

@@ -8,8 +8,9 @@ import numpy as np
 
 import io_ark
 from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.cli.speakers import require_usable
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import option
 
 USAGE = """
@@ -39,10 +40,7 @@ def main(options: Options, model: str, source: str, target: str) -> int:
     with Tables() as tables:
         for block in tables.read("vector", source):
             for key, vector in block.entries():
-                if len(vector) != plda.dim:
-                    raise FeatureError(f"{key}: dimension {len(vector)}, but the PLDA model has {plda.dim}")
-                if not np.isfinite(vector).all():
-                    raise FeatureError(f"{key}: the vector contains NaN or infinities")
+                require_usable(key, vector, plda.dim, "the PLDA model has")
                 vectors.append(vector)
     if not vectors:
         raise OptionError("No iVectors read")

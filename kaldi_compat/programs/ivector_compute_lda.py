@@ -10,9 +10,11 @@ import io_ark
 from io_ark.models import Lda
 from kaldi_compat.cli.files import printable_wxfilename
 from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.cli.speakers import require_usable
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import option
 
 USAGE = """
@@ -40,7 +42,7 @@ class Options(FileOptions):
 @program("ivector-compute-lda", USAGE, Options)
 def main(options: Options, source: str, utt2spk: str, target: str) -> int:
     """Estimate and write a transform."""
-    vectors, speakers, failed = dict[str, np.ndarray](), list[str](), 0
+    vectors, speakers, failed, dim = dict[str, Vector](), list[str](), 0, 0
     with Tables() as tables:
         blocks, table = tables.read("vector", source), tables.lookup("token", utt2spk)
         for block in blocks:
@@ -52,16 +54,15 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
                     logger.warning("utt2spk has no entry for utterance %s, skipping it.", key)
                     failed += 1
                 else:
-                    first = next(iter(vectors.values()), vector)
-                    if len(vector) != len(first):
-                        raise FeatureError(f"{key}: dimension {len(vector)}, but {len(first)} before")
-                    if not np.isfinite(vector).all():
-                        raise FeatureError(f"{key}: the vector contains NaN or infinities")
+                    dim = dim or len(vector)
+                    require_usable(key, vector, dim, "earlier vectors have")
                     vectors[key] = vector
                     speakers.append(table[key])
     logger.info("Read %d utterances, %d with errors.", len(vectors), failed)
     if not vectors:
         raise OptionError("Did not read any utterances.")
+    if options.dim > dim:
+        raise OptionError(f"dim must be at most {dim}, the dimension of the vectors, not {options.dim}")
     logger.info("Computing within-class covariance.")
     lda = Lda.fit(
         np.stack([*vectors.values()]),

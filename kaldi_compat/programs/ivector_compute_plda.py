@@ -9,11 +9,11 @@ import numpy as np
 import io_ark
 from io_ark.blocks import Block, Skip
 from io_ark.models import Plda
-from io_ark.models.speaker_statistics import PldaStatistics, vector_matrix
+from io_ark.models.speaker_statistics import PldaStatistics
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import for_each
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.cli.speakers import vectors_of_speaker
+from kaldi_compat.cli.speakers import require_usable, vectors_of_speaker
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import option
@@ -46,7 +46,9 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
             missing += len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
-            statistics.add(vector_matrix(np.stack(vectors)))
+            for utterance, vector in vectors:
+                require_usable(utterance, vector, statistics.dim or len(vector), "earlier vectors have")
+            statistics.add(np.stack([vector for _, vector in vectors]))
             return utterances
 
         def add_speakers(block: Block) -> Block:

@@ -67,7 +67,7 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
 
         def average(speaker: str, utterances: list[str]) -> Vector:
             nonlocal dim, done, failed
-            vectors = vectors_of_speaker(table, utterances)
+            vectors = [vector for _, vector in vectors_of_speaker(table, utterances)]
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")

@@ -86,7 +86,7 @@ class Corpus:
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(16)
-        self.between, self.within = self.rng.standard_normal((2, DIM, DIM)) * [[[1.0]], [[0.8]]]
+        self.between, self.within = self.rng.standard_normal((2, DIM, DIM)) * [[[1.0]], [[2.2]]]
 
     def make(self, data: str, vectors: str, speakers: int, utterances: int, shift: float = 0) -> tuple[Array, Array]:
         """Write a data directory and its vectors, and return the vectors and the number of each one's speaker."""
