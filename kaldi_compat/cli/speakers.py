@@ -10,6 +10,7 @@ import numpy as np
 
 from io_ark.codecs.text_format import format_row
 from io_ark.streams import open_input, open_output
+from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import split_words
 from kaldi_compat.cli.log import as_text, logger
 from kaldi_compat.cli.loop import Counts
@@ -52,8 +53,10 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         owner: what has this dimension, for the message.
 
     Raises:
-        FeatureError: the vector has another dimension, or contains NaN or infinities.
+        FeatureError: the vector has another dimension, is empty, or contains NaN or infinities.
     """
+    if not len(vector):
+        raise FeatureError(f"{key}: the vector is empty")
     if len(vector) != dim:
         raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}")
     if not np.isfinite(vector).all():
@@ -76,16 +79,19 @@ class Trials:
     find: tuple[Find, Find]
     score: Callable[[list[Any], list[Any]], Vector]
 
-    def write(self, source: str, target: str) -> Counts:
+    def write(self, source: str, target: str, *tables: str) -> Counts:
         """Write a line for each trial, log the mean score, and count the trials with and without a score.
 
         Args:
             source: file with two keys in each line.
             target: file of the scores.
+            tables: rspecifiers of tables that are read while the scores are written.
 
         Raises:
             OptionError: a line does not have two fields.
+            SpecifierError: the target is an input.
         """
+        refuse_overwriting(target, [source, *tables])
         counts, total, squares = Counts(), 0.0, 0.0
         with open_input(source) as opened, open_output(target) as output:
             for lines in opened.source.read_line_lists():

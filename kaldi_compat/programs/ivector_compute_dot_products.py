@@ -31,7 +31,7 @@ def main(options: NoOptions, trials: str, first: str, second: str, target: str) 
     with Tables() as tables:
         finds = find_in(tables.lookup("vector", first)), find_in(tables.lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"
-        counts = Trials("dot-product", names, finds, dot_products).write(trials, target)
+        counts = Trials("dot-product", names, finds, dot_products).write(trials, target, first, second)
     logger.info("Processed %d trials %d had errors.", counts.done, counts.failed)
     return counts.status
 
