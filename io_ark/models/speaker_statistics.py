@@ -168,7 +168,7 @@ _SINGULAR = (
 )
 
 
-def _inverse(matrix: Float64) -> Float64:
+def _inverse(matrix: Array) -> Float64:
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
