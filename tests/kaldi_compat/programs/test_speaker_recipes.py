@@ -16,9 +16,11 @@ import pytest
 import io_ark
 from io_ark.models import Lda, Plda
 from kaldi_compat import eer
+from tests.support.programs import run_words
 
 Array = npt.NDArray[Any]
 PROGRAMS = Path(sys.executable).parent
+REFERENCE = Path(__file__).parents[3] / "reference_data"
 DIM, LDA_DIM = 12, 6
 pytestmark = pytest.mark.skipif(
     not (PROGRAMS / "ivector-plda-scoring").exists() or shutil.which("bash") is None,
@@ -175,3 +177,18 @@ def test_stages_of_sre16_with_adaptation_give_the_rate_of_the_python_functions(
     scores = plda.score(*sides, num_utts=2)
     assert 0 < percent < 25
     assert percent == float(f"{100 * eer(scores.reshape(-1), labels):.4g}")
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_scores_in_blocks_of_any_size_are_those_of_kaldi(size: int, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kaldi_compat.cli.speakers._TRIALS_AT_ONCE", size)
+    speakers, expected = REFERENCE / "inputs" / "speakers", REFERENCE / "expected" / "speakers"
+    lines = (speakers / "trials").read_text().splitlines()
+    Path("trials").write_text("".join(f"{line.rsplit(' ', 1)[0]}\n" for line in lines))
+    tables = f"ark:{speakers}/speakers.txt", f"ark:{speakers}/vectors.txt"
+    numbers = f"--num-utts=ark:{speakers}/num_utts"
+    assert run_words(["ivector-plda-scoring", numbers, f"{speakers}/plda", *tables, "trials", "scores"])[0] == 0
+    assert Path("scores").read_bytes() == (expected / "024" / "scores").read_bytes()
+    assert run_words(["ivector-compute-dot-products", "trials", *tables, "products"])[0] == 0
+    assert Path("products").read_bytes() == (expected / "034" / "scores").read_bytes()
