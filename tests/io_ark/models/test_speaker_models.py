@@ -51,7 +51,7 @@ def covariances(plda: Plda) -> tuple[Array, Array]:
     return back @ back.T, back * plda.psi @ back.T
 
 
-def assert_close(actual: npt.ArrayLike, expected: npt.ArrayLike, tolerance: float) -> None:
+def assert_close(actual: Any, expected: Any, tolerance: float) -> None:
     """Compare relative to the largest expected value."""
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 

@@ -119,7 +119,7 @@ def run_stages(stages: str, **variables: object) -> float:
 
 
 def normalized(vectors: Array) -> Array:
-    return vectors * (np.sqrt(vectors.shape[1]) / np.linalg.norm(vectors, axis=1, keepdims=True))
+    return np.asarray(vectors * (np.sqrt(vectors.shape[1]) / np.linalg.norm(vectors, axis=1, keepdims=True)))
 
 
 def test_stages_of_voxceleb_give_the_rate_of_the_python_functions(tmp_path: Path, monkeypatch: Any) -> None:
@@ -152,8 +152,8 @@ def test_stages_of_sre16_with_adaptation_give_the_rate_of_the_python_functions(
     both, _ = corpus.make("data/both", "exp/both", 12, 6, shift=2)
     for name, chosen in ("enroll", np.arange(72) % 6 < 2), ("test", np.arange(72) % 6 >= 2):
         Path(f"exp/xvectors_sre16_eval_{name}").mkdir()
-        lines = np.array(Path("exp/both/xvector.scp").read_text().splitlines(keepends=True))[chosen]
-        Path(f"exp/xvectors_sre16_eval_{name}/xvector.scp").write_text("".join(lines))
+        script = np.array(Path("exp/both/xvector.scp").read_text().splitlines(keepends=True))[chosen]
+        Path(f"exp/xvectors_sre16_eval_{name}/xvector.scp").write_text("".join(script))
     Path("data/sre16_eval_enroll").mkdir()
     spk2utt = [line.split()[:3] for line in Path("data/both/spk2utt").read_text().splitlines()]
     Path("data/sre16_eval_enroll/spk2utt").write_text("".join(" ".join(words) + "\n" for words in spk2utt))
@@ -173,8 +173,8 @@ def test_stages_of_sre16_with_adaptation_give_the_rate_of_the_python_functions(
     )
     is_enrolled = np.arange(72) % 6 < 2
     enrolled = both[is_enrolled].reshape(12, 2, DIM).mean(axis=1)
-    sides = (normalized(lda.transform_vectors(side - domain)) for side in (enrolled, both[~is_enrolled]))
-    scores = plda.score(*sides, num_utts=2)
+    first, second = (normalized(lda.transform_vectors(side - domain)) for side in (enrolled, both[~is_enrolled]))
+    scores = plda.score(first, second, num_utts=2)
     assert 0 < percent < 25
     assert percent == float(f"{100 * eer(scores.reshape(-1), labels):.4g}")
 
