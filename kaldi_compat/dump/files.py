@@ -10,10 +10,26 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from io_ark.streams.unfinished import is_replaceable, put_in_place, temporary_name
+from kaldi_compat import native
 from kaldi_compat.dump.errors import OutputError
 
 CHUNK = 1 << 20
+ALL_BITS = 2**32 - 1
+
+
+def _crc32_in_c(data: bytes | memoryview, before: int = 0) -> int:
+    folded = np.empty(16, np.uint8)
+    size = native.function("crc32_fold")(np.frombuffer(data, np.uint8), len(data), before ^ ALL_BITS, folded)
+    return zlib.crc32(data[size:], zlib.crc32(folded, ALL_BITS)) if size else NotImplemented
+
+
+@native.twin(_crc32_in_c)
+def crc32(data: bytes | memoryview, before: int = 0) -> int:
+    """Return the CRC-32 of data that follow data with the CRC-32 ``before``."""
+    return zlib.crc32(data, before)
 
 
 def in_bytes(name: str) -> bytes:
@@ -96,7 +112,7 @@ class WholeFile:
         with writing(self.path):
             self._file.write(data)
         self.size += len(data)
-        self.checksum = zlib.crc32(data, self.checksum)
+        self.checksum = crc32(data, self.checksum)
 
     def tell(self) -> int:
         """Return the number of bytes written."""
@@ -183,4 +199,4 @@ def read_sealed(path: Path) -> list[Any]:
 
 
 def _seal(body: bytes) -> bytes:
-    return json.dumps({"crc32": zlib.crc32(body)}).encode()
+    return json.dumps({"crc32": crc32(body)}).encode()

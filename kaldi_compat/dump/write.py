@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from kaldi_compat.dump.files import (
     WholeFile,
     check_place,
     chunks_of,
+    crc32,
     read_sealed,
     write_sealed,
     writing,
@@ -132,7 +132,7 @@ def fingerprint(path: Path) -> Fingerprint:
     """Return the size and the CRC-32 of a file."""
     size, checksum = 0, 0
     for chunk in chunks_of(path):
-        size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
+        size, checksum = size + len(chunk), crc32(chunk, checksum)
     return size, checksum
 
 
@@ -253,7 +253,7 @@ class _Verification:
             room = memoryview(bytearray(CHUNK))
             while self._size < size and (got := file.readinto(room[: size - self._size])):
                 self._size += got
-                self._checksum = zlib.crc32(room[:got], self._checksum)
+                self._checksum = crc32(room[:got], self._checksum)
 
     def finish(self) -> None:
         """Read the remaining data of the closed file.
