@@ -23,7 +23,7 @@ ALL_BITS = 2**32 - 1
 def _crc32_in_c(data: bytes | memoryview, before: int = 0) -> int:
     folded = np.empty(16, np.uint8)
     size = native.function("crc32_fold")(np.frombuffer(data, np.uint8), len(data), before ^ ALL_BITS, folded)
-    return zlib.crc32(data[size:], zlib.crc32(folded, ALL_BITS)) if size else NotImplemented
+    return zlib.crc32(data[size:], zlib.crc32(folded.data, ALL_BITS)) if size else NotImplemented
 
 
 @native.twin(_crc32_in_c)
