@@ -5,31 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from io_ark.streams.unfinished import is_replaceable, put_in_place, temporary_name
-from kaldi_compat import native
 from kaldi_compat.dump.errors import OutputError
+from kaldi_compat.native.crc32 import crc32
 
 CHUNK = 1 << 20
-ALL_BITS = 2**32 - 1
-
-
-def _crc32_in_c(data: bytes | memoryview, before: int = 0) -> int:
-    folded = np.empty(16, np.uint8)
-    size = native.function("crc32_fold")(np.frombuffer(data, np.uint8), len(data), before ^ ALL_BITS, folded)
-    return zlib.crc32(data[size:], zlib.crc32(folded.data, ALL_BITS)) if size else NotImplemented
-
-
-@native.twin(_crc32_in_c)
-def crc32(data: bytes | memoryview, before: int = 0) -> int:
-    """Return the CRC-32 of data that follow data with the CRC-32 ``before``."""
-    return zlib.crc32(data, before)
 
 
 def in_bytes(name: str) -> bytes:

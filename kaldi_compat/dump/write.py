@@ -15,18 +15,10 @@ from io_ark.codecs import number_lines
 from io_ark.streams.unfinished import remove_unfinished
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import (
-    CHUNK,
-    WholeFile,
-    check_place,
-    chunks_of,
-    crc32,
-    read_sealed,
-    write_sealed,
-    writing,
-)
+from kaldi_compat.dump.files import CHUNK, WholeFile, check_place, chunks_of, read_sealed, write_sealed, writing
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
+from kaldi_compat.native.crc32 import crc32
 
 # Number of processed utterances, including failures; seconds of audio; number of failures.
 Counts = tuple[int, float, int]

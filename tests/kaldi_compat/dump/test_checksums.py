@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat import native
-from kaldi_compat.dump.files import crc32
+from kaldi_compat.native.crc32 import crc32
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 1 << 16, dtype=np.uint8).tobytes()
 
