@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from kaldi_compat.dump.extractors import as_array, split_by_utterance
 
 import io_ark
 from kaldi_compat.dump import packed_batch, spectral_gpu
@@ -19,6 +18,7 @@ from kaldi_compat.dump.entries import Audio, Entry, OnGrid
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
+from kaldi_compat.dump.sources import as_array, split_by_utterance
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.extractors import pad
