@@ -90,7 +90,7 @@ class ArkError(Exception):
         return type(self), (self.message,), self.__dict__
 
 
-def kaldis_words(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
+def format_warning(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
     """Return Kaldi's warning about a missing object of a table, followed by the error, which starts with the file."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else otherwise} {error}"
 

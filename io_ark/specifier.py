@@ -81,7 +81,7 @@ class Range:
     columns: tuple[int, int] | None  # first and last column, both included; None: all
     text: str  # the range before parsing, for messages
 
-    def bounds(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
+    def to_slices(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
         """Return the slices of rows and columns that the range selects.
 
         Args:
@@ -114,11 +114,11 @@ class FileName(str):
     __slots__ = ()
 
 
-def name_of(file: str | PathLike[str]) -> str:
+def decode_file_name(file: str | PathLike[str]) -> str:
     """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed.
 
     >>> from pathlib import Path
-    >>> parse_rxfilename(name_of(Path("a.ark:123")))
+    >>> parse_rxfilename(decode_file_name(Path("a.ark:123")))
     Rxfilename(kind='file', path='a.ark:123', offset=None, command='')
     """
     return file if isinstance(file, str) else FileName(os.fsdecode(file))

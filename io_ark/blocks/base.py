@@ -111,11 +111,11 @@ class Block:
                 if str(reason):
                     logger.warning("%s", reason)
             except Exception as error:
-                raise MapError(key, error, array_or_object_block(keys, results), at - len(keys)) from error
+                raise MapError(key, error, create_array_or_object_block(keys, results), at - len(keys)) from error
             else:
                 keys.append(key)
                 results.append(result)
-        return array_or_object_block(keys, results)
+        return create_array_or_object_block(keys, results)
 
     def pack(self) -> PackedBlock | None:
         """Return the entries in the binary format of an archive, or None if that format is not available."""
@@ -154,7 +154,7 @@ class ObjectBlock(Block):
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
-    def of(cls, keys: Sequence[str], values: Sequence[Any]) -> ObjectBlock:
+    def from_values(cls, keys: Sequence[str], values: Sequence[Any]) -> ObjectBlock:
         """Return a block of keys and values."""
         return cls(encode_keys(keys), lambda: values, len(keys))
 
@@ -169,7 +169,7 @@ class ObjectBlock(Block):
     def select(self, entries: Mask) -> ObjectBlock:
         chosen = np.flatnonzero(entries).tolist()
         keys, values = self.names(), list(self.read())
-        return ObjectBlock.of([keys[at] for at in chosen], [values[at] for at in chosen])
+        return ObjectBlock.from_values([keys[at] for at in chosen], [values[at] for at in chosen])
 
     def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)
@@ -180,7 +180,7 @@ class ArrayBlock(Block):
     """Entries that are arrays.
 
     >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
-    >>> block.rows().tolist(), block.columns()
+    >>> block.rows().tolist(), block.count_columns()
     ([0, 1, 3], 2)
     >>> [(key, matrix.shape) for key, matrix in block.entries()]
     [('a', (1, 2)), ('b', (2, 2))]
@@ -193,7 +193,7 @@ class ArrayBlock(Block):
     dimensions: int = 2  # 2 for matrices, 1 for vectors, 0 for scalars
 
     @classmethod
-    def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
+    def from_arrays(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
         """Return a block of matrices or vectors of one type. A single contiguous array is not copied."""
         refuse_masks(arrays)
         dimensions = arrays[0].ndim
@@ -206,7 +206,7 @@ class ArrayBlock(Block):
     def __len__(self) -> int:
         return len(self.shapes)
 
-    def sizes(self) -> Integers:
+    def count_elements(self) -> Integers:
         """Return the number of elements of each array."""
         if self.dimensions == 0:
             return np.ones(len(self), np.int64)
@@ -219,16 +219,16 @@ class ArrayBlock(Block):
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
         return bounds
 
-    def columns(self) -> int | None:
+    def count_columns(self) -> int | None:
         """Return the number of columns, or None if the matrices differ in it or one of them is empty."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
         return columns if (self.shapes[:, 1] == columns).all() else None
 
-    def matrix(self) -> Array | None:
-        """Return the rows of all matrices as (rows, columns), or None if :meth:`columns` is None."""
-        columns = self.columns()
+    def join_rows(self) -> Array | None:
+        """Return the rows of all matrices as (rows, columns), or None if :meth:`count_columns` is None."""
+        columns = self.count_columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
     def stack(self) -> Array | None:
@@ -244,12 +244,12 @@ class ArrayBlock(Block):
     def select(self, entries: Mask) -> ArrayBlock:
         if entries.all():
             return self
-        values = self.values[np.repeat(entries, self.sizes())]
+        values = self.values[np.repeat(entries, self.count_elements())]
         return replace(self, keys=select_keys(self.keys, entries), values=values, shapes=self.shapes[entries])
 
     def split(self, bounds: Sequence[int]) -> Iterator[ArrayBlock]:
         keys = self.keys.split(b"\n")
-        ends = [0, *np.cumsum(self.sizes()).tolist()]
+        ends = [0, *np.cumsum(self.count_elements()).tolist()]
         for begin, end in pairwise(bounds):
             values, shapes = self.values[ends[begin] : ends[end]], self.shapes[begin:end]
             yield ArrayBlock(join_keys(keys[begin:end]), values, shapes, self.dimensions)
@@ -289,20 +289,20 @@ class ArrayBlock(Block):
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0
-        for key, shape, size in zip(self.names(), self.shapes.tolist(), self.sizes().tolist(), strict=True):
+        for key, shape, size in zip(self.names(), self.shapes.tolist(), self.count_elements().tolist(), strict=True):
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size
 
 
-def array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
+def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
     """Return an ArrayBlock of small arrays of one type or of a single array, and an ObjectBlock of other values."""
     if not values or not all(map(_is_array, values)):
-        return ObjectBlock.of(keys, values)
+        return ObjectBlock.from_values(keys, values)
     kind = values[0].dtype, values[0].ndim
     if len(values) > 1 and not all((v.dtype, v.ndim) == kind and v.nbytes < _MAX_COPIED_BYTES for v in values):
-        return ObjectBlock.of(keys, values)
-    return ArrayBlock.of(keys, values)
+        return ObjectBlock.from_values(keys, values)
+    return ArrayBlock.from_arrays(keys, values)
 
 
 def _is_array(value: Any) -> bool:

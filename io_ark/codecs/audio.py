@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.extras import not_installed
+from io_ark.extras import suggest_install
 from io_ark.logs import logger
 from io_ark.streams.source import FileSource, Source
 
@@ -36,17 +36,17 @@ _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
 _CHUNK_FRAMES = 1 << 20  # samples of each channel that are decoded at once
 
 
-def audio_format(source: Source) -> str:
+def detect_audio_format(source: Source) -> str:
     """Return the format of the audio at the next byte, such as "FLAC", or "" for wave files and other data."""
-    return _format_of_head(source.peek(_MAX_TAG_BYTES))
+    return _detect_format_of_head(source.peek(_MAX_TAG_BYTES))
 
 
 def is_audio_file(head: bytes) -> bool:
     """Return True if the first bytes of a file (12 or more) are those that wave files or other audio start with."""
-    return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_format_of_head(head))
+    return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 
-def _format_of_head(head: bytes) -> str:
+def _detect_format_of_head(head: bytes) -> str:
     for start, name, _ in _FORMATS:
         if re.match(start, head, re.DOTALL):
             return name
@@ -61,7 +61,7 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
         import soundfile
     except ImportError:
         command = next((command for _, other, command in _FORMATS if other == name), "sox FILE -t wav -b 16 - |")
-        source.fail(f"{not_installed('soundfile', name)}; or convert the audio in the script file: {command}", offset)
+        source.fail(f"{suggest_install('soundfile', name)}; or convert the audio in the script file: {command}", offset)
     return soundfile
 
 
@@ -81,7 +81,7 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
         FormatError: soundfile is not installed, cannot decode the bytes, or the audio is too long.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
-        parts = _parts(file, source, max_duration)
+        parts = _read_parts(file, source, max_duration)
         rate, announced, channels = float(file.samplerate), file.frames, file.channels
     samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
     if samples.shape[1] == 0:
@@ -91,21 +91,21 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
     return rate, samples
 
 
-def size_of(source: Source, name: str) -> tuple[float, int, int]:
+def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz and the numbers of channels and samples of audio, without decoding it.
 
     FLAC and SPHERE have all three in the header. In a file of another format, libsndfile decides how much it reads. The
     output of a command is read completely.
     """
     require_decoder(source, name)
-    if size := _size_in_header(source, name):
+    if size := _read_size_in_header(source, name):
         return size
     data = _FileBytes(source) if isinstance(source, FileSource) else io.BytesIO(source.read_rest(MAX_AUDIO_BYTES))
     with _open_audio(data, source, name) as file:
         return float(file.samplerate), file.channels, file.frames
 
 
-def _size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
+def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
     """Return the rate, channels and samples if the header of a FLAC or SPHERE file has all three."""
     if name == "FLAC":
         packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")  # in the first block
@@ -155,7 +155,7 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 
-def _parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
+def _read_parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
     """Read all samples in parts of shape (samples, channels), because a damaged header may announce any length."""
     parts: list[npt.NDArray[np.int16]] = []
     count = clipped = 0

@@ -19,7 +19,7 @@ from io_ark.blocks.base import refuse_masks
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.scan import KindScan, Scan
-from io_ark.codecs.text_parse import nearest_float32
+from io_ark.codecs.text_parse import round_to_float32
 from io_ark.errors import ArkError, FormatError
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
@@ -146,7 +146,7 @@ VALUE_KINDS: dict[type, str] = {}
 Class = TypeVar("Class", bound=type)
 
 
-def written_as(kind: str) -> Callable[[Class], Class]:
+def register_kind(kind: str) -> Callable[[Class], Class]:
     """Register the kind of object that instances of the decorated class are written as by default."""
 
     def register(value_class: Class) -> Class:
@@ -184,7 +184,7 @@ class FloatArrayCodec(ArrayCodec):
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
-        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
+        self._stored, self._itemsize = to_little_endian(self.dtype), self.dtype.itemsize
         self.scan_kind = self.name if self.dtype == np.float32 else f"double-{self.name}"
 
 
@@ -278,7 +278,7 @@ def as_int32(value: object) -> int:
     return number
 
 
-def int32_bytes(value: int) -> bytes:
+def encode_int32(value: int) -> bytes:
     """Encode a 32-bit integer in binary."""
     return _SIZED_INT32.pack(4, value)
 
@@ -297,7 +297,7 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
         with np.errstate(over="ignore"):
             return float(np.float32(value))
     text = _read_text(source, NUMBER, "a number")
-    value = nearest_float32(text) if single else float(text)
+    value = round_to_float32(text) if single else float(text)
     if np.isinf(value):
         source.fail(f"{quote(text)} is out of range for a {'float' if single else 'double'}", at)
     return value
@@ -359,7 +359,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
         return array.astype(dtype, copy=False) if array.size else np.empty((0,) * dimensions, dtype)
 
 
-def little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Return the little-endian form of a type. (memoryview refuses native types that ``newbyteorder`` has marked.)"""
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
@@ -368,7 +368,7 @@ def little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
 _MAX_COPIED_BYTES = 1 << 12
 
 
-def raw_bytes(array: npt.NDArray[Any]) -> bytes | memoryview:
+def view_raw_bytes(array: npt.NDArray[Any]) -> bytes | memoryview:
     """Return the bytes of an array in C order, without a copy if it is large and contiguous."""
     if array.nbytes <= _MAX_COPIED_BYTES:
         return array.tobytes()

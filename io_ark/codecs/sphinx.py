@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock
-from io_ark.codecs.base import INT32_MAX, Codec, Sink, as_floats, raw_bytes
+from io_ark.codecs.base import INT32_MAX, Codec, Sink, as_floats, view_raw_bytes
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -27,7 +27,7 @@ def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[
         The headers of shape (entries, 4) and the numbers of all matrices, back to back, or None if a matrix is too
         large.
     """
-    order, counts = ">" if big_endian else "<", block.sizes()
+    order, counts = ">" if big_endian else "<", block.count_elements()
     if counts.max() > INT32_MAX:
         return None
     headers = counts.astype(order + "i4").view(np.uint8).reshape(len(block), -1)
@@ -59,4 +59,4 @@ class SphinxCodec(Codec[Array]):
         if features.size > INT32_MAX:
             raise FormatError(f"{features.size} floats are too many for a Sphinx file")
         sink.write(np.array(features.size, self._order + "i4").tobytes())
-        sink.write(raw_bytes(features))
+        sink.write(view_raw_bytes(features))

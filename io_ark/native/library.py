@@ -54,7 +54,7 @@ class Library:
         return function
 
 
-def interface_of(text: str) -> int:
+def digest_interface(text: str) -> int:
     """Return the digest of the text of ``signatures.txt``. setup.py computes the same digest."""
     return zlib.crc32(text.encode()) >> 1
 
@@ -75,7 +75,7 @@ def load(directory: str, interface: int) -> Library:
     False
     """
     if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
-        return _no_library("switched off by KALDI_COMPAT_NATIVE=0")
+        return _describe_missing_library("switched off by KALDI_COMPAT_NATIVE=0")
     name = "_native" + (".dll" if os.name == "nt" else ".so")
     path = os.path.join(directory, name)
     if not os.path.exists(path):
@@ -88,12 +88,12 @@ def load(directory: str, interface: int) -> Library:
         handle = ctypes.CDLL(path)
         fits, available = handle.native_interface() == interface, handle.simd_levels()
     except (OSError, AttributeError) as error:
-        return _unusable(path, f"cannot be loaded: {error}")
+        return _report_unusable(path, f"cannot be loaded: {error}")
     if not fits:
-        return _unusable(path, "was built from other C files than those that this version calls")
+        return _report_unusable(path, "was built from other C files than those that this version calls")
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
     if not levels:
-        return _unusable(path, "was built for other processors")
+        return _report_unusable(path, "was built for other processors")
     level = os.environ.get("KALDI_COMPAT_SIMD") or levels[-1]
     if level not in levels:
         choices = ", ".join(levels)
@@ -104,11 +104,11 @@ def load(directory: str, interface: int) -> Library:
     return Library(handle, levels, level, f"{name} with {level} instructions")
 
 
-def _unusable(path: str, why: str) -> Library:
+def _report_unusable(path: str, why: str) -> Library:
     reason = f"{path} {why}: install again (in a checkout: pip install -e .)"
     logger.warning("%s. Until then NumPy does its work, more slowly.", reason)
-    return _no_library(reason)
+    return _describe_missing_library(reason)
 
 
-def _no_library(reason: str) -> Library:
+def _describe_missing_library(reason: str) -> Library:
     return Library(None, (), "", reason)

@@ -51,7 +51,7 @@ class OpenFile:
                 self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
         except (OSError, ValueError) as error:
             kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
-            raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
+            raise kind(f"cannot be opened: {describe_error(error)}", file=path) from error
         # lseek takes half the time of fstat, which matters for small objects. It fails for pipes and terminals, and
         # returns 0 for devices and a huge number for directories; fstat then tells what the path is.
         try:
@@ -81,10 +81,10 @@ class OpenFile:
                 partial(map_file, self.descriptor, size, access=ACCESS_READ, **options)
             )
         except (OSError, ValueError) as error:
-            raise OpenError(f"cannot be mapped into memory: {reason_of(error)}", file=self.path) from error
+            raise OpenError(f"cannot be mapped into memory: {describe_error(error)}", file=self.path) from error
         return self._map
 
-    def source(self, offset: int, *, ahead: bool = True) -> Source:
+    def open_source(self, offset: int, *, ahead: bool = True) -> Source:
         """Return a source of the bytes from an offset on; it reads this regular file, or its memory map."""
         if self._map is not None:
             # Reading a map past the end of a file that has become shorter would kill the process.
@@ -102,7 +102,7 @@ class OpenFile:
             os.close(self.descriptor)
 
 
-def reason_of(error: OSError | ValueError) -> str:
+def describe_error(error: OSError | ValueError) -> str:
     """Return the reason of an error without the number and the file name that Python adds."""
     return str(error.strerror if isinstance(error, OSError) else error)
 

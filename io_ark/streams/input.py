@@ -68,12 +68,12 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
     kind, path, offset, command = target
     if kind == "stdin":
-        return Input(standard_input(), _standard_input_free)
+        return Input(open_standard_input(), _release_standard_input)
     if kind == "pipe":
         return _open_pipe(command, access)
     file = files.get(path) if files else open_file(path, access)
     if file.regular:
-        return Input(file.source(offset or 0))
+        return Input(file.open_source(offset or 0))
     if offset:
         raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
     assert isinstance(file, OpenFile)
@@ -86,7 +86,7 @@ _standard_input: tuple[Any, Source] | None = None
 _standard_input_taken = False
 
 
-def standard_input() -> Source:
+def open_standard_input() -> Source:
     """Return the source of standard input.
 
     Raises:
@@ -110,7 +110,7 @@ def standard_input() -> Source:
     return _standard_input[1]
 
 
-def _standard_input_free() -> int:
+def _release_standard_input() -> int:
     global _standard_input_taken
     _standard_input_taken = False
     return 0

@@ -17,7 +17,7 @@ from io_ark.logs import logger
 from io_ark.specifier import Wxfilename, is_url, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
-from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
+from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_for
 from io_ark.streams.remote import Upload
 
@@ -232,7 +232,7 @@ class Output(ClosedOnExit):
         except (OSError, ValueError) as error:
             if isinstance(error, (WriteError, PipeError)):
                 raise
-            self._complain(error)
+            self._raise_write_error(error)
 
     def _refuse(self) -> NoReturn:
         """Raise the error of a write to an output that is broken, closed or opened in the parent process."""
@@ -264,7 +264,7 @@ class Output(ClosedOnExit):
             if self._flush_raw:
                 self._raw.flush()  # A forked process must not inherit bytes in the stream's buffer.
         except (OSError, ValueError) as error:
-            self._complain(error)
+            self._raise_write_error(error)
         self._pending = bytearray()
         self._is_broken = False
 
@@ -275,7 +275,7 @@ class Output(ClosedOnExit):
                 written = bytes(part)[: self._raw.tell() - begin]
                 self._raw.truncate(begin + written.rfind(b"\n") + 1)
 
-    def _complain(self, error: Exception) -> NoReturn:
+    def _raise_write_error(self, error: Exception) -> NoReturn:
         if isinstance(error, BrokenPipeError):
             raise ReaderGoneError("the reader of this pipe has closed it", file=self.name) from error
         reason = error.strerror if isinstance(error, OSError) else error
@@ -305,7 +305,7 @@ def open_output(
     access = access or Access()
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
     if target.kind == "stdout":
-        return _standard_output()
+        return _open_standard_output()
     if target.kind == "pipe":
         return _open_output_pipe(target.command, access)
     if is_url(target.path):
@@ -319,7 +319,7 @@ def open_output(
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
-        raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
+        raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=target.path) from error
     start = raw.tell() if append and raw.seekable() else 0
 
     def discard() -> None:
@@ -333,7 +333,7 @@ def open_output(
     return output
 
 
-def _standard_output() -> Output:
+def _open_standard_output() -> Output:
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:
@@ -344,7 +344,7 @@ def _standard_output() -> Output:
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
-        raise WriteError(f"cannot be written to: {reason_of(error)}", file="standard output") from error
+        raise WriteError(f"cannot be written to: {describe_error(error)}", file="standard output") from error
     return Output("standard output", sys.stdout.buffer, lambda: None, flush_raw=True)
 
 

@@ -206,7 +206,7 @@ def test_long_audio_is_decoded_in_parts_and_refused_beyond_a_limit(
     ],
 )
 def test_format_is_taken_for_another(head: bytes, name: str) -> None:
-    assert codec.audio_format(BytesSource(head)) == name
+    assert codec.detect_audio_format(BytesSource(head)) == name
 
 
 def test_file_without_samples_is_refused(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_ranges_of_sparse_objects_are_those_of_all_elements(rows: int, columns: 
     # Kaldi's GeneralMatrix is made full before a range of it is taken (src/util/kaldi-holder.cc).
     full = codec("general-matrix").part(BytesSource(to_bytes("sparse-matrix", dense)), part)
     assert isinstance(full, np.ndarray) and same(full, dense[of_rows, of_columns])
-    vector = extract_range(SparseVector.of(dense[top]), parse_range(f"{left}:{right}"))
+    vector = extract_range(SparseVector.from_array(dense[top]), parse_range(f"{left}:{right}"))
     assert isinstance(vector, SparseVector) and same(vector.to_array(), dense[top, of_columns])
 
 

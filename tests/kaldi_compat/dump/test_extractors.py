@@ -21,7 +21,7 @@ import torch
 
 import io_ark
 import kaldi_compat
-from io_ark.streams.unfinished import TEMPORARY, machine
+from io_ark.streams.unfinished import TEMPORARY, identify_machine
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.errors import OptionError
@@ -517,7 +517,7 @@ def test_files_of_a_killed_dump_are_removed_whatever_the_output(data: Path) -> N
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     for path in (data / "means.scp", data / "data" / "spk_loudness_train.ark"):
-        left = path.with_name(f"{path.name}{TEMPORARY}{machine()}-{ended.pid}-1")
+        left = path.with_name(f"{path.name}{TEMPORARY}{identify_machine()}-{ended.pid}-1")
         left.touch()
     said("--module=extract.py:Mean", str(data), "--resume")
     assert not list(data.glob(f"**/*{TEMPORARY}*"))
