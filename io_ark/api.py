@@ -63,7 +63,7 @@ def load(
     """
     name = decode_file_name(rxfilename)
     if kind is None and name.endswith(".scp"):
-        raise SpecifierError("is a script file: io_ark.load_scp and io_ark.read read it", file=name)
+        raise SpecifierError("is a script file: read it with io_ark.load_scp or io_ark.read", file=name)
     return read_from(as_codec(AnyCodec() if kind is None else kind, options), name, Access(pipes, network))
 
 
@@ -215,5 +215,5 @@ def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, op
     if kind == "compressed-matrix":
         return as_codec(kind, options | {"method": compress})
     if kind not in (None, "matrix", "double-matrix"):
-        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}")
+        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}: omit compress")
     return as_codec(AnyCodec(compress, kind), options)

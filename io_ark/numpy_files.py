@@ -117,8 +117,8 @@ def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
     """Raise :class:`FormatError` if an array is implausibly large for its file and could exhaust the memory."""
     packed = path.stat().st_size
     if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
-        raise FormatError(f"{name}: {unpacked} bytes of an array in a file of {packed} bytes: not unpacked",
-                          file=str(path))  # fmt: skip
+        raise FormatError(f"{name}: an array of {unpacked} bytes is implausible in a file of {packed} bytes: save it "
+                          "as a .npy file", file=str(path))  # fmt: skip
 
 
 def _measure_regular_file(name: str) -> int:
@@ -128,7 +128,7 @@ def _measure_regular_file(name: str) -> int:
     except (OSError, ValueError) as error:
         raise _open_error(name, error) from None
     if not S_ISREG(status.st_mode):
-        raise OpenError("is not a regular file", file=name)
+        raise OpenError("is not a regular file: copy its data to a file first", file=name)
     return status.st_size
 
 

@@ -36,7 +36,7 @@ def refuse_masks(value: object) -> None:
             for element in value:
                 refuse_masks(element)
     elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise FormatError("elements are masked: fill them with .filled(...), since Kaldi's formats have no masks")
+        raise FormatError("elements are masked, but Kaldi's formats have no masks: fill them with .filled(...)")
 
 
 class Skip(Exception):
@@ -135,7 +135,7 @@ class PackedBlock(Block):
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Raise TypeError, because only a binary archive accepts these entries."""
-        raise TypeError("entries in binary can be written to an archive only")
+        raise TypeError("packed entries have no values: write the block to a binary archive only")
 
     def pack(self) -> PackedBlock:
         return self

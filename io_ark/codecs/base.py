@@ -323,7 +323,7 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
         start = ahead.split(maxsplit=1)[:1]
         source.fail(f"expected {what}, found {quote(start[0]) if start else 'the end'}")
     if number.end() == MAX_NUMBER_CHARACTERS:
-        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters")
+        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters: is the file damaged?")
     source.skip(number.end())
     return number[0]
 
@@ -354,7 +354,7 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
         return array
     if array.ndim != dimensions or array.dtype.kind not in "fiub":
         description = f"a {array.ndim}-dimensional array of {array.dtype}"
-        raise FormatError(f"expected a {dimensions}-dimensional array of numbers, not {description}")
+        raise FormatError(f"expected a {dimensions}-dimensional array of numbers, not {description}: convert it")
     with np.errstate(over="ignore"):
         return array.astype(dtype, copy=False) if array.size else np.empty((0,) * dimensions, dtype)
 

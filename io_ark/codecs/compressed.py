@@ -231,7 +231,7 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
     """Return the value of integer 0, and the difference between the values of the largest integer and of 0."""
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
-        raise FormatError("a matrix with NaN in it cannot be compressed")
+        raise FormatError("a matrix with NaN cannot be compressed: write it without compression")
     if method in _FIXED_RANGES:
         low, span = _FIXED_RANGES[method]
         return np.float32(low), np.float32(span)
@@ -244,7 +244,7 @@ def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, n
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
-        raise FormatError(f"a matrix with values from {least} to {greatest} cannot be compressed")
+        raise FormatError(f"a matrix with values from {least} to {greatest} cannot be compressed: write it as it is")
     return least, span
 
 

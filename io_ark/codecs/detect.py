@@ -88,7 +88,7 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
     if body[:1] == b"\x08":
         return "double", {}
     if body[:1] not in (b"T", b"F"):
-        source.fail(f"no known kind of object starts with {quote(body.partition(b' ')[0])}")
+        source.fail(f"no known kind of object starts with {quote(body.partition(b' ')[0])}: is the file damaged?")
     return "bool", {}
 
 
@@ -303,7 +303,9 @@ def kind_of(value: Any) -> str:
     array = np.asarray(value)
     known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
     if known is None:
-        raise FormatError(f"Kaldi has no type for an array of {array.ndim} dimensions of {array.dtype}: convert it")
+        raise FormatError(
+            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert it to a vector or matrix"
+        )
     return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 
 

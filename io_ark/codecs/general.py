@@ -43,8 +43,8 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
             return cut.to_array()  # As in Kaldi.
         except MemoryError as error:
             size = " x ".join(map(str, cut.shape))
-            raise RangeError(f"the range [{selection.text}] of a sparse matrix has {size} numbers: not enough memory",
-                             file=source.name) from error  # fmt: skip
+            raise RangeError(f"the range [{selection.text}] of a sparse matrix has {size} numbers, which exceed the "
+                             "memory: select fewer rows or columns", file=source.name) from error  # fmt: skip
 
     def read_body(self, source: Source, binary: bool) -> GeneralMatrix:
         first = peek_byte(source, binary)

@@ -103,7 +103,7 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
         return value
     array = as_array(value)
     if array.ndim != 1:
-        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim}")
+        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim}: reshape the array")
     if array.size and array.dtype.kind not in "iub":
         raise FormatError(f"a vector of integers cannot hold {array.dtype}: convert it to an integer type")
     if not fits(array, dtype):
@@ -195,7 +195,9 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             return plain
         *lists, remainder = text.split(b";")
         if remainder.strip():
-            source.fail("expected ';' after every list of integers, including the last list", at)
+            source.fail(
+                "expected ';' after every list of integers, including the last list: is the line truncated?", at
+            )
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
@@ -283,7 +285,7 @@ class PairVectorCodec(Codec[Array]):
         if array.size == 0:
             return np.empty(0, self.dtype), np.empty(0, self.dtype)
         if array.ndim != 2 or array.shape[1] != 2:
-            raise FormatError(f"a vector of pairs is an array of shape (pairs, 2), not {array.shape}")
+            raise FormatError(f"expected a vector of pairs as an array of shape (pairs, 2), not {array.shape}")
         if self.dtype.kind == "i":
             array = to_integers(array.reshape(-1), np.int32).reshape(-1, 2)
         elif array.dtype.kind not in "fiub":

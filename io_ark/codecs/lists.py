@@ -30,11 +30,11 @@ class LinesCodec(Codec[Any]):
     marker = b""
 
     def pack(self, binary: bool) -> Pack:
-        raise FormatError(f"{self.kind!r} is a whole file and cannot be in an archive")
+        raise FormatError(f"{self.kind!r} is a whole file and cannot be in an archive: use its file name")
 
     def read(self, source: Source) -> Any:
         if source.tell():
-            source.fail(f"{self.kind!r} is a whole file and cannot be in an archive")
+            source.fail(f"{self.kind!r} is a whole file and cannot be in an archive: use its file name")
         lines = enumerate(source.read_text().split(b"\n"), 1)
         return self._convert_lines(source, [(number, words) for number, line in lines if (words := line.split())])
 
@@ -43,7 +43,7 @@ class LinesCodec(Codec[Any]):
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if isinstance(value, str) or any(isinstance(words, str) for words in value):
-            raise FormatError("expected a list of lists of words")
+            raise FormatError("expected a list of lists of words, such as [['a', 'b'], ['c']]")
         sink.write(b"".join([b" ".join([encode_token(word) for word in words]) + b"\n" for words in value]))
 
 

@@ -134,7 +134,7 @@ def _read_complete(source: Source, limit: int) -> Array:
         source.skip(count * _COMPLETE_INDEX.itemsize)
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
     if source.read(1)[0] != _COMPLETE_MARK:
-        source.fail("an index is neither a step in time nor a full index", source.tell() - 1)
+        source.fail("an index is neither a step in time nor complete: is the example damaged?", source.tell() - 1)
     return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size.
 
 
@@ -150,7 +150,7 @@ def _read_io(source: Source, binary: bool) -> NnetIo:
     at = source.tell()
     features = _matrix.read_body(source, binary)
     if features.shape[0] != len(indexes):
-        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows", at)
+        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows of features: is the example damaged?", at)
     expect_token(source, binary, b"</NnetIo>")
     return NnetIo(name, indexes, features)
 
@@ -219,7 +219,7 @@ class NnetExampleCodec(Codec[NnetExample]):
         return NnetExample(io)
 
     def write_body(self, sink: Sink, value: NnetExample, binary: bool) -> None:
-        raise FormatError("training examples can be read, but not written")
+        raise FormatError("training examples can be read, but not written: write them with Kaldi's nnet3 programs")
 
 
 class NnetChainExampleCodec(Codec[NnetChainExample]):
@@ -235,4 +235,4 @@ class NnetChainExampleCodec(Codec[NnetChainExample]):
         return NnetChainExample(inputs, outputs)
 
     def write_body(self, sink: Sink, value: NnetChainExample, binary: bool) -> None:
-        raise FormatError("training examples can be read, but not written")
+        raise FormatError("training examples can be read, but not written: write them with Kaldi's nnet3 programs")

@@ -147,7 +147,7 @@ def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
     while word := _WORD.search(line, place):
         begin = word.start()
         if not word[0].startswith(b"["):
-            hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
+            hint = ": if these are alignments, pass kind='int-vector'" if word[0].isdigit() else ""
             source.fail(f"expected '[' before a frame of a posterior, found {quote(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
@@ -181,7 +181,7 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
             for index, weights in frame:
                 put(as_int32(index))
                 if np.ndim(weights) != 1:
-                    raise FormatError("an entry of a Gaussian posterior is an integer and a vector")
+                    raise FormatError("an entry of a Gaussian posterior must be an integer and a vector of weights")
                 self._vector.write_body(sink, weights, binary)
         if not binary:
             sink.write(b"\n")

@@ -87,7 +87,7 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
     try:
         created = codec_class(**(arguments | options))
     except TypeError as error:
-        raise FormatError(f"{kind!r} does not take these options: {', '.join(options)}") from error
+        raise FormatError(f"{kind!r} does not accept the options {', '.join(options)}: remove them") from error
     created.kind = kind
     return created
 

@@ -142,7 +142,7 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
     def write_body(self, sink: Sink, value: SparseMatrix | npt.ArrayLike, binary: bool) -> None:
         matrix = value if isinstance(value, SparseMatrix) else SparseMatrix.from_array(value)
         if len({row.dim for row in matrix.rows}) > 1:
-            raise FormatError("the rows of a sparse matrix have different dimensions")
+            raise FormatError("the rows of a sparse matrix have different dimensions: give all rows the same dim")
         count = len(matrix.rows)
         sink.write(b"SM " + encode_int32(count) if binary else b"rows=%d " % count)
         for row in matrix.rows:

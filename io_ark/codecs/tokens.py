@@ -20,7 +20,7 @@ def encode_token(token: str) -> bytes:
     """Encode a token."""
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
-        raise FormatError(f"invalid token {token!r}: a token is not empty and has no white space")
+        raise FormatError(f"invalid token {token!r}: a token must not be empty or contain white space")
     return data
 
 
@@ -60,7 +60,7 @@ class TokenVectorCodec(Codec[list[str]]):
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):
-            raise FormatError(f"expected a list of tokens, not the string {value!r}")
+            raise FormatError(f"expected a list of tokens, not the string {value!r}: split it into words")
         tokens = list(value)
         data = " ".join(tokens).encode("utf-8", "surrogateescape")
         words = data.split()

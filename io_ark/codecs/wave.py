@@ -232,14 +232,14 @@ def _count_bytes(source: Source, announced: int | None) -> int:
 
 
 def _refuse_long(source: Source, max_duration: float) -> NoReturn:
-    source.fail(f"audio longer than max_duration={max_duration:g} s")
+    source.fail(f"the audio is longer than max_duration={max_duration:g} s: split it, or increase the limit")
 
 
 def _count_frames(source: Source, size: int, block: int) -> int:
     """Return the number of samples per channel in ``size`` bytes."""
     frames = size // block
     if frames == 0:
-        source.fail("a wave file has no samples")
+        source.fail("a wave file has no samples: remove it from the script file")
     return frames
 
 
@@ -382,7 +382,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         return header.info
 
     def write_body(self, sink: Sink, value: WaveInfo, binary: bool) -> None:
-        raise FormatError("a header of a wave file without its samples cannot be written")
+        raise FormatError("the header of a wave file cannot be written without samples: write an io_ark.Wave")
 
 
 class _SamplesOfFile:
@@ -471,7 +471,8 @@ class WaveCodec(_AudioCodec[Wave]):
         rate = int(frequency)
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
             raise FormatError(
-                f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file"
+                f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file: write "
+                "less than 4 GiB of samples at a positive rate"
             )
         sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,
                                2 * channels, 16, b"data", data.nbytes))  # fmt: skip
@@ -490,12 +491,12 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
-        raise FormatError(f"audio is an array of shape (channels, samples), not {array.shape} of {array.dtype}")
+        raise FormatError(f"expected numbers of shape (channels, samples) as audio, not {array.shape} of {array.dtype}")
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
     minimum, maximum = array.min(), array.max()
     if not (np.isfinite(minimum) and np.isfinite(maximum)):
-        raise FormatError("audio has infinite or NaN samples")
+        raise FormatError("the audio has infinite or NaN samples: replace them before you write it")
     if minimum > -32769 and maximum < 32768:  # The conversion truncates.
         return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array

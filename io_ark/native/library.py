@@ -82,7 +82,7 @@ def load(directory: str, interface: int) -> Library:
         why = "the package was installed without C"
         with suppress(OSError), open(os.path.join(directory, "_native.txt"), encoding="utf-8") as file:
             why = file.read()  # The reason that setup.py recorded.
-        advice = "install a wheel for this platform, or a C compiler that works and the package again"
+        advice = "install a wheel for this platform, or install a C compiler and then the package again"
         return Library(None, (), "", f"{path} was not built: {why}", advice)
     try:
         handle = ctypes.CDLL(path)
@@ -90,7 +90,7 @@ def load(directory: str, interface: int) -> Library:
     except (OSError, AttributeError) as error:
         return _report_unusable(path, f"cannot be loaded: {error}")
     if not fits:
-        return _report_unusable(path, "was built from other C files than those that this version calls")
+        return _report_unusable(path, "was built from the C files of another version")
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
     if not levels:
         return _report_unusable(path, "was built for other processors")
@@ -106,7 +106,7 @@ def load(directory: str, interface: int) -> Library:
 
 def _report_unusable(path: str, why: str) -> Library:
     reason = f"{path} {why}: install again (in a checkout: pip install -e .)"
-    logger.warning("%s. Until then NumPy does its work, more slowly.", reason)
+    logger.warning("%s. Until then, NumPy computes the same numbers more slowly.", reason)
     return _describe_missing_library(reason)
 
 

@@ -93,7 +93,9 @@ class OpenFile:
             self.size = os.fstat(self.descriptor).st_size  # The file may have grown.
             if offset > self.size:
                 raise OpenError(
-                    f"the offset is beyond the end: the file has {self.size} bytes", file=self.path, offset=offset
+                    f"the offset is beyond the end: the file has {self.size} bytes, so create the script file again",
+                    file=self.path,
+                    offset=offset,
                 )
         return FileSource(self.descriptor, offset, self.size, self.path, self, ahead)
 

@@ -75,7 +75,9 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     if file.regular:
         return Input(file.open_source(offset or 0))
     if offset:
-        raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
+        raise OpenError(
+            "is not a regular file, so it has no offsets: copy its data to a file first", file=path, offset=offset
+        )
     assert isinstance(file, OpenFile)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
     return Input(StreamSource(raw, path), keep=file)
@@ -105,7 +107,10 @@ def open_standard_input() -> Source:
         _standard_input = stream, StreamSource(_SingleReads(stream), "standard input")
         _standard_input_taken = False
     if _standard_input_taken:
-        raise OpenError("is named twice: two tables cannot both be read from it", file="standard input")
+        raise OpenError(
+            "is named twice, but only one table can be read from it: use a file for the other table",
+            file="standard input",
+        )
     _standard_input_taken = True
     return _standard_input[1]
 

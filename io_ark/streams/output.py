@@ -27,7 +27,9 @@ OUTPUT_BUFFER = 1 << 17
 # calls, with bytes that are still in the processor's cache.
 FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
-OPENED_AGAIN = "was opened for writing again before it was closed: the bytes written here are lost"
+OPENED_AGAIN = (
+    "was opened for writing again before it was closed, and its bytes are lost: close it before you open it again"
+)
 # The owner of each file that is being written, by device and inode or by URL.
 _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
@@ -239,7 +241,7 @@ class Output(ClosedOnExit):
         if self._is_broken:
             raise WriteError(self.entry.reason, file=self.name)
         if self._raw is None:
-            raise ClosedError("was written to after it was closed", file=self.name)
+            raise ClosedError("was written to after it was closed: open it again", file=self.name)
         raise ClosedError(
             "was opened in the parent of this process: write in the parent, or open a new output in this process",
             file=self.name,
@@ -311,7 +313,9 @@ def open_output(
     if is_url(target.path):
         access.check_url(target.path)
         if append:
-            raise OpenError("cannot be appended to: a URL is written as a whole", file=target.path)
+            raise OpenError(
+                "cannot be appended to, because a URL is written as a whole: write to a local file", file=target.path
+            )
         upload = Upload(target.path, access)
         output = Output(target.path, upload, upload.finish, discard=upload.discard)
         claim(output, target.path)

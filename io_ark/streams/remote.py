@@ -183,7 +183,9 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
             data = await _read_up_to(answer.content, stop - start + 1)
         except asyncio.TimeoutError as error:
             if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for all but the total time.
-                raise OpenError("cannot be read: the server is too slow", file=url, offset=start) from error
+                raise OpenError(
+                    "cannot be read: the server is too slow; copy the file", file=url, offset=start
+                ) from error
             raise
         first = int(content_range[1]) if content_range and content_range[1] and answer.status == 206 else 0
         return _Answer(data, first, size, *version_of_answer)
@@ -262,8 +264,8 @@ class RemoteFile:
 
         size, version = self._attempt(ask)
         if not isinstance(size, int):
-            raise OpenError("the server does not tell the size of the file, so it has no offsets: use a pipe such as "
-                            "'curl -s URL |'", file=self.path)  # fmt: skip
+            raise OpenError("the server does not send the size of the file, so it has no offsets: use a pipe "
+                            "such as 'curl -s URL |'", file=self.path)  # fmt: skip
         if not version and size > len(self._span[1]):  # Two requests could see two versions of the file.
             if size > _MAX_REQUEST_BYTES:
                 raise OpenError(_NO_VERSIONS, file=self.path)
@@ -274,8 +276,8 @@ class RemoteFile:
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
         """Return a source of the file's bytes from an offset on."""
         if offset > self.size:
-            raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes",
-                            file=self.path, offset=offset)  # fmt: skip
+            raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes, so create the script file "
+                            "again", file=self.path, offset=offset)  # fmt: skip
         return RemoteSource(self, offset, ahead)
 
     def read(self, count: int, offset: int) -> bytes:
@@ -314,7 +316,11 @@ class RemoteFile:
             if len(answer.data) > stop - start or (start and not answer.first):
                 raise OpenError(_NO_RANGES, file=self.path)
             if answer.first != start:
-                raise OpenError(f"the server sends the bytes from {answer.first} on", file=self.path, offset=start)
+                raise OpenError(
+                    f"the server sends other bytes (from {answer.first} on): copy the file",
+                    file=self.path,
+                    offset=start,
+                )
             if len(answer.data) < stop - start:
                 raise ConnectionError(f"{len(answer.data)} of {stop - start} bytes arrived")
             return answer.data

@@ -352,7 +352,7 @@ class BytesSource(Source):
         self._end = len(self._window)
         if not 0 <= offset <= self._end:
             self._at = self._end
-            raise OpenError(f"cannot start at byte {offset} of {self._end}", file=name)
+            raise OpenError(f"the offset {offset} is beyond the end: there are {self._end} bytes", file=name)
 
     def remaining(self) -> int:
         return self._end - self._at

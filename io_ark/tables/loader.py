@@ -170,7 +170,11 @@ class Loader:
             source = None  # Closes a file that the cache has dropped before the next file is opened.
             file = self._files.get(path)
             if not file.regular:
-                raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
+                raise OpenError(
+                    "is not a regular file, so it has no offsets: copy its data to a file first",
+                    file=path,
+                    offset=offset,
+                )
             source = file.open_source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):

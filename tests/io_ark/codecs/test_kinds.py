@@ -296,7 +296,7 @@ def test_value_of_another_kind_is_written_or_refused(kind: str) -> None:
     assert failures == {}
 
 
-NOT_A_TOKEN = "a token is not empty"
+NOT_A_TOKEN = "a token must not be empty"
 REFUSED: list[tuple[str, Any, str]] = [
     ("matrix", [1.0], ""), ("matrix", [["a"]], ""), ("vector", [[1.0]], ""), ("int-vector", [1.5], ""),
     ("int-vector", [2**31], ""), ("int", 1.5, ""), ("int", 2**31, ""), ("float", "x", ""), ("token", "two words", ""),

@@ -188,7 +188,9 @@ def test_empty_audio_fails_alone(data: Path) -> None:
     key = keys_of(data / "wav.scp")[4]
     write_wav(data / "wav" / f"{key}.wav", audio(0, seed=1))
     said("--module=extract.py:Mean", str(data), status=1)
-    assert failures(data).startswith(f"{key} ") and failures(data).endswith("a wave file has no samples\n")
+    assert failures(data).startswith(f"{key} ") and failures(data).endswith(
+        "a wave file has no samples: remove it from the script file\n"
+    )
 
 
 def test_resume_refuses_a_changed_module_and_a_missing_one(data: Path, tmp_path: Path) -> None:
