@@ -1,4 +1,4 @@
-"""Errors with a file, a byte offset and a key.
+"""Errors of this package, which name a file, a byte offset and a key.
 
 Every error that this package raises on purpose is an :class:`ArkError`, and its text is one line:
 
@@ -91,7 +91,7 @@ class ArkError(Exception):
 
 
 def format_warning(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
-    """Return Kaldi's warning about a missing object of a table, followed by the error, which starts with the file."""
+    """Return Kaldi's warning about an object that cannot be read, followed by the error, which names the file."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else otherwise} {error}"
 
 

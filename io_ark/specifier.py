@@ -23,7 +23,7 @@ from io_ark.text import WHITE_SPACE
 ROW_TOLERANCE = 3
 _MAX_OFFSET = 2**63 - 1
 _MAX_OFFSET_DIGITS = 19
-# Characters at the start or end of a name that need a closer look.
+# Characters at the start or the end of a name that may make it something other than a plain file name.
 _ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
 # Start of a table specifier, valid or not: options, the word "ark" or "scp", and a colon.
 _SPECIFIER = re.compile(r"(?:[a-z]{0,3}[, ])*(?:ark|scp)(?:,[\w+-]*| [a-z]{0,3})*:", re.ASCII)

@@ -9,7 +9,7 @@ MAX_DIGITS = 400
 """Maximum number of digits of an integer that is converted exactly. Python refuses more than 4,300 digits."""
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
-"""Number of entries of a long list that notebooks show."""
+"""Number of entries at the start of a long list that notebooks show."""
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 

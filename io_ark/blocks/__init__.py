@@ -1,8 +1,8 @@
-"""Blocks: a table is a sequence of blocks, and an entry is a view of one.
+"""Blocks of table entries: many small entries that were read together, or one large entry.
 
-A block holds the entries that were read together: many small ones, or a large one alone. Readers yield blocks
-(:meth:`io_ark.SequentialReader.blocks`) and writers take them (:meth:`io_ark.Writer.write_block`). Work on all entries
-at once uses the arrays of a block; work on one entry after the other is :meth:`Block.map`.
+Readers yield blocks (:meth:`io_ark.SequentialReader.blocks`), and writers accept them
+(:meth:`io_ark.Writer.write_block`). To process all entries at once, use the arrays of a block. To process one entry
+after the other, call :meth:`Block.map`.
 
 >>> import numpy as np
 >>> from io_ark.blocks import create_block, concatenate

@@ -23,9 +23,9 @@ BLOCK_BYTES = 1 << 19
 MAX_ENTRIES = 1 << 12
 """Maximum number of entries of a block."""
 
-# Types of lists' elements that have no masks.
+# Types of list elements without masks, so that a list of them need not be searched for masked arrays.
 _COMMON_TYPES = frozenset((int, float, np.ndarray))
-# Larger results of `Block.map` are not copied into one array.
+# Maximum bytes of a result of `Block.map` that is copied into one array together with other results.
 _MAX_COPIED_BYTES = 1 << 15
 
 
@@ -89,7 +89,10 @@ class Block:
             yield self
             return
         number, middle = np.arange(len(self)), len(bounds) // 2
-        for half in bounds[: middle + 1], bounds[middle:]:  # Halving takes less time than selecting each of many parts.
+        for half in (
+            bounds[: middle + 1],
+            bounds[middle:],
+        ):  # Halving is faster than selecting many parts from the whole.
             chosen = self.select((half[0] <= number) & (number < half[-1]))
             yield from chosen.split([bound - half[0] for bound in half])
 
@@ -118,7 +121,7 @@ class Block:
         return create_array_or_object_block(keys, results)
 
     def pack(self) -> PackedBlock | None:
-        """Return the entries in the binary format of an archive, or None if that format is not available."""
+        """Return the entries in the binary format of an archive, or None if their bytes are unknown."""
         return None
 
 
@@ -214,20 +217,20 @@ class ArrayBlock(Block):
         return sizes
 
     def rows(self) -> Integers:
-        """Return the boundaries of the arrays in rows (for vectors, in elements) as (entries + 1,), starting at 0."""
+        """Return the first row (of vectors: element) of each array, and their total number: shape (entries + 1,)."""
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
         return bounds
 
     def count_columns(self) -> int | None:
-        """Return the number of columns, or None if the matrices differ in it or one of them is empty."""
+        """Return the number of columns of the matrices, or None if the numbers differ or a matrix is empty."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
         return columns if (self.shapes[:, 1] == columns).all() else None
 
     def join_rows(self) -> Array | None:
-        """Return the rows of all matrices as (rows, columns), or None if :meth:`count_columns` is None."""
+        """Return the rows of all matrices as (rows, columns), or None if :meth:`count_columns` returns None."""
         columns = self.count_columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
@@ -271,7 +274,7 @@ class ArrayBlock(Block):
         return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
 
     def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
-        """Return a block of vectors with the same keys from ``values`` (numbers,); default: one number for each row."""
+        """Return a block of vectors with the same keys. ``lengths`` None: ``values`` has one number for each row."""
         shapes = np.zeros_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths
         return replace(self, values=values, shapes=shapes, dimensions=1)
@@ -285,7 +288,7 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Takes a third of the time of the loop below.
+        if (stacked := self.stack()) is not None:  # Faster than the loop below.
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0

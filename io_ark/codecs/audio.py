@@ -16,7 +16,7 @@ from io_ark.extras import suggest_install
 from io_ark.logs import logger
 from io_ark.streams.source import FileSource, Source
 
-# Rows of the first bytes of a file, the name of its format, and a command that converts the file.
+# Patterns of the first bytes of a file, the name of its format, and a command that converts it to a wave file.
 _FORMATS = (
     (rb"fLaC[\0\x80]", "FLAC", "flac -c -d -s FILE |"),
     (rb"OggS\0", "OGG", "ffmpeg -v 16 -i FILE -f wav - |"),
@@ -27,13 +27,13 @@ _FORMATS = (
     (rb"caff\0", "CAF", "sox FILE -t wav -b 16 - |"),
     (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),
 )
-_MAX_TAG_BYTES = 12
-# More than a wave file can have. The limit ends the output of a command that writes without end.
+_MAX_TAG_BYTES = 12  # Number of bytes that the patterns above examine.
+# No wave file is larger. The limit stops reading from a command that writes without end.
 MAX_AUDIO_BYTES = 1 << 32
-_FLAC_BYTES = 26  # from the start of a file to the end of the number of samples
+_FLAC_BYTES = 26  # Rate, channels and samples end at this offset, in the first block (STREAMINFO).
 _SPHERE_BYTES = 1024
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
-_CHUNK_FRAMES = 1 << 20  # samples of each channel that are decoded at once
+_CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once.
 
 
 def detect_audio_format(source: Source) -> str:
@@ -66,7 +66,7 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
 
 
 def decode(data: Any, source: Source, name: str, max_duration: float = math.inf) -> tuple[float, npt.NDArray[np.int16]]:
-    """Decode an audio file. Fractions are multiplied by 32768. Integers of more than 16 bits lose the lowest bits.
+    """Decode an audio file to 16-bit samples. Floats are multiplied by 32768. Longer integers lose their lowest bits.
 
     Args:
         data: the bytes of the whole file.
@@ -94,8 +94,8 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
 def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz and the numbers of channels and samples of audio, without decoding it.
 
-    FLAC and SPHERE have all three in the header. In a file of another format, libsndfile decides how much it reads. The
-    output of a command is read completely.
+    The headers of FLAC and SPHERE contain these three numbers. For other formats, libsndfile decides how much of a file
+    to read. The output of a command is read completely.
     """
     require_decoder(source, name)
     if size := _read_size_in_header(source, name):
@@ -106,9 +106,9 @@ def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
 
 
 def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
-    """Return the rate, channels and samples if the header of a FLAC or SPHERE file has all three."""
+    """Return the rate, channels and samples in the header of a FLAC or SPHERE file, or None if one is missing."""
     if name == "FLAC":
-        packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")  # in the first block
+        packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")
         rate, channels, count = packed >> 44, (packed >> 41 & 7) + 1, packed & (1 << 36) - 1
     elif name == "SPHERE":
         head = source.peek(_SPHERE_BYTES)

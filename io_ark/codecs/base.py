@@ -91,11 +91,11 @@ class Codec(Generic[T]):
         return self.read(source)
 
     def scan(self) -> Scan | None:
-        """Return the C reader of blocks of small objects of this kind. Return None without it or the C library."""
+        """Return a reader of blocks of small objects in C, or None if this kind or the C library has none."""
         return KindScan(self.scan_kind) if self.scan_kind and NATIVE.in_use else None
 
     def pack(self, binary: bool) -> Pack:
-        """Return how the entries of a block are written together."""
+        """Return the functions that encode all entries of a block at once."""
         return Pack()
 
     def part(self, source: Source, selection: Range | None) -> Any:
@@ -338,14 +338,14 @@ def end_line(source: Source) -> None:
 
 
 def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert ``value`` to an array."""
+    """Convert ``value`` to an array, and refuse masked elements."""
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)
 
 
 def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
-    """Convert ``value`` to a vector (1 dimension) or matrix (2) of this precision. An empty matrix becomes (0, 0).
+    """Convert ``value`` to a vector (1 dimension) or matrix (2 dimensions). An empty matrix gets the shape (0, 0).
 
     Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
     """
@@ -364,7 +364,7 @@ def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 
-# Copying an array of this size takes less time than creating a view of its bytes.
+# Maximum bytes of an array that is copied, because creating a view of its bytes would take longer.
 _MAX_COPIED_BYTES = 1 << 12
 
 

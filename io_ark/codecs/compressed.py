@@ -32,7 +32,7 @@ _HEADER = struct.Struct("<ffii")
 MAX_HEADER_BYTES = len(b"CM2 ") + _HEADER.size
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NO_PERCENTILES = np.empty((0, 4), np.uint16)
-_MAX_ENTRY_BYTES = 24  # between the key of a matrix and its percentiles
+_MAX_ENTRY_BYTES = 24  # Upper bound on the bytes between the key of a matrix and its percentiles.
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
@@ -144,7 +144,7 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
     """Return the float32 values of a matrix.
 
     Args:
-        header: bytes that start with the name of the format and the header.
+        header: the name of the format, a space and the header. More bytes may follow.
         rows, columns: shape in the header.
         data: bytes-like object with the percentiles and integers.
         begin: offset of the percentiles or integers in ``data``.
@@ -340,7 +340,7 @@ def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes 
     """Return the stored parts of a matrix without the marker: header, percentiles and integers."""
     kind, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if kind == b"CM" else 0, 4):
-        raise ValueError(f"percentiles of the shape {matrix.percentiles.shape} do not belong to {columns} columns")
+        raise ValueError(f"percentiles of shape {matrix.percentiles.shape} do not match {columns} columns")
     percentiles, codes = matrix.percentiles.astype("<u2", copy=False), matrix.codes.astype(_FORMATS[kind], copy=False)
     header = kind + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns)
     return header, view_raw_bytes(percentiles), view_raw_bytes(codes)
@@ -351,7 +351,7 @@ def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
         return None
     count, shapes = len(block), np.ascontiguousarray(block.shapes, np.int64)
     if block.keys.count(b"\n") != count or block.count_elements().sum() != block.values.size:
-        raise ValueError("keys, shapes and values of a block do not belong together")
+        raise ValueError("the keys, shapes and values of a block do not match")
     room = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
     packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     used = NATIVE.function("ark_compress_arrays")(

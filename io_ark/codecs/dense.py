@@ -28,7 +28,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.d
 
 
 def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
-    """Read a header and return precision, rows and columns."""
+    """Read a header, and return the precision and the numbers of rows and columns."""
     stored = _PRECISIONS.get(head[:3])
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
         source.read(HEADER_SIZE)  # raises TruncatedError
@@ -50,7 +50,7 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
-    """Skip what :func:`read_dense` reads, and return rows and columns."""
+    """Skip the matrix that :func:`read_dense` would read, and return its numbers of rows and columns."""
     stored, rows, columns = _read_header(source, head)
     source.skip(rows * columns * stored.itemsize)
     return rows, columns
@@ -116,7 +116,7 @@ def write_text(sink: Sink, matrix: Array) -> None:
         sink.write(b" [ ]\n")
         return
     sink.write(b" [")
-    # Some rows at a time, to bound the memory for the text of a large matrix.
+    # Formatting some rows at a time bounds the memory for the text of a large matrix.
     step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
         rows = matrix[first : first + step]

@@ -22,7 +22,7 @@ from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import BytesSource, Source
 
-# Number of bytes that are examined to classify text and integers, and again if these do not suffice.
+# Numbers of bytes that are examined to classify text and integers. The second is used if the first is too small.
 _WINDOWS = (1 << 12, 1 << 20)
 # Number of first bytes that distinguish a single object from an archive.
 _MAX_START_BYTES = 24
@@ -52,9 +52,9 @@ _VECTOR = b"FV \x04"
 # Kinds in order of preference. The first kind that fits the bytes is used.
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
 _SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])
-# Bits of a float outside this range are more likely an integer of up to 500 million, or a negative integer.
+# The bits of a float outside this range are more likely an integer: up to 500 million, or negative.
 _COMMON_FLOATS = (1e-20, 1e20)
-# Results of arithmetic. Other NaNs have the bits of small negative integers, or of integers near 2**31.
+# Bits of the NaNs that arithmetic returns. Other NaNs look like small negative integers or integers near 2**31.
 _NAN_BITS = (0x7FC00000, -0x400000)
 
 _codec = cache(codec)
@@ -100,7 +100,7 @@ def is_single_object(source: Source) -> bool:
 
 
 def _detect_integer_kind(source: Source) -> str:
-    """Return the kind of an object that starts with a 4-byte number, such that no number follows the object."""
+    """Return the kind of an object that starts with a 4-byte number. No 4-byte number may follow the object."""
     head = source.peek(8)
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":

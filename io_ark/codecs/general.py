@@ -40,7 +40,7 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
         if selection is None or not isinstance(cut, SparseMatrix):
             return cut
         try:
-            return cut.to_array()  # As in Kaldi.
+            return cut.to_array()  # As in Kaldi, a range of a sparse matrix is dense.
         except MemoryError as error:
             size = " x ".join(map(str, cut.shape))
             raise RangeError(f"the range [{selection.text}] of a sparse matrix has {size} numbers, which exceed the "

@@ -24,7 +24,7 @@ _BASE = 0o77
 _COMPRESSED = 0o2000
 _CHECKSUM = 0o10000
 _VECTOR_QUANTIZED = 0o40000
-# WAVEFORM, IREFC and DISCRETE, whose data are not floats.
+# Codes of WAVEFORM, IREFC and DISCRETE, whose data are not floats.
 _NOT_FLOATS = (0, 5, 10)
 
 

@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 _WORD = re.compile(rb"\S+")
-_MAX_INTEGER_CHARACTERS = 18  # characters
+_MAX_INTEGER_CHARACTERS = 18  # Integers of this length fit into 64 bits.
 _DIGITS = b"0123456789 "  # NumPy reads lines that consist of these characters.
 
 
@@ -277,7 +277,7 @@ class PairVectorCodec(Codec[Array]):
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
     def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return the first numbers of all pairs, and the second ones."""
+        """Split pairs into an array of their first numbers and an array of their second numbers."""
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
             return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)

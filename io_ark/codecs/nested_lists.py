@@ -25,7 +25,7 @@ Integers = npt.NDArray[np.int32]
 
 # A count or number is a byte 4 and four more bytes, so a list of lists is an array of these records.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
-# Maximum number of records that are converted at once.
+# Maximum number of records that are converted at once, which bounds the memory.
 _MAX_WINDOW_NUMBERS = 1 << 15
 
 
@@ -102,7 +102,7 @@ def convert_numbers(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray
 
 
 def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the first numbers of all pairs, and the second ones.
+    """Split pairs into a sequence of their first numbers and a sequence of their second numbers.
 
     Raises:
         TypeError: an element is not a pair.

@@ -16,7 +16,7 @@ from io_ark.codecs.text_format import encode_lists
 
 @dataclass(frozen=True)
 class Pack:
-    """How the entries of a block are written together, for one kind of object."""
+    """Ways to encode all entries of a block of one kind of object at once."""
 
     # Type and number of dimensions of arrays that are written without conversion.
     arrays: tuple[np.dtype[Any], int] | None = None
@@ -68,5 +68,5 @@ def _pack_numbers(binary: bool, dtype: Any, block: Block) -> PackedBlock | None:
 
 
 def create_number_pack(binary: bool, dtype: Any) -> Pack:
-    """Return how tables of single numbers of a type are written."""
+    """Return the encoder of blocks of single numbers of a type."""
     return Pack(block=partial(_pack_numbers, binary, dtype))

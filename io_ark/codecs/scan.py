@@ -90,7 +90,7 @@ class _Numbers(NamedTuple):
     lists: Integers  # lengths of the inner lists of all entries
 
     def view_as(self, dtype: npt.DTypeLike) -> Array:
-        """Return the numbers of all objects."""
+        """Return the numbers of all objects as an array of this type."""
         return self.values.view(dtype)
 
     def get_lengths(self) -> Integers:
@@ -229,7 +229,7 @@ _ARRAYS: dict[str, tuple[type, int]] = {
 
 
 def _cut(items: Any, lengths: Integers) -> list[Any]:
-    """Cut a list or an array into parts of these lengths."""
+    """Cut a list or an array into parts. ``lengths`` holds the length of each part."""
     if isinstance(items, np.ndarray) and len(lengths) and (lengths == lengths[0]).all():
         return list(items.reshape(len(lengths), int(lengths[0]), *items.shape[1:]))
     return [items[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]

@@ -62,7 +62,7 @@ register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the fields of a RIFF file in its byte order, and counts its bytes."""
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -258,14 +258,14 @@ def _detect_format_of_file(source: Source) -> str:
 
 
 def _read_foreign_file(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
-    """Return a wave file with the samples at the next byte. The samples are not 16-bit linear."""
+    """Read samples that are not 16-bit linear, and return them as a wave file for a decoder."""
     file = header.file(_read_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
     return file
 
 
 def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
-    """Return the header of a wave file, or the fields of other audio, which may have to be decoded to be counted."""
+    """Return the header of a wave file, or the fields of other audio, decoding it if it must be counted."""
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
     header = read_header(source, any_encoding)

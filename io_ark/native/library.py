@@ -44,7 +44,7 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a new object for a function of the library."""
+        """Return a new ctypes object for a function of the library, with the types of its arguments and result."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]

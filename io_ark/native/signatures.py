@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of the first element of a contiguous array."""
     if array.flags.writeable and array.size:
-        return ctypes.addressof(_at(array))  # Takes a quarter of the time of the general way below.
+        return ctypes.addressof(_at(array))  # Four times as fast as the general way below.
     return array.ctypes.data
 
 
@@ -92,7 +92,8 @@ class Structure:
     """A structure for C together with the arrays that it points to. See :meth:`Signatures.structure`.
 
     Args:
-        sources: objects whose attributes are the values of the fields that ``values`` lacks. The first source counts.
+        sources: objects whose attributes are the values of the fields that ``values`` lacks. The first source that has an
+            attribute determines its value.
         values: values of the fields: numbers, arrays, which are converted to the type that the pointer has, lists or
             tuples of arrays for a list of pointers, or None. Fields without a value are zero.
 
@@ -203,7 +204,7 @@ class Signatures:
 
     @functools.cache  # noqa: B019
     def structure(self, name: str) -> type[Structure]:
-        """Return the class of a structure: calling it with values returns a structure that holds them."""
+        """Return the class of a structure of the library. Call the class with the values of the fields."""
         declared = dict(field.split(":") for field in self._structures[name])
         bases = {field: kind.partition("*")[0] for field, kind in declared.items() if "*" in kind}
         fields = []

@@ -21,7 +21,7 @@ def _is_set(variable: str) -> bool:
 
 
 class Access(NamedTuple):
-    """Permissions to run commands and to open URLs. Environment variables change them; the methods name these.
+    """Permissions to run commands and to open URLs. The methods name the environment variables that change them.
 
     Attributes:
         pipes: allow commands.
@@ -85,7 +85,7 @@ def is_public(address: str) -> bool:
 
 
 def refuse_private(host: str, addresses: Iterable[str]) -> None:
-    """Raise :class:`NetworkRefusedError` if an address of a host is private and they are not allowed."""
+    """Raise :class:`NetworkRefusedError` if an address of a host is private, unless ``IO_ARK_PRIVATE_HOSTS`` is set."""
     if not (_is_set(PRIVATE_VARIABLE) or all(map(is_public, addresses))):
         raise NetworkRefusedError(
             f"{host} is an address of a private network or of this machine, which script files must not open: "

@@ -21,10 +21,10 @@ from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_for
 from io_ark.streams.remote import Upload
 
-# Bytes that an output buffers. A pipe's reader waits for them.
+# Size of the buffer of an output in bytes. The reader of a pipe waits until the buffer is full.
 OUTPUT_BUFFER = 1 << 17
-# Bytes that the output of a file buffers. Nobody waits for a file, and collecting large objects in a buffer takes fewer
-# calls, with bytes that are still in the processor's cache.
+# Size of the buffer of a file in bytes. No reader waits for a file, and a larger buffer takes fewer system calls, with
+# bytes that are still in the processor's cache.
 FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
 OPENED_AGAIN = (

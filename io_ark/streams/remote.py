@@ -27,9 +27,9 @@ Result = TypeVar("Result")
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
-# Waits before new attempts. A random time of up to the same length is added, so that workers do not retry together.
+# Seconds before new attempts. Up to the same time is added at random, so that workers do not retry together.
 _RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0)
-# Time to wait for an answer, and for its next bytes.
+# Time to wait for an answer of the server, and for the next bytes of an answer.
 _TIMEOUT_SECONDS = 60
 # A request of n bytes may take n / _MIN_BYTES_PER_SECOND seconds after the first minute.
 _MIN_BYTES_PER_SECOND = 1 << 15
@@ -105,7 +105,7 @@ class _Answer(NamedTuple):
     """A range of bytes of a file.
 
     Attributes:
-        data: the bytes. If the server sends too many bytes, one more than requested.
+        data: the bytes, or one byte more than requested if the server sends too many.
         first: offset of the first byte.
         size: size of the whole file, or None if the server does not tell it.
         version: identifier of the file's version, or "" if the server does not tell it.
@@ -139,7 +139,7 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
     Two versions that the server considers equivalent may share a weak ETag, and two versions of the same second share a
     Last-Modified. A Last-Modified is strong if the server's clock has passed that second.
     """
-    from email.utils import parsedate_to_datetime  # Imported here: slow, but aiohttp has already imported it.
+    from email.utils import parsedate_to_datetime  # Imported here because the import would delay every program.
 
     etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if etag.startswith('"'):
@@ -154,7 +154,7 @@ def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
     """Request a range of bytes by HTTP; if ``version`` is a strong ETag, from that version of the file."""
-    import asyncio  # Imported here: slow, but aiohttp has already imported it.
+    import asyncio  # Imported here because the import would delay every program.
 
     from aiohttp import ClientTimeout
 
@@ -274,7 +274,7 @@ class RemoteFile:
         return size, version
 
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
-        """Return a source of the file's bytes from an offset on."""
+        """Return a source that reads the file from an offset to its end."""
         if offset > self.size:
             raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes, so create the script file "
                             "again", file=self.path, offset=offset)  # fmt: skip

@@ -98,7 +98,7 @@ class Source:
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
     def get_window(self, count: int) -> tuple[Any, int, int]:
-        """Return the window, and the begin and end of its unread bytes. They are equal only at the end of the source.
+        """Return the window, and where its unread bytes begin and end. Both are equal only at the end of the source.
 
         A regular file is read ahead by about ``count`` bytes. A stream waits for one byte only.
         """
@@ -402,7 +402,7 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read some bytes of the stream. Return 0 at its end. ``offset`` is the position, for errors."""
+        """Read some bytes of the stream, and return their number, 0 at the end. Errors name the ``offset``."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:

@@ -35,9 +35,9 @@ class OtherFileError(Exception):
 
 
 def is_replaceable(path: Path) -> bool:
-    """Return True unless the path, links followed, is a device, FIFO, socket or file descriptor of a process.
+    """Return True unless the path leads to a device, FIFO, socket or file descriptor of a process.
 
-    Devices and the like must be written to, because a rename would replace them by a regular file.
+    Programs must write to such files directly, because a rename would replace them with a regular file.
     """
     if str(path).startswith(DESCRIPTORS):  # A descriptor may lead to a regular file, so its mode does not tell.
         return False
