@@ -150,7 +150,7 @@ class KindScan:
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
-            lists_room=len(lists), largest=largest, most=MAX_ENTRIES if places is None else len(places),
+            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if places is None else len(places),
         )  # fmt: skip
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._number) if len(data) else 0

@@ -92,8 +92,8 @@ class Structure:
     """A structure for C together with the arrays that it points to. See :meth:`Signatures.structure`.
 
     Args:
-        sources: objects whose attributes are the values of the fields that ``values`` lacks. The first source that has an
-            attribute determines its value.
+        sources: objects whose attributes are the values of fields that ``values`` lacks. The first source with an
+            attribute of the field's name is used.
         values: values of the fields: numbers, arrays, which are converted to the type that the pointer has, lists or
             tuples of arrays for a list of pointers, or None. Fields without a value are zero.
 
