@@ -219,7 +219,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
             ids = rng.integers(1, 2 * PHONES * STATES + 1, (len(feats), 3), np.int32)
             tid_post[key] = PosteriorArrays(
                 np.full(len(feats), 3), ids.reshape(-1), rng.random(ids.size, np.float32)
-            ).lists()
+            ).to_lists()
             gselect[key] = rng.integers(0, 2048, (len(feats), 20)).tolist()
             if number % 10 == 0 and members:
                 spk2utt[members[0]], members = members, []

@@ -25,7 +25,7 @@ from io_ark.specifier import (
     Wspecifier,
     classify_rspecifier,
     classify_wspecifier,
-    name_of,
+    decode_file_name,
 )
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
@@ -61,9 +61,9 @@ def load(
     Raises:
         ArkError: the object cannot be opened, or not read as this kind.
     """
-    name = name_of(rxfilename)
+    name = decode_file_name(rxfilename)
     if kind is None and name.endswith(".scp"):
-        raise SpecifierError("is a script file: io_ark.load_scp and io_ark.read read it", file=name)
+        raise SpecifierError("is a script file: read it with io_ark.load_scp or io_ark.read", file=name)
     return read_from(as_codec(AnyCodec() if kind is None else kind, options), name, Access(pipes, network))
 
 
@@ -99,8 +99,8 @@ def save(
     >>> io_ark.load(name)
     array([1., 2.], dtype=float32)
     """
-    name = _not_a_script(name_of(wxfilename))
-    codec = _writing_codec(kind, compress, options)
+    name = _refuse_script_name(decode_file_name(wxfilename))
+    codec = _choose_codec(kind, compress, options)
     with open_output(name, access=Access(pipes, network)) as output:
         codec.write(output, value, binary=binary)
 
@@ -123,7 +123,7 @@ def read(
     Raises:
         ArkError: the table cannot be opened, or an entry cannot be read.
     """
-    name = name_of(rspecifier)
+    name = decode_file_name(rspecifier)
     table = classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
     codec = AnyCodec() if kind is None else kind
     # The iterator is all that refers to the reader. Deleting or exhausting it closes the table.
@@ -194,12 +194,12 @@ def writer(
     Raises:
         ArkError: the table cannot be opened.
     """
-    name = name_of(wspecifier)
-    table = classify_wspecifier(name) or Wspecifier("ark", _not_a_script(name))
-    return Writer(table, kind=_writing_codec(kind, compress, {}), pipes=pipes, network=network)
+    name = decode_file_name(wspecifier)
+    table = classify_wspecifier(name) or Wspecifier("ark", _refuse_script_name(name))
+    return Writer(table, kind=_choose_codec(kind, compress, {}), pipes=pipes, network=network)
 
 
-def _not_a_script(name: str) -> str:
+def _refuse_script_name(name: str) -> str:
     """Return the name of an output. Refuse the name of a script file."""
     if name.endswith(".scp"):
         archive = f"{name.removesuffix('.scp')}.ark"
@@ -209,11 +209,11 @@ def _not_a_script(name: str) -> str:
     return name
 
 
-def _writing_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
+def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
     if compress is None:
         return as_codec(AnyCodec() if kind is None else kind, options)
     if kind == "compressed-matrix":
         return as_codec(kind, options | {"method": compress})
     if kind not in (None, "matrix", "double-matrix"):
-        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}")
+        raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}: omit compress")
     return as_codec(AnyCodec(compress, kind), options)

@@ -1,4 +1,4 @@
-"""Errors with a file, a byte offset and a key.
+"""Errors of this package, which name a file, a byte offset and a key.
 
 Every error that this package raises on purpose is an :class:`ArkError`, and its text is one line:
 
@@ -90,8 +90,8 @@ class ArkError(Exception):
         return type(self), (self.message,), self.__dict__
 
 
-def kaldis_words(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
-    """Return Kaldi's warning about a missing object of a table, followed by the error, which starts with the file."""
+def format_warning(error: ArkError, otherwise: str = LOAD_FAILED) -> str:
+    """Return Kaldi's warning about an object that cannot be read, followed by the error, which names the file."""
     return f"{'Failed to open file' if isinstance(error, OpenError) else otherwise} {error}"
 
 

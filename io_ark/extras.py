@@ -27,16 +27,16 @@ class MissingExtraError(ModuleNotFoundError):
     """An optional package is not installed. The message tells how to install it."""
 
 
-def not_installed(package: str, use: str = "") -> str:
+def suggest_install(package: str, use: str = "") -> str:
     """Return the message that a package is not installed, with the command that installs it.
 
     Args:
         package: name of the package in the package index.
         use: the feature that needs the package, such as "FLAC files", for the start of the message.
 
-    >>> not_installed("soundfile", "FLAC files")
+    >>> suggest_install("soundfile", "FLAC files")
     "FLAC files need soundfile, which is not installed: pip install soundfile (in a checkout: pip install '.[audio]')"
-    >>> not_installed("yaml")
+    >>> suggest_install("yaml")
     'yaml is not installed: pip install yaml'
     """
     subject = f"{use} {'need' if use.endswith('s') else 'needs'} {package}, which" if use else package
@@ -58,7 +58,7 @@ def import_extra(name: str, use: str = "") -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise MissingExtraError(not_installed(package, use), name=package) from None
+        raise MissingExtraError(suggest_install(package, use), name=package) from None
     except ImportError as error:  # The package does not fit this version of Python or NumPy.
         reason = f"{use}{': ' if use else ''}{package} cannot be imported: {str(error).partition(chr(10))[0]}"
         raise MissingExtraError(reason, name=package) from None

@@ -39,7 +39,7 @@ def load_npy(path: str | PathLike[str]) -> Array:
     array([0, 1, 2])
     """
     name = os.fsdecode(path)
-    size = _size_of_regular_file(name)
+    size = _measure_regular_file(name)
     try:
         with open(name, "rb") as file:
             return read_npy(file, size, name)
@@ -62,7 +62,7 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     {'samples': array([0, 1, 2])}
     """
     name = os.fsdecode(path)
-    _size_of_regular_file(name)
+    _measure_regular_file(name)
     arrays = {}
     try:
         with zipfile.ZipFile(name) as archive:
@@ -76,7 +76,7 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     except OSError as error:
         raise _open_error(name, error) from None
     except Exception as error:  # zipfile raises several types of errors for a damaged file.
-        raise FormatError(f"is not a .npz file: {_reason(error)}", file=name) from None
+        raise FormatError(f"is not a .npz file: {_describe_error(error)}", file=name) from None
     return arrays
 
 
@@ -110,25 +110,25 @@ def read_npy(file: Any, size: int, name: str) -> Array:
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array
     except Exception as error:  # NumPy and zipfile raise many types, such as MemoryError and TokenError.
-        raise FormatError(f"is not a .npy array: {_reason(error)}", file=name) from None
+        raise FormatError(f"is not a .npy array: {_describe_error(error)}", file=name) from None
 
 
 def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:
     """Raise :class:`FormatError` if an array is implausibly large for its file and could exhaust the memory."""
     packed = path.stat().st_size
     if unpacked > max(MAX_UNPACKED_BYTES, MAX_UNPACKED_RATIO * packed):
-        raise FormatError(f"{name}: {unpacked} bytes of an array in a file of {packed} bytes: not unpacked",
-                          file=str(path))  # fmt: skip
+        raise FormatError(f"{name}: an array of {unpacked} bytes is implausible in a file of {packed} bytes: save it "
+                          "as a .npy file", file=str(path))  # fmt: skip
 
 
-def _size_of_regular_file(name: str) -> int:
+def _measure_regular_file(name: str) -> int:
     """Return the size of a regular file. Other files, such as a FIFO or a device, may block or never end."""
     try:
         status = os.stat(name)
     except (OSError, ValueError) as error:
         raise _open_error(name, error) from None
     if not S_ISREG(status.st_mode):
-        raise OpenError("is not a regular file", file=name)
+        raise OpenError("is not a regular file: copy its data to a file first", file=name)
     return status.st_size
 
 
@@ -138,6 +138,6 @@ def _open_error(name: str, error: OSError | ValueError) -> OpenError:
     return OpenError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=name)
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return the first line of the text of an error, or the type of an error without text."""
     return (str(error).splitlines() or [type(error).__name__])[0]

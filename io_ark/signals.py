@@ -18,10 +18,7 @@ def delay_signals() -> Iterator[None]:
     handlers: dict[int, Any] = {}
     try:
         for number in _SIGNALS if threading.current_thread() is threading.main_thread() else ():
-            if signal.getsignal(number) not in (
-                signal.SIG_IGN,
-                None,
-            ):  # None stands for a handler that is not Python's.
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # None is a handler that is not Python's.
                 handlers[number] = signal.signal(number, lambda number, _: delayed.append(number))
         yield
     finally:

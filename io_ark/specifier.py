@@ -23,7 +23,7 @@ from io_ark.text import WHITE_SPACE
 ROW_TOLERANCE = 3
 _MAX_OFFSET = 2**63 - 1
 _MAX_OFFSET_DIGITS = 19
-# Characters at the start or end of a name that need a closer look.
+# Characters at the start or the end of a name that may make it something other than a plain file name.
 _ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
 # Start of a table specifier, valid or not: options, the word "ark" or "scp", and a colon.
 _SPECIFIER = re.compile(r"(?:[a-z]{0,3}[, ])*(?:ark|scp)(?:,[\w+-]*| [a-z]{0,3})*:", re.ASCII)
@@ -81,7 +81,7 @@ class Range:
     columns: tuple[int, int] | None  # first and last column, both included; None: all
     text: str  # the range before parsing, for messages
 
-    def bounds(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
+    def to_slices(self, rows: int, columns: int | None = None) -> tuple[slice, slice]:
         """Return the slices of rows and columns that the range selects.
 
         Args:
@@ -104,7 +104,9 @@ class Range:
             fits = fits and left <= right < columns
         if not fits:
             size = f"a vector of {rows} elements" if columns is None else f"a matrix of {rows} x {columns}"
-            raise ValueError(f"the range [{self.text}] is outside {size}")
+            raise ValueError(
+                f"the range [{self.text}] is outside {size}: the first index is 0, and both ends are included"
+            )
         return slice(first, min(last, rows - 1) + 1), slice(left, right + 1)
 
 
@@ -114,11 +116,11 @@ class FileName(str):
     __slots__ = ()
 
 
-def name_of(file: str | PathLike[str]) -> str:
+def decode_file_name(file: str | PathLike[str]) -> str:
     """Return a string unchanged, and a path as a :class:`FileName`, which is not parsed.
 
     >>> from pathlib import Path
-    >>> parse_rxfilename(name_of(Path("a.ark:123")))
+    >>> parse_rxfilename(decode_file_name(Path("a.ark:123")))
     Rxfilename(kind='file', path='a.ark:123', offset=None, command='')
     """
     return file if isinstance(file, str) else FileName(os.fsdecode(file))
@@ -230,7 +232,7 @@ def parse_rxfilename(text: str) -> Rxfilename:
         if text in ("", "-"):
             return Rxfilename("stdin")
         if text[0] == "|":
-            _refuse(text, "starts with '|', but a command to read from ends in '|'")
+            _refuse(text, "starts with '|': to read the output of a command, write 'COMMAND |'")
         if text[-1] == "|":
             return Rxfilename("pipe", command=text[:-1])
         _refuse_odd(text, "r")
@@ -238,12 +240,14 @@ def parse_rxfilename(text: str) -> Rxfilename:
     if colon and digits.isdigit() and digits.isascii():
         digits = digits.lstrip("0") or "0"  # Python converts at most 4,300 digits.
         if len(digits) > _MAX_OFFSET_DIGITS or int(digits) > _MAX_OFFSET:
-            _refuse(text, "has an offset beyond the size of any file")
+            _refuse(
+                text, "has an offset beyond the size of any file: the offset counts bytes, so check the script file"
+            )
         return Rxfilename("file", path, int(digits))
     if colon:
         _refuse_odd(text, "r")
     if "|" in text:
-        _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
+        _refuse(text, "has a '|' in the middle: to read the output of a command, write 'COMMAND |'")
     return Rxfilename("file", text)
 
 
@@ -265,12 +269,12 @@ def parse_wxfilename(text: str) -> Wxfilename:
     if text[0] == "|":
         return Wxfilename("pipe", command=text[1:])
     if text[-1] == "|":
-        _refuse(text, "ends in '|', but a command to write to starts with '|'")
+        _refuse(text, "ends in '|': to write to a command, write '| COMMAND'")
     _refuse_odd(text, "w")
     if _OFFSET.fullmatch(text):
-        _refuse(text, "ends in an offset, but only whole files can be written")
+        _refuse(text, "ends in an offset, but only whole files can be written: remove it, or pass a pathlib.Path")
     if "|" in text:
-        _refuse(text, "has a '|' in the middle: a command to write to starts with '|'")
+        _refuse(text, "has a '|' in the middle: to write to a command, write '| COMMAND'")
     return Wxfilename("file", text)
 
 
@@ -280,7 +284,7 @@ def _refuse_odd(text: str, mode: str) -> None:
     Kaldi uses an invalid specifier such as ``scp,ark:a.scp,a.ark`` as a file name where it expects a single file.
     """
     if text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
-        _refuse(text, "starts or ends with white space")
+        _refuse(text, "starts or ends with white space: remove it, or pass a pathlib.Path")
     if not _SPECIFIER.match(text):
         return
     if is_table_rspecifier(text) or is_table_wspecifier(text):

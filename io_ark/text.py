@@ -9,7 +9,7 @@ MAX_DIGITS = 400
 """Maximum number of digits of an integer that is converted exactly. Python refuses more than 4,300 digits."""
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
-"""Number of entries of a long list that notebooks show."""
+"""Number of entries at the start of a long list that notebooks show."""
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
@@ -47,10 +47,10 @@ def split_words(line: str, splits: int = 0) -> list[str]:
     return _SPACE.split(inner, splits) if inner else []
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Escape control characters other than newlines, so that a text is safe on a terminal.
 
-    >>> printable("\x1b[2Jkey")
+    >>> escape_controls("\x1b[2Jkey")
     '\\x1b[2Jkey'
     """
     if text.isprintable():
@@ -74,10 +74,10 @@ def escape(text: str) -> str:
     )
 
 
-def html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
+def format_html_table(title: str, rows: Iterable[Sequence[object]], header: Sequence[str] = (), note: str = "") -> str:
     """Return a table as HTML for Jupyter. It has no colors, to fit light and dark themes.
 
-    >>> html_table("utt1", [("frames", 98)])
+    >>> format_html_table("utt1", [("frames", 98)])
     '<div><b>utt1</b><table><tr><td>frames</td><td>98</td></tr></table></div>'
     """
     head = "".join(f'<th style="text-align: left">{_escape(name)}</th>' for name in header)

@@ -192,7 +192,11 @@ def test_library_of_another_structure_or_signature_is_refused_in_one_line(
     checkout.write(changed)
     assert not Signatures(str(checkout.native)).library()
     (message,) = caplog.messages
-    assert "was built from other C files" in message and "install again" in message and "\n" not in message
+    assert (
+        "was built from the C files of another version" in message
+        and "install again" in message
+        and "\n" not in message
+    )
 
 
 @needs_compiler

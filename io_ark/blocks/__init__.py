@@ -1,12 +1,12 @@
-"""Blocks: a table is a sequence of blocks, and an entry is a view of one.
+"""Blocks of table entries: many small entries that were read together, or one large entry.
 
-A block holds the entries that were read together: many small ones, or a large one alone. Readers yield blocks
-(:meth:`io_ark.SequentialReader.blocks`) and writers take them (:meth:`io_ark.Writer.write_block`). Work on all entries
-at once uses the arrays of a block; work on one entry after the other is :meth:`Block.map`.
+Readers yield blocks (:meth:`io_ark.SequentialReader.blocks`), and writers accept them
+(:meth:`io_ark.Writer.write_block`). To process all entries at once, use the arrays of a block. To process one entry
+after the other, call :meth:`Block.map`.
 
 >>> import numpy as np
->>> from io_ark.blocks import block_of, concatenate
->>> block = block_of(["a", "b"], [np.eye(2), np.ones((3, 2))])
+>>> from io_ark.blocks import create_block, concatenate
+>>> block = create_block(["a", "b"], [np.eye(2), np.ones((3, 2))])
 >>> type(block).__name__, block.values.shape, block.rows().tolist()
 ('ArrayBlock', (10,), [0, 2, 5])
 >>> [(key, matrix.shape) for key, matrix in block.map(lambda key, matrix: matrix[1:]).entries()]
@@ -24,8 +24,8 @@ from io_ark.blocks.base import ObjectBlock as ObjectBlock
 from io_ark.blocks.base import PackedBlock as PackedBlock
 from io_ark.blocks.base import Skip as Skip
 from io_ark.blocks.base import split_keys as split_keys
-from io_ark.blocks.construct import block_of as block_of
 from io_ark.blocks.construct import concatenate as concatenate
+from io_ark.blocks.construct import create_block as create_block
 from io_ark.blocks.packing import pack_arrays as pack_arrays
 from io_ark.blocks.packing import script_lines as script_lines
 from io_ark.blocks.posterior import PosteriorArrays as PosteriorArrays

@@ -23,9 +23,9 @@ BLOCK_BYTES = 1 << 19
 MAX_ENTRIES = 1 << 12
 """Maximum number of entries of a block."""
 
-# Types of lists' elements that have no masks.
+# Types of list elements without masks, so that a list of them need not be searched for masked arrays.
 _COMMON_TYPES = frozenset((int, float, np.ndarray))
-# Larger results of `Block.map` are not copied into one array.
+# Maximum bytes of a result of `Block.map` that is copied into one array together with other results.
 _MAX_COPIED_BYTES = 1 << 15
 
 
@@ -36,7 +36,7 @@ def refuse_masks(value: object) -> None:
             for element in value:
                 refuse_masks(element)
     elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise FormatError("elements are masked: fill them with .filled(...), since Kaldi's formats have no masks")
+        raise FormatError("elements are masked, but Kaldi's formats have no masks: fill them with .filled(...)")
 
 
 class Skip(Exception):
@@ -89,7 +89,10 @@ class Block:
             yield self
             return
         number, middle = np.arange(len(self)), len(bounds) // 2
-        for half in bounds[: middle + 1], bounds[middle:]:  # Halving takes less time than selecting each of many parts.
+        for half in (
+            bounds[: middle + 1],
+            bounds[middle:],
+        ):  # Halving is faster than selecting many parts from the whole.
             chosen = self.select((half[0] <= number) & (number < half[-1]))
             yield from chosen.split([bound - half[0] for bound in half])
 
@@ -111,14 +114,14 @@ class Block:
                 if str(reason):
                     logger.warning("%s", reason)
             except Exception as error:
-                raise MapError(key, error, array_or_object_block(keys, results), at - len(keys)) from error
+                raise MapError(key, error, create_array_or_object_block(keys, results), at - len(keys)) from error
             else:
                 keys.append(key)
                 results.append(result)
-        return array_or_object_block(keys, results)
+        return create_array_or_object_block(keys, results)
 
     def pack(self) -> PackedBlock | None:
-        """Return the entries in the binary format of an archive, or None if that format is not available."""
+        """Return the entries in the binary format of an archive, or None if their bytes are unknown."""
         return None
 
 
@@ -135,7 +138,7 @@ class PackedBlock(Block):
 
     def entries(self) -> Iterator[tuple[str, Any]]:
         """Raise TypeError, because only a binary archive accepts these entries."""
-        raise TypeError("entries in binary can be written to an archive only")
+        raise TypeError("packed entries have no values: write the block to a binary archive only")
 
     def pack(self) -> PackedBlock:
         return self
@@ -154,7 +157,7 @@ class ObjectBlock(Block):
     ends: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
-    def of(cls, keys: Sequence[str], values: Sequence[Any]) -> ObjectBlock:
+    def from_values(cls, keys: Sequence[str], values: Sequence[Any]) -> ObjectBlock:
         """Return a block of keys and values."""
         return cls(encode_keys(keys), lambda: values, len(keys))
 
@@ -169,7 +172,7 @@ class ObjectBlock(Block):
     def select(self, entries: Mask) -> ObjectBlock:
         chosen = np.flatnonzero(entries).tolist()
         keys, values = self.names(), list(self.read())
-        return ObjectBlock.of([keys[at] for at in chosen], [values[at] for at in chosen])
+        return ObjectBlock.from_values([keys[at] for at in chosen], [values[at] for at in chosen])
 
     def pack(self) -> PackedBlock | None:
         return pack_entries(self.keys, self.data, self.ends)
@@ -180,7 +183,7 @@ class ArrayBlock(Block):
     """Entries that are arrays.
 
     >>> block = ArrayBlock(b"a\\nb\\n", np.arange(6.0), np.array([[1, 2], [2, 2]]))
-    >>> block.rows().tolist(), block.columns()
+    >>> block.rows().tolist(), block.count_columns()
     ([0, 1, 3], 2)
     >>> [(key, matrix.shape) for key, matrix in block.entries()]
     [('a', (1, 2)), ('b', (2, 2))]
@@ -193,7 +196,7 @@ class ArrayBlock(Block):
     dimensions: int = 2  # 2 for matrices, 1 for vectors, 0 for scalars
 
     @classmethod
-    def of(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
+    def from_arrays(cls, keys: Sequence[str], arrays: Sequence[Array]) -> ArrayBlock:
         """Return a block of matrices or vectors of one type. A single contiguous array is not copied."""
         refuse_masks(arrays)
         dimensions = arrays[0].ndim
@@ -206,7 +209,7 @@ class ArrayBlock(Block):
     def __len__(self) -> int:
         return len(self.shapes)
 
-    def sizes(self) -> Integers:
+    def count_elements(self) -> Integers:
         """Return the number of elements of each array."""
         if self.dimensions == 0:
             return np.ones(len(self), np.int64)
@@ -214,21 +217,21 @@ class ArrayBlock(Block):
         return sizes
 
     def rows(self) -> Integers:
-        """Return the boundaries of the arrays in rows (for vectors, in elements) as (entries + 1,), starting at 0."""
+        """Return the first row (of vectors: element) of each array, and their total number: shape (entries + 1,)."""
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
         return bounds
 
-    def columns(self) -> int | None:
-        """Return the number of columns, or None if the matrices differ in it or one of them is empty."""
+    def count_columns(self) -> int | None:
+        """Return the number of columns of the matrices, or None if the numbers differ or a matrix is empty."""
         if not len(self) or not self.shapes.all():
             return None
         columns = int(self.shapes[0, 1])
         return columns if (self.shapes[:, 1] == columns).all() else None
 
-    def matrix(self) -> Array | None:
-        """Return the rows of all matrices as (rows, columns), or None if :meth:`columns` is None."""
-        columns = self.columns()
+    def join_rows(self) -> Array | None:
+        """Return the rows of all matrices as (rows, columns), or None if :meth:`count_columns` returns None."""
+        columns = self.count_columns()
         return None if columns is None else self.values.reshape(-1, columns)
 
     def stack(self) -> Array | None:
@@ -244,12 +247,12 @@ class ArrayBlock(Block):
     def select(self, entries: Mask) -> ArrayBlock:
         if entries.all():
             return self
-        values = self.values[np.repeat(entries, self.sizes())]
+        values = self.values[np.repeat(entries, self.count_elements())]
         return replace(self, keys=select_keys(self.keys, entries), values=values, shapes=self.shapes[entries])
 
     def split(self, bounds: Sequence[int]) -> Iterator[ArrayBlock]:
         keys = self.keys.split(b"\n")
-        ends = [0, *np.cumsum(self.sizes()).tolist()]
+        ends = [0, *np.cumsum(self.count_elements()).tolist()]
         for begin, end in pairwise(bounds):
             values, shapes = self.values[ends[begin] : ends[end]], self.shapes[begin:end]
             yield ArrayBlock(join_keys(keys[begin:end]), values, shapes, self.dimensions)
@@ -271,7 +274,7 @@ class ArrayBlock(Block):
         return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
 
     def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
-        """Return a block of vectors with the same keys from ``values`` (numbers,); default: one number for each row."""
+        """Return a block of vectors with the same keys. ``lengths`` None: ``values`` has one number for each row."""
         shapes = np.zeros_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths
         return replace(self, values=values, shapes=shapes, dimensions=1)
@@ -285,24 +288,24 @@ class ArrayBlock(Block):
         if self.dimensions == 0:
             yield from zip(self.names(), self.values.tolist(), strict=True)
             return
-        if (stacked := self.stack()) is not None:  # Takes a third of the time of the loop below.
+        if (stacked := self.stack()) is not None:  # Faster than the loop below.
             yield from zip(self.names(), list(stacked), strict=True)
             return
         begin = 0
-        for key, shape, size in zip(self.names(), self.shapes.tolist(), self.sizes().tolist(), strict=True):
+        for key, shape, size in zip(self.names(), self.shapes.tolist(), self.count_elements().tolist(), strict=True):
             part = self.values[begin : begin + size]
             yield key, part.reshape(shape) if self.dimensions > 1 else part
             begin += size
 
 
-def array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
+def create_array_or_object_block(keys: Sequence[str], values: Sequence[Any]) -> ArrayBlock | ObjectBlock:
     """Return an ArrayBlock of small arrays of one type or of a single array, and an ObjectBlock of other values."""
     if not values or not all(map(_is_array, values)):
-        return ObjectBlock.of(keys, values)
+        return ObjectBlock.from_values(keys, values)
     kind = values[0].dtype, values[0].ndim
     if len(values) > 1 and not all((v.dtype, v.ndim) == kind and v.nbytes < _MAX_COPIED_BYTES for v in values):
-        return ObjectBlock.of(keys, values)
-    return ArrayBlock.of(keys, values)
+        return ObjectBlock.from_values(keys, values)
+    return ArrayBlock.from_arrays(keys, values)
 
 
 def _is_array(value: Any) -> bool:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.blocks.base import ArrayBlock, Block, ObjectBlock, array_or_object_block, encode_keys
+from io_ark.blocks.base import ArrayBlock, Block, ObjectBlock, create_array_or_object_block, encode_keys
 from io_ark.blocks.posterior import PosteriorArrays, PosteriorBlock
 from io_ark.blocks.shapes import ArrayInfo, ShapeBlock
 from io_ark.blocks.wave import Wave, WaveBlock
 
 
-def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
+def create_block(keys: Sequence[str], values: Sequence[Any]) -> Block:
     """Return a block of keys and values.
 
     Small arrays of one type, or a single array, become an :class:`ArrayBlock`. A single wave, posterior or shape
@@ -23,13 +23,13 @@ def block_of(keys: Sequence[str], values: Sequence[Any]) -> Block:
     """
     if len(values) == 1:
         value = values[0]
-        if type(value) is Wave and WaveBlock.takes(value):
-            return WaveBlock.of(keys[0], value)
+        if type(value) is Wave and WaveBlock.can_hold(value):
+            return WaveBlock.from_wave(keys[0], value)
         if type(value) is ArrayInfo and value.ndim == 2:
             return ShapeBlock(encode_keys(keys), np.array([value.shape], np.int64), value.dtype)
         if type(value) is PosteriorArrays:
             return PosteriorBlock(encode_keys(keys), np.array([len(value.counts)]), value)
-    return array_or_object_block(keys, values)
+    return create_array_or_object_block(keys, values)
 
 
 def concatenate(blocks: Sequence[Block]) -> Block:

@@ -13,7 +13,7 @@ Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
-_MAX_HEADER_BYTES = 16  # between the key of an array and its numbers
+_MAX_HEADER_BYTES = 16  # Upper bound on the bytes between the key of an array and its numbers.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
 
 
@@ -62,7 +62,7 @@ def pack_arrays(
 def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> None:
     numbers = shapes[:, :dimensions].prod(axis=1).sum()
     if keys.count(b"\n") != len(shapes) or numbers != values.size or not values.flags.c_contiguous:
-        raise ValueError("keys, shapes and values of a block do not belong together")
+        raise ValueError("the keys, shapes and values of a block do not match")
 
 
 def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:

@@ -21,7 +21,7 @@ _LIST_BYTES = 5
 _PAIR_BYTES = _LIST_BYTES + 5 + 9
 
 
-def _lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
+def _make_lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
     # C writes the lists in the format of marshal, because marshal.loads creates Python objects many times faster
     # than a loop.
     counts = np.ascontiguousarray(counts, np.int64)
@@ -34,8 +34,8 @@ def _lists_in_c(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.
     return lists
 
 
-@NATIVE.twin(_lists_in_c)
-def _lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
+@NATIVE.twin(_make_lists_in_c)
+def _make_lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArray[np.float32]) -> Posterior:
     pairs = list(zip(integers.tolist(), weights.tolist(), strict=True))
     return [pairs[begin:end] for begin, end in pairwise(accumulate(counts.tolist(), initial=0))]
 
@@ -43,7 +43,7 @@ def _lists(counts: Integers, integers: npt.NDArray[np.int32], weights: npt.NDArr
 class PosteriorArrays(NamedTuple):
     """Posteriors of frames as arrays.
 
-    >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).lists()
+    >>> PosteriorArrays(np.array([2, 0]), np.array([7, 3], np.int32), np.array([0.5, 0.25], np.float32)).to_lists()
     [[(7, 0.5), (3, 0.25)], []]
     """
 
@@ -70,9 +70,9 @@ class PosteriorArrays(NamedTuple):
             )
             first_frame, first = last_frame, end
 
-    def lists(self) -> Posterior:
+    def to_lists(self) -> Posterior:
         """Return a list of frames, each a list of (integer, weight)."""
-        return _lists(self.counts, self.integers, self.weights)
+        return _make_lists(self.counts, self.integers, self.weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,7 +70,7 @@ class WaveBlock(Block):
     only_headers: bool = False  # True if the samples were not read. Values are then WaveInfo.
 
     @classmethod
-    def of(cls, key: str, wave: Wave) -> WaveBlock:
+    def from_wave(cls, key: str, wave: Wave) -> WaveBlock:
         """Return a block of one entry with one channel. The samples are not copied."""
         return cls.concatenate([(key, wave)])
 
@@ -84,7 +84,7 @@ class WaveBlock(Block):
         return cls(encode_keys([key for key, _ in entries]), samples, np.cumsum(lengths) - lengths, lengths, rates)
 
     @staticmethod
-    def takes(wave: Wave) -> bool:
+    def can_hold(wave: Wave) -> bool:
         """Return True if a block can hold this audio."""
         samples = wave.samples
         return len(samples) == 1 and samples.dtype == np.int16 and wave.sample_frequency % 1 == 0

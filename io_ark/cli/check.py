@@ -125,6 +125,6 @@ def _check_place(entry: Entry, files: OpenFiles) -> Iterator[str]:
     file = files.get(target.path)
     key = encode_key(entry.key)
     before = max(0, target.offset - len(key) - 1)
-    stored = bytes(file.source(before).read(target.offset - before))
+    stored = bytes(file.open_source(before).read(target.offset - before))
     if stored.strip() != key:
         yield f"{name}: {entry.key}: the archive has another key there: {stored.decode('utf-8', 'replace')!r}"

@@ -19,7 +19,7 @@ from io_ark.cli.entries import allowed_access, entries, table_of
 from io_ark.cli.formats import Put, Settings, Write, format_of
 from io_ark.cli.terminal import progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
-from io_ark.streams.files import reason_of
+from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
 
 
@@ -64,7 +64,7 @@ def _convert_values(
         except OSError as error:
             if isinstance(error, ArkError):
                 raise
-            raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=chosen.target) from error
+            raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=chosen.target) from error
         keys: set[str] = set()
         for key, value in progress(chain([first], values), chosen.source):
             try:

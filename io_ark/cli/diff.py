@@ -50,7 +50,10 @@ def diff(chosen: argparse.Namespace) -> int:
     """Print the differences of two tables. The status is 1 if a difference exceeds the tolerance."""
     names = chosen.first, chosen.second
     if all(parse_rxfilename(table_of(name).rxfilename).kind == "stdin" for name in names):
-        raise SpecifierError("is named twice: two tables cannot both be read from it", file="standard input")
+        raise SpecifierError(
+            "is named twice, but only one table can be read from it: use a file for the other table",
+            file="standard input",
+        )
     first, second = (progress(_entries(name, chosen), name) for name in names)
     compared = equal = close = 0
     only: dict[str, list[str]] = {chosen.first: [], chosen.second: []}

@@ -32,12 +32,12 @@ from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
 from io_ark.signals import delay_signals
 from io_ark.streams.unfinished import (
     OtherFileError,
+    choose_temporary_name,
     is_replaceable,
     put_in_place,
     remove_files,
     remove_unfinished,
     synchronize,
-    temporary_name,
     whole_folder,
 )
 
@@ -151,7 +151,7 @@ def whole_file(write: Write) -> Write:
             return
         _check_no_folder(path)
         _remove_unfinished(path)
-        unfinished = temporary_name(path)
+        unfinished = choose_temporary_name(path)
         try:
             with write(unfinished, settings) as put:
                 yield put
@@ -465,7 +465,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
         raise OpenError("is not a regular file: choose another target for the manifest", file=str(path))
     for target in (storage, path):
         _remove_unfinished(target)
-    new = temporary_name(storage)
+    new = choose_temporary_name(storage)
     unfinished = new / path.name
     new.mkdir(parents=True)
     try:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.extras import not_installed
+from io_ark.extras import suggest_install
 from io_ark.logs import logger
 from io_ark.streams.source import FileSource, Source
 
-# Rows of the first bytes of a file, the name of its format, and a command that converts the file.
+# Patterns of the first bytes of a file, the name of its format, and a command that converts it to a wave file.
 _FORMATS = (
     (rb"fLaC[\0\x80]", "FLAC", "flac -c -d -s FILE |"),
     (rb"OggS\0", "OGG", "ffmpeg -v 16 -i FILE -f wav - |"),
@@ -27,26 +27,26 @@ _FORMATS = (
     (rb"caff\0", "CAF", "sox FILE -t wav -b 16 - |"),
     (rb"FORM.{4}AIF[FC]", "AIFF", "sox FILE -t wav -b 16 - |"),
 )
-_MAX_TAG_BYTES = 12
-# More than a wave file can have. The limit ends the output of a command that writes without end.
+_MAX_TAG_BYTES = 12  # Number of bytes that the patterns above examine.
+# No wave file is larger. The limit stops reading from a command that writes without end.
 MAX_AUDIO_BYTES = 1 << 32
-_FLAC_BYTES = 26  # from the start of a file to the end of the number of samples
+_FLAC_BYTES = 26  # Rate, channels and samples end at this offset, in the first block (STREAMINFO).
 _SPHERE_BYTES = 1024
 _SPHERE_FIELDS = (b"sample_rate", b"channel_count", b"sample_count")
-_CHUNK_FRAMES = 1 << 20  # samples of each channel that are decoded at once
+_CHUNK_FRAMES = 1 << 20  # Number of samples of each channel that are decoded at once.
 
 
-def audio_format(source: Source) -> str:
+def detect_audio_format(source: Source) -> str:
     """Return the format of the audio at the next byte, such as "FLAC", or "" for wave files and other data."""
-    return _format_of_head(source.peek(_MAX_TAG_BYTES))
+    return _detect_format_of_head(source.peek(_MAX_TAG_BYTES))
 
 
 def is_audio_file(head: bytes) -> bool:
     """Return True if the first bytes of a file (12 or more) are those that wave files or other audio start with."""
-    return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_format_of_head(head))
+    return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 
-def _format_of_head(head: bytes) -> str:
+def _detect_format_of_head(head: bytes) -> str:
     for start, name, _ in _FORMATS:
         if re.match(start, head, re.DOTALL):
             return name
@@ -61,12 +61,12 @@ def require_decoder(source: Source, name: str, offset: int = 0) -> Any:
         import soundfile
     except ImportError:
         command = next((command for _, other, command in _FORMATS if other == name), "sox FILE -t wav -b 16 - |")
-        source.fail(f"{not_installed('soundfile', name)}; or convert the audio in the script file: {command}", offset)
+        source.fail(f"{suggest_install('soundfile', name)}; or convert the audio in the script file: {command}", offset)
     return soundfile
 
 
 def decode(data: Any, source: Source, name: str, max_duration: float = math.inf) -> tuple[float, npt.NDArray[np.int16]]:
-    """Decode an audio file. Fractions are multiplied by 32768. Integers of more than 16 bits lose the lowest bits.
+    """Decode an audio file to 16-bit samples. Floats are multiplied by 32768. Longer integers lose their lowest bits.
 
     Args:
         data: the bytes of the whole file.
@@ -81,34 +81,34 @@ def decode(data: Any, source: Source, name: str, max_duration: float = math.inf)
         FormatError: soundfile is not installed, cannot decode the bytes, or the audio is too long.
     """
     with _open_audio(io.BytesIO(data), source, name) as file:
-        parts = _parts(file, source, max_duration)
+        parts = _read_parts(file, source, max_duration)
         rate, announced, channels = float(file.samplerate), file.frames, file.channels
     samples = np.ascontiguousarray(np.concatenate(parts).T) if parts else np.empty((channels, 0), np.int16)
     if samples.shape[1] == 0:
-        source.fail(f"{name} audio has no samples", 0)
+        source.fail(f"{name} audio has no samples: remove it from the script file", 0)
     if samples.shape[1] < announced:
         logger.warning("%s: %d samples announced, but only %d are present", source.name, announced, samples.shape[1])
     return rate, samples
 
 
-def size_of(source: Source, name: str) -> tuple[float, int, int]:
+def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
     """Return the sampling rate in Hz and the numbers of channels and samples of audio, without decoding it.
 
-    FLAC and SPHERE have all three in the header. In a file of another format, libsndfile decides how much it reads. The
-    output of a command is read completely.
+    The headers of FLAC and SPHERE contain these three numbers. For other formats, libsndfile decides how much of a file
+    to read. The output of a command is read completely.
     """
     require_decoder(source, name)
-    if size := _size_in_header(source, name):
+    if size := _read_size_in_header(source, name):
         return size
     data = _FileBytes(source) if isinstance(source, FileSource) else io.BytesIO(source.read_rest(MAX_AUDIO_BYTES))
     with _open_audio(data, source, name) as file:
         return float(file.samplerate), file.channels, file.frames
 
 
-def _size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
-    """Return the rate, channels and samples if the header of a FLAC or SPHERE file has all three."""
+def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
+    """Return the rate, channels and samples in the header of a FLAC or SPHERE file, or None if one is missing."""
     if name == "FLAC":
-        packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")  # in the first block
+        packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")
         rate, channels, count = packed >> 44, (packed >> 41 & 7) + 1, packed & (1 << 36) - 1
     elif name == "SPHERE":
         head = source.peek(_SPHERE_BYTES)
@@ -155,7 +155,7 @@ def _open_audio(data: Any, source: Source, name: str) -> Iterator[Any]:
         source.fail(f"{name} audio cannot be decoded: {str(error).rpartition(': ')[2]}", 0)
 
 
-def _parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
+def _read_parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[np.int16]]:
     """Read all samples in parts of shape (samples, channels), because a damaged header may announce any length."""
     parts: list[npt.NDArray[np.int16]] = []
     count = clipped = 0
@@ -166,10 +166,10 @@ def _parts(file: Any, source: Source, max_duration: float) -> list[npt.NDArray[n
             break
         count += len(part)
         if count > max_duration * file.samplerate:
-            source.fail(f"audio longer than max_duration={max_duration:g} s", 0)
+            source.fail(f"the audio is longer than max_duration={max_duration:g} s: split it, or increase the limit", 0)
         if fractions:
             if np.isnan(part).any():
-                source.fail("audio has NaN samples: write it again, or list it as failed")
+                source.fail("the audio has NaN samples: create the file again, or remove it from the script file")
             whole = np.rint(part * 32768.0)
             part = np.clip(whole, -32768, 32767)
             clipped += int((part != whole).sum())

@@ -19,7 +19,7 @@ from io_ark.blocks.base import refuse_masks
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.scan import KindScan, Scan
-from io_ark.codecs.text_parse import nearest_float32
+from io_ark.codecs.text_parse import round_to_float32
 from io_ark.errors import ArkError, FormatError
 from io_ark.native import NATIVE
 from io_ark.specifier import Range
@@ -91,11 +91,11 @@ class Codec(Generic[T]):
         return self.read(source)
 
     def scan(self) -> Scan | None:
-        """Return the C reader of blocks of small objects of this kind. Return None without it or the C library."""
+        """Return a reader of blocks of small objects in C, or None if this kind or the C library has none."""
         return KindScan(self.scan_kind) if self.scan_kind and NATIVE.in_use else None
 
     def pack(self, binary: bool) -> Pack:
-        """Return how the entries of a block are written together."""
+        """Return the functions that encode all entries of a block at once."""
         return Pack()
 
     def part(self, source: Source, selection: Range | None) -> Any:
@@ -146,7 +146,7 @@ VALUE_KINDS: dict[type, str] = {}
 Class = TypeVar("Class", bound=type)
 
 
-def written_as(kind: str) -> Callable[[Class], Class]:
+def register_kind(kind: str) -> Callable[[Class], Class]:
     """Register the kind of object that instances of the decorated class are written as by default."""
 
     def register(value_class: Class) -> Class:
@@ -184,7 +184,7 @@ class FloatArrayCodec(ArrayCodec):
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
-        self._stored, self._itemsize = little_endian(self.dtype), self.dtype.itemsize
+        self._stored, self._itemsize = to_little_endian(self.dtype), self.dtype.itemsize
         self.scan_kind = self.name if self.dtype == np.float32 else f"double-{self.name}"
 
 
@@ -278,7 +278,7 @@ def as_int32(value: object) -> int:
     return number
 
 
-def int32_bytes(value: int) -> bytes:
+def encode_int32(value: int) -> bytes:
     """Encode a 32-bit integer in binary."""
     return _SIZED_INT32.pack(4, value)
 
@@ -297,7 +297,7 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
         with np.errstate(over="ignore"):
             return float(np.float32(value))
     text = _read_text(source, NUMBER, "a number")
-    value = nearest_float32(text) if single else float(text)
+    value = round_to_float32(text) if single else float(text)
     if np.isinf(value):
         source.fail(f"{quote(text)} is out of range for a {'float' if single else 'double'}", at)
     return value
@@ -323,7 +323,7 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
         start = ahead.split(maxsplit=1)[:1]
         source.fail(f"expected {what}, found {quote(start[0]) if start else 'the end'}")
     if number.end() == MAX_NUMBER_CHARACTERS:
-        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters")
+        source.fail(f"a number has {MAX_NUMBER_CHARACTERS} or more characters: is the file damaged?")
     source.skip(number.end())
     return number[0]
 
@@ -338,14 +338,14 @@ def end_line(source: Source) -> None:
 
 
 def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert ``value`` to an array."""
+    """Convert ``value`` to an array, and refuse masked elements."""
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)
 
 
 def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
-    """Convert ``value`` to a vector (1 dimension) or matrix (2) of this precision. An empty matrix becomes (0, 0).
+    """Convert ``value`` to a vector (1 dimension) or matrix (2 dimensions). An empty matrix gets the shape (0, 0).
 
     Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
     """
@@ -354,21 +354,21 @@ def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> np
         return array
     if array.ndim != dimensions or array.dtype.kind not in "fiub":
         description = f"a {array.ndim}-dimensional array of {array.dtype}"
-        raise FormatError(f"expected a {dimensions}-dimensional array of numbers, not {description}")
+        raise FormatError(f"expected a {dimensions}-dimensional array of numbers, not {description}: convert it")
     with np.errstate(over="ignore"):
         return array.astype(dtype, copy=False) if array.size else np.empty((0,) * dimensions, dtype)
 
 
-def little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def to_little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Return the little-endian form of a type. (memoryview refuses native types that ``newbyteorder`` has marked.)"""
     return np.dtype(f"<{np.dtype(dtype).str[1:]}")
 
 
-# Copying an array of this size takes less time than creating a view of its bytes.
+# Maximum bytes of an array that is copied, because creating a view of its bytes would take longer.
 _MAX_COPIED_BYTES = 1 << 12
 
 
-def raw_bytes(array: npt.NDArray[Any]) -> bytes | memoryview:
+def view_raw_bytes(array: npt.NDArray[Any]) -> bytes | memoryview:
     """Return the bytes of an array in C order, without a copy if it is large and contiguous."""
     if array.nbytes <= _MAX_COPIED_BYTES:
         return array.tobytes()

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock
-from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote, raw_bytes, written_as
+from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote, register_kind, view_raw_bytes
 from io_ark.codecs.dense import HEADER_SIZE, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
@@ -32,7 +32,7 @@ _HEADER = struct.Struct("<ffii")
 MAX_HEADER_BYTES = len(b"CM2 ") + _HEADER.size
 _FORMATS: dict[bytes, np.dtype[Any]] = {b"CM": np.dtype("u1"), b"CM2": np.dtype("<u2"), b"CM3": np.dtype("u1")}
 _NO_PERCENTILES = np.empty((0, 4), np.uint16)
-_MAX_ENTRY_BYTES = 24  # between the key of a matrix and its percentiles
+_MAX_ENTRY_BYTES = 24  # Upper bound on the bytes between the key of a matrix and its percentiles.
 # Kaldi's own constant for 1/65535, in float32.
 _PER_STEP = np.float32(1.52590218966964e-05)
 _PER_CODE = {b"CM2": 1.0 / 65535, b"CM3": 1.0 / 255}
@@ -87,7 +87,7 @@ _FIXED_RANGES = {
 }
 
 
-@written_as("compressed-matrix")
+@register_kind("compressed-matrix")
 @dataclass(frozen=True, eq=False)
 class CompressedMatrix:
     """Compressed matrix as integers and the range of values that they map to. ``numpy.asarray`` decompresses it.
@@ -144,19 +144,19 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
     """Return the float32 values of a matrix.
 
     Args:
-        header: bytes that start with the name of the format and the header.
+        header: the name of the format, a space and the header. More bytes may follow.
         rows, columns: shape in the header.
         data: bytes-like object with the percentiles and integers.
         begin: offset of the percentiles or integers in ``data``.
     """
-    matrix = _stored_matrix(header, data, begin)
+    matrix = _unpack_matrix(header, data, begin)
     minimum, span, codes = np.float32(matrix.minimum), np.float32(matrix.range), matrix.codes.astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # A damaged header may hold any range.
         if matrix.format != b"CM":
             # The factor is the difference between successive integers, divided in float64 as in Kaldi.
             linear: Array = codes * np.float32(matrix.range * _PER_CODE[matrix.format]) + minimum
             return linear
-        p0, p25, p75, p100 = _percentile_values(minimum, span, matrix.percentiles)
+        p0, p25, p75, p100 = _scale_percentiles(minimum, span, matrix.percentiles)
         # As in Kaldi, the products are in float32, and the factors and sums in float64.
         low = p0 + ((p25 - p0) * codes).astype(np.float64) * (1 / 64)
         middle = p25 + ((p75 - p25) * (codes - 64)).astype(np.float64) * (1 / 128)
@@ -165,7 +165,7 @@ def _decompress(header: bytes, rows: int, columns: int, data: Any, begin: int) -
         return np.ascontiguousarray(values.T, np.float32)
 
 
-def _stored_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
+def _unpack_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
     """Return the matrix with a header and integers in memory. For the arguments, see :func:`_decompress`."""
     kind, _, numbers = header.partition(b" ")
     minimum, span, rows, columns = _HEADER.unpack_from(numbers)
@@ -177,7 +177,7 @@ def _stored_matrix(header: bytes, data: Any, begin: int) -> CompressedMatrix:
     return CompressedMatrix(kind, minimum, span, codes, percentiles)
 
 
-def _percentile_values(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
+def _scale_percentiles(minimum: np.float32, span: np.float32, percentiles: Array) -> Array:
     """Convert percentiles of shape (columns, 4) to values of shape (4, columns, 1)."""
     values: Array = minimum + span * _PER_STEP * percentiles.T.astype(np.float32)
     return values[:, :, None]
@@ -199,11 +199,11 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
     array([[    0, 21845],
            [43690, 65535]], dtype=uint16)
     """
-    stored = read_compressed(BytesSource(_compressed_bytes(matrix, CompressionMethod.of(method))))
+    stored = read_compressed(BytesSource(_encode_matrix(matrix, CompressionMethod.of(method))))
     return replace(stored, codes=stored.codes.copy(), percentiles=stored.percentiles.copy())
 
 
-def _compressed_bytes(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
+def _encode_matrix(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
     """Return a compressed matrix in binary without the marker."""
     values = as_floats(matrix, np.float32, 2)
     if values.size == 0:
@@ -218,20 +218,20 @@ def _compress_values(values: Array, method: CompressionMethod) -> CompressedMatr
     """Compress a nonempty float32 matrix. The errors are those that :func:`compress` raises."""
     if method == CompressionMethod.AUTO:
         method = CompressionMethod.SPEECH_FEATURE if len(values) > 8 else CompressionMethod.TWO_BYTE_AUTO
-    kind, (minimum, span) = _FORMAT_OF[method], _range(values, method)
+    kind, (minimum, span) = _FORMAT_OF[method], _find_range(values, method)
     if kind != b"CM":
         codes = _to_integers(values, minimum, span, _FORMATS[kind])
         return CompressedMatrix(kind, float(minimum), float(span), codes, _NO_PERCENTILES)
-    percentiles = _percentiles(values.T, minimum, span)
-    codes = _scale_within_percentiles(values.T, _percentile_values(minimum, span, percentiles))
+    percentiles = _choose_percentiles(values.T, minimum, span)
+    codes = _scale_within_percentiles(values.T, _scale_percentiles(minimum, span, percentiles))
     return CompressedMatrix(kind, float(minimum), float(span), codes, percentiles)
 
 
-def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
+def _find_range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.float32]:
     """Return the value of integer 0, and the difference between the values of the largest integer and of 0."""
     least, greatest = values.min(), values.max()
     if np.isnan(least) or np.isnan(greatest):
-        raise FormatError("a matrix with NaN in it cannot be compressed")
+        raise FormatError("a matrix with NaN cannot be compressed: write it without compression")
     if method in _FIXED_RANGES:
         low, span = _FIXED_RANGES[method]
         return np.float32(low), np.float32(span)
@@ -244,7 +244,7 @@ def _range(values: Array, method: CompressionMethod) -> tuple[np.float32, np.flo
             greatest = np.float32(np.float64(least) + (1.0 + np.abs(np.float64(least))))
         span = greatest - least
     if not np.isfinite(span):
-        raise FormatError(f"a matrix with values from {least} to {greatest} cannot be compressed")
+        raise FormatError(f"a matrix with values from {least} to {greatest} cannot be compressed: write it as it is")
     return least, span
 
 
@@ -260,7 +260,7 @@ def _to_integers(values: Array, minimum: np.float32, span: np.float32, dtype: np
 def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
     """Return codes from 0 to 255, with 64, 128 and 63 steps between percentiles (Kaldi's FloatToChar)."""
 
-    def steps(low: Array, high: Array, count: int) -> Array:
+    def count_steps(low: Array, high: Array, count: int) -> Array:
         # Two percentiles may be equal in float32. Kaldi's conversion of the quotient to an integer then overflows, and
         # the result is clipped to the smallest code.
         parts = (values - low) / (high - low) * np.float32(count)
@@ -269,11 +269,11 @@ def _scale_within_percentiles(values: Array, limits: Array) -> Bytes:
 
     p0, p25, p75, p100 = limits
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        upper = np.where(values < p75, 64 + steps(p25, p75, 128), 192 + steps(p75, p100, 63))
-        return np.where(values < p25, steps(p0, p25, 64), upper).astype(np.uint8)
+        upper = np.where(values < p75, 64 + count_steps(p25, p75, 128), 192 + count_steps(p75, p100, 63))
+        return np.where(values < p25, count_steps(p0, p25, 64), upper).astype(np.uint8)
 
 
-def _percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
+def _choose_percentiles(columns: Array, minimum: np.float32, span: np.float32) -> Array:
     """Return distinct percentiles for each row of an array of shape (columns, rows) (Kaldi's ComputeColHeader)."""
     rows = columns.shape[1]
     quarter = rows // 4
@@ -295,7 +295,7 @@ def read_compressed(source: Source) -> CompressedMatrix:
     if columns == 0:
         kind = head.partition(b" ")[0]
         return CompressedMatrix(kind, 0.0, 0.0, np.empty((0, 0), _FORMATS[kind]), _NO_PERCENTILES)
-    return _stored_matrix(head, source.read_array(np.uint8, size), 0)
+    return _unpack_matrix(head, source.read_array(np.uint8, size), 0)
 
 
 def read_decompressed(source: Source, head: bytes) -> Array:
@@ -340,18 +340,18 @@ def _encode(matrix: CompressedMatrix) -> tuple[bytes, bytes | memoryview, bytes 
     """Return the stored parts of a matrix without the marker: header, percentiles and integers."""
     kind, (rows, columns) = matrix.format, matrix.shape
     if matrix.percentiles.shape != (columns if kind == b"CM" else 0, 4):
-        raise ValueError(f"percentiles of the shape {matrix.percentiles.shape} do not belong to {columns} columns")
+        raise ValueError(f"percentiles of shape {matrix.percentiles.shape} do not match {columns} columns")
     percentiles, codes = matrix.percentiles.astype("<u2", copy=False), matrix.codes.astype(_FORMATS[kind], copy=False)
     header = kind + b" " + _HEADER.pack(matrix.minimum, matrix.range, rows, columns)
-    return header, raw_bytes(percentiles), raw_bytes(codes)
+    return header, view_raw_bytes(percentiles), view_raw_bytes(codes)
 
 
-def _compressed_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
+def _compress_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None:
     if block.dimensions != 2 or block.values.dtype != np.float32:
         return None
     count, shapes = len(block), np.ascontiguousarray(block.shapes, np.int64)
-    if block.keys.count(b"\n") != count or block.sizes().sum() != block.values.size:
-        raise ValueError("keys, shapes and values of a block do not belong together")
+    if block.keys.count(b"\n") != count or block.count_elements().sum() != block.values.size:
+        raise ValueError("the keys, shapes and values of a block do not match")
     room = len(block.keys) + _MAX_ENTRY_BYTES * count + 8 * int(shapes[:, 1].sum()) + 2 * block.values.size
     packed, objects, ends = np.empty(room, np.uint8), np.empty(count, np.int64), np.empty(count, np.int64)
     used = NATIVE.function("ark_compress_arrays")(
@@ -360,7 +360,7 @@ def _compressed_block_in_c(block: ArrayBlock, method: int) -> PackedBlock | None
     return PackedBlock(block.keys, packed[:used], objects) if used >= 0 else None
 
 
-@NATIVE.twin(_compressed_block_in_c)
+@NATIVE.twin(_compress_block_in_c)
 def compressed_block(block: ArrayBlock, method: int) -> PackedBlock | None:
     """Compress the matrices of a block with the arithmetic of :func:`compress`.
 
@@ -409,5 +409,5 @@ class CompressedMatrixCodec(Codec[Any]):
             matrix = value if isinstance(value, CompressedMatrix) else compress(value, self.method)
             write_text(sink, matrix.to_array())
             return
-        for part in _encode(value) if isinstance(value, CompressedMatrix) else (_compressed_bytes(value, self.method),):
+        for part in _encode(value) if isinstance(value, CompressedMatrix) else (_encode_matrix(value, self.method),):
             sink.write(part)

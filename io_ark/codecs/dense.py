@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs.base import Sink, end_line, quote
-from io_ark.codecs.ranges import slices
+from io_ark.codecs.ranges import find_slices
 from io_ark.codecs.text_format import encode_lists
 from io_ark.codecs.text_parse import parse, warn_of_words
 from io_ark.specifier import Range
@@ -28,7 +28,7 @@ _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FM ": np.dtype("<f4"), b"DM ": np.d
 
 
 def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
-    """Read a header and return precision, rows and columns."""
+    """Read a header, and return the precision and the numbers of rows and columns."""
     stored = _PRECISIONS.get(head[:3])
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
         source.read(HEADER_SIZE)  # raises TruncatedError
@@ -50,7 +50,7 @@ def read_dense(source: Source, head: bytes, dtype: np.dtype[Any]) -> Array:
 
 
 def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
-    """Skip what :func:`read_dense` reads, and return rows and columns."""
+    """Skip the matrix that :func:`read_dense` would read, and return its numbers of rows and columns."""
     stored, rows, columns = _read_header(source, head)
     source.skip(rows * columns * stored.itemsize)
     return rows, columns
@@ -59,7 +59,7 @@ def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
     """Read a part of a dense matrix in binary, without reading the rows before and after it."""
     stored, rows, columns = _read_header(source, head)
-    chosen, chosen_columns = slices(part, rows, columns, source.name)
+    chosen, chosen_columns = find_slices(part, rows, columns, source.name)
     source.check(rows * columns * stored.itemsize)
     source.skip(chosen.start * columns * stored.itemsize)
     values = source.read_array(stored, (chosen.stop - chosen.start) * columns).reshape(-1, columns)
@@ -77,7 +77,7 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
 
 def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
     """Read a matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``."""
-    text, at = bracketed_text(source, "matrix")
+    text, at = read_bracketed_text(source, "matrix")
     values, counts = parse(text, dtype, lambda message, place: source.fail(f"a matrix in text: {message}", at + place))
     warn_of_words(values, "matrix")
     columns = counts[0] if counts else 0
@@ -87,7 +87,7 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
     return values.reshape(len(counts), columns)
 
 
-def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
+def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     """Read the text between ``[`` and ``]`` and the end of the line; return the text and its offset."""
     source.skip_space()
     at = source.tell()
@@ -96,7 +96,7 @@ def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
         source.skip(2)
         return b"", at
     if start[:1] != b"[" or not start[1:2].isspace():
-        source.fail(f"expected a {what} in binary, or in text after '[ ', found {quote(_word(source))}")
+        source.fail(f"expected a {what} in binary, or in text after '[ ', found {quote(_peek_word(source))}")
     source.skip(1)
     text = source.read_until(b"]")
     if source.at_end():
@@ -106,7 +106,7 @@ def bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
     return text, at + 1
 
 
-def _word(source: Source) -> bytes:
+def _peek_word(source: Source) -> bytes:
     return b"".join(source.peek(40).split(maxsplit=1)[:1])
 
 
@@ -116,7 +116,7 @@ def write_text(sink: Sink, matrix: Array) -> None:
         sink.write(b" [ ]\n")
         return
     sink.write(b" [")
-    # Some rows at a time, to bound the memory for the text of a large matrix.
+    # Formatting some rows at a time bounds the memory for the text of a large matrix.
     step = max(1, _NUMBERS_AT_A_TIME // matrix.shape[1])
     for first in range(0, len(matrix), step):
         rows = matrix[first : first + step]

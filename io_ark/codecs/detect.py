@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.codecs.audio import audio_format, is_audio_file
+from io_ark.codecs.audio import detect_audio_format, is_audio_file
 from io_ark.codecs.base import BINARY_MARKER, INTEGER, NUMBER, VALUE_KINDS, Codec, Sink, quote
 from io_ark.codecs.registry import codec
 from io_ark.errors import FormatError, TruncatedError
@@ -22,7 +22,7 @@ from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import BytesSource, Source
 
-# Number of bytes that are examined to classify text and integers, and again if these do not suffice.
+# Numbers of bytes that are examined to classify text and integers. The second is used if the first is too small.
 _WINDOWS = (1 << 12, 1 << 20)
 # Number of first bytes that distinguish a single object from an archive.
 _MAX_START_BYTES = 24
@@ -52,9 +52,9 @@ _VECTOR = b"FV \x04"
 # Kinds in order of preference. The first kind that fits the bytes is used.
 _INTEGER_KINDS = ("int-vector", "gauss-posterior", "posterior", "int-vector-vector", "int-pair-vector")
 _SIZED = np.dtype([("size", "u1"), ("bits", "<i4")])
-# Bits of a float outside this range are more likely an integer of up to 500 million, or a negative integer.
+# The bits of a float outside this range are more likely an integer: up to 500 million, or negative.
 _COMMON_FLOATS = (1e-20, 1e20)
-# Results of arithmetic. Other NaNs have the bits of small negative integers, or of integers near 2**31.
+# Bits of the NaNs that arithmetic returns. Other NaNs look like small negative integers or integers near 2**31.
 _NAN_BITS = (0x7FC00000, -0x400000)
 
 _codec = cache(codec)
@@ -76,19 +76,19 @@ def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
         if head[:4] in (b"RIFF", b"RIFX"):
             return "wave", {}
         refuse_foreign_file(source, "object")
-        if source.tell() == 0 and audio_format(source):
+        if source.tell() == 0 and detect_audio_format(source):
             return "wave", {}
-        return "fst" if head[:4] == FST else _text_kind(source), {}
+        return "fst" if head[:4] == FST else _classify_text(source), {}
     body = head[2:]
     kind_and_options = _TOKENS.get(body.partition(b" ")[0])
     if kind_and_options is not None:
         return kind_and_options
     if body[:1] == b"\x04":
-        return _integer_kind(source), {}
+        return _detect_integer_kind(source), {}
     if body[:1] == b"\x08":
         return "double", {}
     if body[:1] not in (b"T", b"F"):
-        source.fail(f"no known kind of object starts with {quote(body.partition(b' ')[0])}")
+        source.fail(f"no known kind of object starts with {quote(body.partition(b' ')[0])}: is the file damaged?")
     return "bool", {}
 
 
@@ -99,22 +99,22 @@ def is_single_object(source: Source) -> bool:
     return starts or head[:4] == FST or is_audio_file(head)
 
 
-def _integer_kind(source: Source) -> str:
-    """Return the kind of an object that starts with a 4-byte number, such that no number follows the object."""
+def _detect_integer_kind(source: Source) -> str:
+    """Return the kind of an object that starts with a 4-byte number. No 4-byte number may follow the object."""
     head = source.peek(8)
     count = int.from_bytes(head[3:7], "little")
     if head[7:] != b"\x04":
-        return "int-vector" if count == 0 else _number_kind(head)
+        return "int-vector" if count == 0 else _classify_number(head)
     as_integers = min(2 + 5 * (1 + count) + len(_VECTOR), _WINDOWS[-1])  # Enough for a vector of `count` integers.
     for size in (as_integers, *(window for window in _WINDOWS if window > as_integers)):
         window = source.peek(size)
-        kind = _fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
+        kind = _find_fitting_kind(window, len(window) == size, size == _WINDOWS[-1])
         if kind is not None:
             return "float-pair-vector" if kind == "int-pair-vector" and _are_floats(window, 1, 2 * count) else kind
-    return _number_kind(head)
+    return _classify_number(head)
 
 
-def _number_kind(head: bytes) -> str:
+def _classify_number(head: bytes) -> str:
     return "float" if _are_floats(head, 0, 1) else "int"
 
 
@@ -128,7 +128,7 @@ def _are_floats(window: bytes, first: int, count: int) -> bool:
     return bool(common.any() and (common | (bits == 0)).all())
 
 
-def _fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
+def _find_fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
     """Return the kind that fits these bytes, or None.
 
     Args:
@@ -151,14 +151,14 @@ def _fitting_kind(window: bytes, cut: bool, last: bool) -> str | None:
     return longer if cut and last else None
 
 
-def _text_kind(source: Source) -> str:
+def _classify_text(source: Source) -> str:
     for size in _WINDOWS:
         text = source.peek(size)
         start = text.lstrip(b" \t")
         if b"\n" in start or b"]" in start or len(text) < size:
             break
     if start.startswith(b"["):
-        return _bracket_kind(start)
+        return _classify_brackets(start)
     if start.startswith(b"rows="):
         return "sparse-matrix"
     if start.startswith(b"dim="):
@@ -178,9 +178,9 @@ def _text_kind(source: Source) -> str:
     if source.tell() == 0 and _CONFIG.match(text):
         return "config"
     if source.tell() == 0 and others.strip():
-        return _lines_kind([words.split() for words in text.split(b"\n")[: None if len(text) < size else -1]])
+        return _classify_lines([words.split() for words in text.split(b"\n")[: None if len(text) < size else -1]])
     if b";" in line:
-        return _list_kind(line)
+        return _classify_list(line)
     if words and all(INTEGER.fullmatch(word) for word in words):
         return "int" if len(words) == 1 else "int-vector"
     if len(words) != 1:
@@ -190,7 +190,7 @@ def _text_kind(source: Source) -> str:
     return "bool" if words[0] in (b"T", b"F") else "token"
 
 
-def _lines_kind(lines: list[list[bytes]]) -> str:
+def _classify_lines(lines: list[list[bytes]]) -> str:
     """Classify a text file by its first lines."""
     lengths = {len(words) for words in lines if words}
     if lengths in ({1}, {2}) and all(INTEGER.fullmatch(words[-1]) for words in lines if words):
@@ -198,7 +198,7 @@ def _lines_kind(lines: list[list[bytes]]) -> str:
     return "lines"
 
 
-def _bracket_kind(text: bytes) -> str:
+def _classify_brackets(text: bytes) -> str:
     """Classify text that starts with ``[``."""
     inside, _, after = text[1:].partition(b"]")
     if b"\n" in inside or b";" in inside:
@@ -211,7 +211,7 @@ def _bracket_kind(text: bytes) -> str:
     return "vector" if inside.strip() else "matrix"
 
 
-def _list_kind(line: bytes) -> str:
+def _classify_list(line: bytes) -> str:
     """Classify a line with semicolons, which end lists and separate pairs."""
     if line.rstrip().endswith(b";"):
         return "int-vector-vector"
@@ -298,12 +298,14 @@ def kind_of(value: Any) -> str:
                 return VALUE_KINDS[base]
         if not hasattr(value, "__array__"):
             if isinstance(value, list | tuple):
-                return _kind_of_list(value)
+                return _detect_kind_of_list(value)
             raise FormatError(f"cannot infer the Kaldi type of a {type(value).__name__!r}; pass kind=...")
     array = np.asarray(value)
     known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
     if known is None:
-        raise FormatError(f"Kaldi has no type for an array of {array.ndim} dimensions of {array.dtype}: convert it")
+        raise FormatError(
+            f"Kaldi has no {array.ndim}-dimensional arrays of {array.dtype}: convert it to a vector or matrix"
+        )
     return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 
 
@@ -313,7 +315,7 @@ _KINDS_OF_CLASSES: tuple[tuple[Any, str], ...] = (
 _KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vector", (1, "u"): "int-vector"}
 
 
-def _kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
+def _detect_kind_of_list(value: list[Any] | tuple[Any, ...]) -> str:
     """Return the kind of a list of tokens, integers, lists of integers, or lists of pairs (a posterior)."""
     if value and all(isinstance(element, str) for element in value):
         return "token-vector"

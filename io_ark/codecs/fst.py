@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import INT32_MAX, INT32_MIN, MAX_NUMBER_CHARACTERS, NUMBER, Codec, Sink, quote, written_as
-from io_ark.codecs.text_parse import nearest_float32
+from io_ark.codecs.base import INT32_MAX, INT32_MIN, MAX_NUMBER_CHARACTERS, NUMBER, Codec, Sink, quote, register_kind
+from io_ark.codecs.text_parse import round_to_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -46,7 +46,7 @@ class Acceptor(NamedTuple):
     next_states: Array  # int32 of shape (arcs,)
 
 
-@written_as("fst")
+@register_kind("fst")
 @dataclass(frozen=True, repr=False)
 class Fst:
     """Graph that fills a file, such as ``HCLG.fst``: the fields of its header, and the bytes after the header."""
@@ -147,14 +147,14 @@ def _read_lines(source: Source) -> Acceptor:
         source.fail("expected an FST in text to start on a new line")
     at = source.tell()
     while words := source.read_line().split():
-        state = _integer(source, words[0], at, minimum=0)
+        state = _parse_integer(source, words[0], at, minimum=0)
         start = state if start < 0 else start
-        cost = _cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
+        cost = _parse_cost(source, words[-1], at) if len(words) in (2, 5) else 0.0
         if len(words) <= 2:
             final[state] = cost
         elif len(words) in (4, 5) and words[2] == words[3]:
-            label = _integer(source, words[2], at)
-            arcs.append((state, label, cost, _integer(source, words[1], at, minimum=0)))
+            label = _parse_integer(source, words[2], at)
+            arcs.append((state, label, cost, _parse_integer(source, words[1], at, minimum=0)))
         else:
             source.fail(f"a line of {len(words)} words is neither an arc of an acceptor (state, next state, label, the "
                         "same label, cost) nor a final state", at)  # fmt: skip
@@ -172,16 +172,16 @@ def _read_lines(source: Source) -> Acceptor:
                     np.array(costs, np.float32), np.array(next_states, np.int32))  # fmt: skip
 
 
-def _integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
+def _parse_integer(source: Source, word: bytes, at: int, minimum: int = INT32_MIN) -> int:
     if not _INT32_DIGITS.fullmatch(word) or not minimum <= int(word) <= INT32_MAX:
         source.fail(f"{quote(word)} is not a {'label' if minimum else 'state'} of an FST", at)
     return int(word)
 
 
-def _cost(source: Source, word: bytes, at: int) -> float:
+def _parse_cost(source: Source, word: bytes, at: int) -> float:
     if word in _INFINITE:
         return float(word)
-    cost = nearest_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf
+    cost = round_to_float32(word) if len(word) <= MAX_NUMBER_CHARACTERS and NUMBER.fullmatch(word) else np.inf
     if np.isinf(cost):
         source.fail(f"{quote(word)} is not a cost of an FST", at)
     return cost

@@ -40,11 +40,11 @@ class GeneralMatrixCodec(Codec[GeneralMatrix]):
         if selection is None or not isinstance(cut, SparseMatrix):
             return cut
         try:
-            return cut.to_array()  # As in Kaldi.
+            return cut.to_array()  # As in Kaldi, a range of a sparse matrix is dense.
         except MemoryError as error:
             size = " x ".join(map(str, cut.shape))
-            raise RangeError(f"the range [{selection.text}] of a sparse matrix has {size} numbers: not enough memory",
-                             file=source.name) from error  # fmt: skip
+            raise RangeError(f"the range [{selection.text}] of a sparse matrix has {size} numbers, which exceed the "
+                             "memory: select fewer rows or columns", file=source.name) from error  # fmt: skip
 
     def read_body(self, source: Source, binary: bool) -> GeneralMatrix:
         first = peek_byte(source, binary)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock
-from io_ark.codecs.base import Codec, Sink, as_floats, raw_bytes, written_as
+from io_ark.codecs.base import Codec, Sink, as_floats, register_kind, view_raw_bytes
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -24,11 +24,11 @@ _BASE = 0o77
 _COMPRESSED = 0o2000
 _CHECKSUM = 0o10000
 _VECTOR_QUANTIZED = 0o40000
-# WAVEFORM, IREFC and DISCRETE, whose data are not floats.
+# Codes of WAVEFORM, IREFC and DISCRETE, whose data are not floats.
 _NOT_FLOATS = (0, 5, 10)
 
 
-@written_as("htk")
+@register_kind("htk")
 class HtkFeatures(NamedTuple):
     """Features with the fields of their HTK header.
 
@@ -89,4 +89,4 @@ class HtkCodec(Codec[HtkFeatures]):
             raise FormatError(f"HTK cannot hold {features.shape[1]} columns, period {value.sample_period} and kind "
                               f"{value.parameter_kind}: {error}") from error  # fmt: skip
         sink.write(header)
-        sink.write(raw_bytes(features))
+        sink.write(view_raw_bytes(features))

@@ -17,19 +17,19 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock
 from io_ark.codecs import base
-from io_ark.codecs.base import ArrayCodec, Codec, Sink, as_array, int32_bytes, quote, raw_bytes
+from io_ark.codecs.base import ArrayCodec, Codec, Sink, as_array, encode_int32, quote, view_raw_bytes
 from io_ark.codecs.nested_lists import (
+    convert_numbers,
     encode_objects,
-    number_array,
     read_lists,
     remove_counts,
     split_pairs,
     write_lists,
 )
-from io_ark.codecs.pack import Pack, entries_of
+from io_ark.codecs.pack import Pack, encode_entries
 from io_ark.codecs.scan import scan_line
 from io_ark.codecs.text_format import encode_list, encode_lists
-from io_ark.codecs.text_parse import nearest_float32
+from io_ark.codecs.text_parse import round_to_float32
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -38,11 +38,11 @@ Array = npt.NDArray[Any]
 _INT32 = np.dtype(np.int32)
 _COUNT = "the number of integers"
 _WORD = re.compile(rb"\S+")
-_MAX_INTEGER_CHARACTERS = 18  # characters
+_MAX_INTEGER_CHARACTERS = 18  # Integers of this length fit into 64 bits.
 _DIGITS = b"0123456789 "  # NumPy reads lines that consist of these characters.
 
 
-def sized_record(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
+def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
     """Return the record layout of numbers with a size byte before every number."""
     kind = np.dtype(dtype)
     return np.dtype([field for name in names for field in ((name + "_size", "u1"), (name, kind))])
@@ -68,7 +68,7 @@ def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
     for name, values in columns.items():
         records[name + "_size"] = layout[name].itemsize
         records[name] = values
-    sink.write(raw_bytes(records))
+    sink.write(view_raw_bytes(records))
 
 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
@@ -97,13 +97,13 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
     return np.array(values, dtype)
 
 
-def as_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
+def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """Convert ``value`` to a one-dimensional array of this integer type."""
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
     array = as_array(value)
     if array.ndim != 1:
-        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim}")
+        raise FormatError(f"a vector of integers has 1 dimension, not {array.ndim}: reshape the array")
     if array.size and array.dtype.kind not in "iub":
         raise FormatError(f"a vector of integers cannot hold {array.dtype}: convert it to an integer type")
     if not fits(array, dtype):
@@ -121,8 +121,8 @@ class IntVectorCodec(ArrayCodec):
     """Codec of integers (int32 or int8) as a one-dimensional array."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
-        self.dtype = base.little_endian(dtype)
-        self._layout = sized_record(self.dtype, "value")
+        self.dtype = base.to_little_endian(dtype)
+        self._layout = create_sized_layout(self.dtype, "value")
         self.scan_kind = "int-vector" if self.dtype.itemsize == 4 else "int8-vector"
 
     def read_body(self, source: Source, binary: bool) -> Array:
@@ -140,9 +140,9 @@ class IntVectorCodec(ArrayCodec):
         return (count,)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        numbers = as_integers(value, self.dtype)
+        numbers = to_integers(value, self.dtype)
         if binary:
-            sink.write(int32_bytes(len(numbers)))
+            sink.write(encode_int32(len(numbers)))
             write_sized(sink, self._layout, value=numbers)
         else:
             sink.write(encode_list(numbers.astype(np.int32, copy=False), (b"", b"\n")))
@@ -155,8 +155,8 @@ class IntVectorCodec(ArrayCodec):
             return None
         lengths, columns = block.shapes[:, 0], (np.ascontiguousarray(block.values),)
         if binary:
-            return entries_of(block.keys, b" \0B", encode_objects(None, lengths, columns))
-        return entries_of(block.keys, b" ", encode_objects(None, lengths, columns, (b"", b"\n")))
+            return encode_entries(block.keys, b" \0B", encode_objects(None, lengths, columns))
+        return encode_entries(block.keys, b" ", encode_objects(None, lengths, columns, (b"", b"\n")))
 
 
 class IntVectorVectorCodec(Codec[list[Array]]):
@@ -195,15 +195,17 @@ class IntVectorVectorCodec(Codec[list[Array]]):
             return plain
         *lists, remainder = text.split(b";")
         if remainder.strip():
-            source.fail("expected ';' after every list of integers, including the last list", at)
+            source.fail(
+                "expected ';' after every list of integers, including the last list: is the line truncated?", at
+            )
         return [parse_integers(numbers, source, at) for numbers in lists]
 
     def write_body(self, sink: Sink, value: Iterable[npt.ArrayLike], binary: bool) -> None:
         vectors: list[Any] = list(value)
         if {list, tuple}.issuperset(map(type, vectors)):
-            numbers = number_array(list(chain.from_iterable(vectors)), _INT32)
+            numbers = convert_numbers(list(chain.from_iterable(vectors)), _INT32)
         else:
-            vectors = [as_integers(vector, _INT32) for vector in vectors]
+            vectors = [to_integers(vector, _INT32) for vector in vectors]
             numbers = np.concatenate([*vectors, np.empty(0, _INT32)])
         lengths = list(map(len, vectors))
         if binary:
@@ -216,8 +218,8 @@ class PairVectorCodec(Codec[Array]):
     """Codec of vectors of pairs of int32 or of floats, as an array of shape (pairs, 2)."""
 
     def __init__(self, dtype: npt.DTypeLike = np.int32) -> None:
-        self.dtype = base.little_endian(dtype)
-        self._layout = sized_record(self.dtype, "first", "second")
+        self.dtype = base.to_little_endian(dtype)
+        self._layout = create_sized_layout(self.dtype, "first", "second")
         self.scan_kind = "int-pair-vector" if self.dtype.kind == "i" else "float-pair-vector"
 
     def pack(self, binary: bool) -> Pack:
@@ -228,9 +230,9 @@ class PairVectorCodec(Codec[Array]):
             return None
         counts, (first, second) = block.shapes[:, 0], map(np.ascontiguousarray, block.values.reshape(-1, 2).T)
         if binary:
-            return entries_of(block.keys, b" \0B", encode_objects(None, counts, (first, second)))
+            return encode_entries(block.keys, b" \0B", encode_objects(None, counts, (first, second)))
         lines = encode_objects(counts, np.ones(len(first), np.int64), (first, second), (b"", b"; "))
-        return entries_of(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
+        return encode_entries(block.keys, b" ", [line.removesuffix(b"; ") + b"\n" for line in lines])
 
     def read_body(self, source: Source, binary: bool) -> Array:
         if not binary:
@@ -249,43 +251,43 @@ class PairVectorCodec(Codec[Array]):
         plain: Array | None = scan_line(self.scan_kind, text)
         if plain is not None:
             return plain
-        pairs = [self._numbers(pair, source, at) for pair in text.split(b";")]
+        pairs = [self._parse_numbers(pair, source, at) for pair in text.split(b";")]
         for i, pair in enumerate(pairs):
             if len(pair) != 2:
                 source.fail(f"pair {i} (pairs are separated by ';') has {len(pair)} numbers", at)
         return np.array(pairs, self.dtype)
 
-    def _numbers(self, text: bytes, source: Source, at: int) -> Array:
+    def _parse_numbers(self, text: bytes, source: Source, at: int) -> Array:
         if self.dtype.kind == "i":
             return parse_integers(text, source, at)
         numbers = []
         for word in text.split():
-            value = nearest_float32(word) if base.NUMBER.fullmatch(word) else np.inf
+            value = round_to_float32(word) if base.NUMBER.fullmatch(word) else np.inf
             if np.isinf(value):
                 source.fail(f"{quote(word)} is not a number that fits into a float", at)
             numbers.append(value)
         return np.array(numbers, self.dtype)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        first, second = self._columns(value)
+        first, second = self._split_columns(value)
         if binary:
             sink.write(encode_lists([len(first)], (first, second))[0])
         else:
             lines, _ = encode_lists([1] * len(first), (first, second), (b"", b"; "))
             sink.write(lines.removesuffix(b"; ") + b"\n")
 
-    def _columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
-        """Return the first numbers of all pairs, and the second ones."""
+    def _split_columns(self, value: npt.ArrayLike) -> tuple[Array, Array]:
+        """Split pairs into an array of their first numbers and an array of their second numbers."""
         if isinstance(value, list | tuple):
             first, second = split_pairs(value)
-            return number_array(first, self.dtype), number_array(second, self.dtype)
+            return convert_numbers(first, self.dtype), convert_numbers(second, self.dtype)
         array = as_array(value)
         if array.size == 0:
             return np.empty(0, self.dtype), np.empty(0, self.dtype)
         if array.ndim != 2 or array.shape[1] != 2:
-            raise FormatError(f"a vector of pairs is an array of shape (pairs, 2), not {array.shape}")
+            raise FormatError(f"expected a vector of pairs as an array of shape (pairs, 2), not {array.shape}")
         if self.dtype.kind == "i":
-            array = as_integers(array.reshape(-1), np.int32).reshape(-1, 2)
+            array = to_integers(array.reshape(-1), np.int32).reshape(-1, 2)
         elif array.dtype.kind not in "fiub":
             raise FormatError(f"expected a vector of pairs of floats, not of {array.dtype}")
         with np.errstate(over="ignore"):
@@ -311,9 +313,9 @@ class PlainIntVectorCodec(Codec[npt.NDArray[np.int32]]):
         return parse_integers(text[1:].replace(b"\n", b" "), source, at)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        numbers = as_integers(value, "<i4")
+        numbers = to_integers(value, "<i4")
         if binary:
-            sink.write(int32_bytes(len(numbers)))
-            sink.write(raw_bytes(numbers))
+            sink.write(encode_int32(len(numbers)))
+            sink.write(view_raw_bytes(numbers))
         else:
             sink.write(encode_list(numbers, (b"[ ", b"]\n")))

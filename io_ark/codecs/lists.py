@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 from io_ark.codecs.base import INTEGER, Codec, Sink, as_int32, quote
 from io_ark.codecs.pack import Pack
-from io_ark.codecs.tokens import token_bytes, token_text
+from io_ark.codecs.tokens import decode_token, encode_token
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
 _MAX_LABEL_DIGITS = 19  # Labels are integers of 64 bits.
 
 
-def _integer(source: Source, number: int, words: list[bytes], place: int, count: int) -> int:
+def _parse_integer(source: Source, number: int, words: list[bytes], place: int, count: int) -> int:
     """Return the integer at index ``place`` of the words of a line, which must have ``count`` words."""
     if len(words) != count or not INTEGER.fullmatch(words[place]) or len(words[place]) > _MAX_LABEL_DIGITS:
         expected = "an integer" if count == 1 else "a symbol and its integer"
@@ -30,28 +30,28 @@ class LinesCodec(Codec[Any]):
     marker = b""
 
     def pack(self, binary: bool) -> Pack:
-        raise FormatError(f"{self.kind!r} is a whole file and cannot be in an archive")
+        raise FormatError(f"{self.kind!r} is a whole file and cannot be in an archive: use its file name")
 
     def read(self, source: Source) -> Any:
         if source.tell():
-            source.fail(f"{self.kind!r} is a whole file and cannot be in an archive")
+            source.fail(f"{self.kind!r} is a whole file and cannot be in an archive: use its file name")
         lines = enumerate(source.read_text().split(b"\n"), 1)
-        return self._value(source, [(number, words) for number, line in lines if (words := line.split())])
+        return self._convert_lines(source, [(number, words) for number, line in lines if (words := line.split())])
 
-    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> Any:
-        return [[token_text(word) for word in words] for _, words in lines]
+    def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> Any:
+        return [[decode_token(word) for word in words] for _, words in lines]
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if isinstance(value, str) or any(isinstance(words, str) for words in value):
-            raise FormatError("expected a list of lists of words")
-        sink.write(b"".join([b" ".join([token_bytes(word) for word in words]) + b"\n" for words in value]))
+            raise FormatError("expected a list of lists of words, such as [['a', 'b'], ['c']]")
+        sink.write(b"".join([b" ".join([encode_token(word) for word in words]) + b"\n" for words in value]))
 
 
 class IntLinesCodec(LinesCodec):
     """Codec of text files with an integer on each line, such as ``disambig.int``, as an int32 array."""
 
-    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> npt.NDArray[np.int32]:
-        values = np.array([_integer(source, number, words, 0, 1) for number, words in lines], np.int64)
+    def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> npt.NDArray[np.int32]:
+        values = np.array([_parse_integer(source, number, words, 0, 1) for number, words in lines], np.int64)
         if (values != values.astype(np.int32)).any():
             source.fail("an integer of the file does not fit into 32 bits")
         return values.astype(np.int32)
@@ -63,16 +63,16 @@ class IntLinesCodec(LinesCodec):
 class SymbolTableCodec(LinesCodec):
     """Codec of symbol tables, such as ``words.txt``, as a dictionary from symbols to integers."""
 
-    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, int]:
+    def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, int]:
         table: dict[str, int] = {}
         for number, words in lines:
-            label = _integer(source, number, words, 1, 2)
-            if table.setdefault(symbol := token_text(words[0]), label) != label:
+            label = _parse_integer(source, number, words, 1, 2)
+            if table.setdefault(symbol := decode_token(words[0]), label) != label:
                 source.fail(f"line {number}: the symbol {symbol!r} has two integers: read the file as kind='lines'")
         return table
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
-        sink.write(b"".join([b"%s %d\n" % (token_bytes(symbol), label) for symbol, label in value.items()]))
+        sink.write(b"".join([b"%s %d\n" % (encode_token(symbol), label) for symbol, label in value.items()]))
 
 
 class ConfigCodec(LinesCodec):
@@ -81,10 +81,10 @@ class ConfigCodec(LinesCodec):
     As in Kaldi, names are in lower case with ``-`` for ``_``, and the last value of an option is used.
     """
 
-    def _value(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, str]:
+    def _convert_lines(self, source: Source, lines: list[tuple[int, list[bytes]]]) -> dict[str, str]:
         options: dict[str, str] = {}
         for number, words in lines:
-            line = token_text(b" ".join(words).partition(b"#")[0].strip())
+            line = decode_token(b" ".join(words).partition(b"#")[0].strip())
             name, _, value = line.removeprefix("--").partition("=")
             if line and not (line.startswith("--") and name):
                 source.fail(f"line {number}: expected --name=value, found {quote(line.encode(errors='replace'))}")

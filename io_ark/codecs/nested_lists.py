@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks.base import refuse_masks
-from io_ark.codecs.base import Sink, as_int32, int32_bytes
+from io_ark.codecs.base import Sink, as_int32, encode_int32
 from io_ark.codecs.text_format import Brackets, Columns, Lengths, Places, encode_lists
 from io_ark.native import NATIVE
 from io_ark.streams.source import Source
@@ -25,7 +25,7 @@ Integers = npt.NDArray[np.int32]
 
 # A count or number is a byte 4 and four more bytes, so a list of lists is an array of these records.
 _SIZED = np.dtype([("size", "u1"), ("number", "<i4")])
-# Maximum number of records that are converted at once.
+# Maximum number of records that are converted at once, which bounds the memory.
 _MAX_WINDOW_NUMBERS = 1 << 15
 
 
@@ -51,19 +51,19 @@ def read_lists(source: Source, limit: int, width: int) -> tuple[Integers, Places
     sizes = data[:: _SIZED.itemsize][: len(records)]
     end = len(sizes) - len(sizes.lstrip(b"\4"))
     numbers = records["number"].astype(np.int32, order="C")
-    ends = _ends(numbers[:end], limit, width)
+    ends = _find_ends(numbers[:end], limit, width)
     used = int(ends[-1]) if len(ends) else 0
     source.skip(used * _SIZED.itemsize)
     return numbers[:used], ends
 
 
-def _ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
+def _find_ends_in_c(numbers: Integers, limit: int, width: int) -> Places:
     ends = np.empty(min(limit, len(numbers)), np.int64)
     return ends[: NATIVE.function("ark_list_ends")(numbers, len(numbers), len(ends), width, ends)]
 
 
-@NATIVE.twin(_ends_in_c)
-def _ends(numbers: Integers, limit: int, width: int) -> Places:
+@NATIVE.twin(_find_ends_in_c)
+def _find_ends(numbers: Integers, limit: int, width: int) -> Places:
     """Return the ends of complete lists. A list is a count and ``width`` numbers for each element."""
     counts, at = numbers.data, 0
     ends: list[int] = []
@@ -83,7 +83,7 @@ def remove_counts(numbers: Integers, ends: Places) -> Integers:
     return numbers[is_number]
 
 
-def number_array(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def convert_numbers(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Convert Python numbers to int32 or float32. Unlike NumPy, refuse strings, masked elements, and floats for int32.
 
     Raises:
@@ -102,7 +102,7 @@ def number_array(numbers: Sequence[Any], dtype: np.dtype[Any]) -> npt.NDArray[An
 
 
 def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the first numbers of all pairs, and the second ones.
+    """Split pairs into a sequence of their first numbers and a sequence of their second numbers.
 
     Raises:
         TypeError: an element is not a pair.
@@ -116,7 +116,7 @@ def split_pairs(pairs: Sequence[Iterable[Any]]) -> tuple[Sequence[Any], Sequence
 
 def write_lists(sink: Sink, lengths: Lengths, columns: Columns) -> None:
     """Write the number of lists, and the lists in binary (see :func:`encode_lists`)."""
-    sink.write(int32_bytes(len(lengths)))
+    sink.write(encode_int32(len(lengths)))
     sink.write(encode_lists(lengths, columns)[0])
 
 
@@ -134,6 +134,6 @@ def encode_objects(
     if lists is None:
         return [data[begin:end] for begin, end in pairwise(bounds.tolist())]
     counts = lists.tolist() if brackets is None else ()
-    starts = [int32_bytes(count) for count in counts] or [b""] * len(lists)
+    starts = [encode_int32(count) for count in counts] or [b""] * len(lists)
     bounds = bounds[np.append(0, np.cumsum(lists))]
     return [start + data[begin:end] for start, (begin, end) in zip(starts, pairwise(bounds.tolist()), strict=True)]

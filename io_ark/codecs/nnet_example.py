@@ -20,11 +20,11 @@ from io_ark.codecs.base import (
     read_int32,
     read_size,
     read_token,
-    written_as,
+    register_kind,
 )
 from io_ark.codecs.fst import Acceptor, read_acceptor
 from io_ark.codecs.general import GeneralMatrix, GeneralMatrixCodec
-from io_ark.codecs.int_vector import PlainIntVectorCodec, sized_record
+from io_ark.codecs.int_vector import PlainIntVectorCodec, create_sized_layout
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 # A byte of this magnitude or less is the step in t from the previous index. The byte 127 precedes a complete index.
 _MAX_STEP = 124
 _COMPLETE_MARK = 127
-_COMPLETE_INDEX = np.dtype([("mark", "u1"), ("index", sized_record("<i4", "n", "t", "x"))])
+_COMPLETE_INDEX = np.dtype([("mark", "u1"), ("index", create_sized_layout("<i4", "n", "t", "x"))])
 # Number of indexes that are read at once after the encoding has changed, and while it stays the same.
 _MIN_RUN, _MAX_RUN = 1 << 8, 1 << 12
 
@@ -51,7 +51,7 @@ class NnetIo(NamedTuple):
     features: GeneralMatrix  # array, CompressedMatrix or SparseMatrix with the same number of rows
 
 
-@written_as("nnet-example")
+@register_kind("nnet-example")
 class NnetExample(NamedTuple):
     """nnet3 training example."""
 
@@ -79,7 +79,7 @@ class ChainOutput(NamedTuple):
     deriv_weights: Array  # float32 of shape (rows,), or empty: weight of each row's derivative
 
 
-@written_as("nnet-chain-example")
+@register_kind("nnet-chain-example")
 class NnetChainExample(NamedTuple):
     """Chain training example."""
 
@@ -92,7 +92,7 @@ def read_indexes(source: Source, binary: bool) -> Array:
     expect_token(source, binary, b"<I1V>")
     count = read_size(source, binary, "the number of indexes")
     if not binary:
-        return np.array([_index_in_text(source) for _ in range(count)], np.int32).reshape(-1, 3)
+        return np.array([_read_index_in_text(source) for _ in range(count)], np.int32).reshape(-1, 3)
     runs: list[Array] = []
     last = np.zeros(3, np.int64)
     limit = _MIN_RUN
@@ -108,7 +108,7 @@ def read_indexes(source: Source, binary: bool) -> Array:
     return np.concatenate(runs).astype(np.int32) if runs else np.empty((0, 3), np.int32)
 
 
-def _index_in_text(source: Source) -> list[int]:
+def _read_index_in_text(source: Source) -> list[int]:
     expect_token(source, False, b"<I1>")
     return [read_int32(source, False) for _ in range(3)]
 
@@ -116,7 +116,7 @@ def _index_in_text(source: Source) -> list[int]:
 def _read_steps(source: Source, limit: int, last: Array) -> Array:
     """Read up to ``limit`` indexes that are stored as steps in t of one byte."""
     values = np.frombuffer(source.peek(limit), np.int8).astype(np.int64)
-    steps = values[: _length_of_run(np.abs(values) <= _MAX_STEP)]
+    steps = values[: _count_run(np.abs(values) <= _MAX_STEP)]
     source.skip(len(steps))
     run = np.tile(last, (len(steps), 1))
     run[:, 1] += np.cumsum(steps)
@@ -129,16 +129,16 @@ def _read_complete(source: Source, limit: int) -> Array:
     records = np.frombuffer(data, _COMPLETE_INDEX, len(data) // _COMPLETE_INDEX.itemsize)
     index = records["index"]
     sizes = index["n_size"], index["t_size"], index["x_size"]
-    count = _length_of_run((records["mark"] == _COMPLETE_MARK) & np.all(np.equal(sizes, 4), axis=0))
+    count = _count_run((records["mark"] == _COMPLETE_MARK) & np.all(np.equal(sizes, 4), axis=0))
     if count:
         source.skip(count * _COMPLETE_INDEX.itemsize)
         return np.stack([index[name][:count] for name in "ntx"], axis=1).astype(np.int64)
     if source.read(1)[0] != _COMPLETE_MARK:
-        source.fail("an index is neither a step in time nor a full index", source.tell() - 1)
+        source.fail("an index is neither a step in time nor complete: is the example damaged?", source.tell() - 1)
     return np.array([[read_int32(source, True) for _ in range(3)]])  # Raises FormatError for a wrong size.
 
 
-def _length_of_run(values: npt.NDArray[np.bool_]) -> int:
+def _count_run(values: npt.NDArray[np.bool_]) -> int:
     """Return the number of True values before the first False."""
     return int(np.argmin(values)) if not values.all() else len(values)
 
@@ -150,7 +150,7 @@ def _read_io(source: Source, binary: bool) -> NnetIo:
     at = source.tell()
     features = _matrix.read_body(source, binary)
     if features.shape[0] != len(indexes):
-        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows", at)
+        source.fail(f"{len(indexes)} indexes for {features.shape[0]} rows of features: is the example damaged?", at)
     expect_token(source, binary, b"</NnetIo>")
     return NnetIo(name, indexes, features)
 
@@ -219,7 +219,7 @@ class NnetExampleCodec(Codec[NnetExample]):
         return NnetExample(io)
 
     def write_body(self, sink: Sink, value: NnetExample, binary: bool) -> None:
-        raise FormatError("training examples can be read, but not written")
+        raise FormatError("training examples can be read, but not written: write them with Kaldi's nnet3 programs")
 
 
 class NnetChainExampleCodec(Codec[NnetChainExample]):
@@ -235,4 +235,4 @@ class NnetChainExampleCodec(Codec[NnetChainExample]):
         return NnetChainExample(inputs, outputs)
 
     def write_body(self, sink: Sink, value: NnetChainExample, binary: bool) -> None:
-        raise FormatError("training examples can be read, but not written")
+        raise FormatError("training examples can be read, but not written: write them with Kaldi's nnet3 programs")

@@ -16,7 +16,7 @@ from io_ark.codecs.text_format import encode_lists
 
 @dataclass(frozen=True)
 class Pack:
-    """How the entries of a block are written together, for one kind of object."""
+    """Ways to encode all entries of a block of one kind of object at once."""
 
     # Type and number of dimensions of arrays that are written without conversion.
     arrays: tuple[np.dtype[Any], int] | None = None
@@ -37,7 +37,7 @@ def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     return _join_entries(keys.split(b"\n")[:-1], *_encode_numbers(False, numbers))
 
 
-def entries_of(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
+def encode_entries(keys: bytes, start: bytes, objects: Sequence[bytes]) -> PackedBlock:
     """Return the entries of an archive. An entry is a key, ``start``, which begins with a space, and an object."""
     names = keys.split(b"\n")[:-1]
     data = np.frombuffer(_join_entries(names, start, objects), np.uint8)
@@ -64,9 +64,9 @@ def _encode_numbers(binary: bool, numbers: npt.NDArray[Any]) -> tuple[bytes, lis
 def _pack_numbers(binary: bool, dtype: Any, block: Block) -> PackedBlock | None:
     if not isinstance(block, ArrayBlock) or (block.values.dtype, block.dimensions) != (dtype, 0):
         return None
-    return entries_of(block.keys, *_encode_numbers(binary, np.ascontiguousarray(block.values)))
+    return encode_entries(block.keys, *_encode_numbers(binary, np.ascontiguousarray(block.values)))
 
 
-def numbers_of(binary: bool, dtype: Any) -> Pack:
-    """Return how tables of single numbers of a type are written."""
+def create_number_pack(binary: bool, dtype: Any) -> Pack:
+    """Return the encoder of blocks of single numbers of a type."""
     return Pack(block=partial(_pack_numbers, binary, dtype))

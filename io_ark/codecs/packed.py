@@ -15,15 +15,15 @@ from io_ark.codecs.base import (
     ArrayCodec,
     Sink,
     as_array,
+    encode_int32,
     expect_token,
-    int32_bytes,
-    little_endian,
     peek_byte,
-    raw_bytes,
     read_float,
     read_size,
+    to_little_endian,
+    view_raw_bytes,
 )
-from io_ark.codecs.dense import bracketed_text
+from io_ark.codecs.dense import read_bracketed_text
 from io_ark.codecs.text_format import format_row
 from io_ark.codecs.text_parse import parse
 from io_ark.errors import FormatError
@@ -74,7 +74,7 @@ class PackedMatrixCodec(ArrayCodec):
         return (count,) if self.form == "packed" else (size, size)
 
     def _read_brackets(self, source: Source) -> tuple[Array, int]:
-        text, at = bracketed_text(source, "packed matrix")
+        text, at = read_bracketed_text(source, "packed matrix")
         if b";" in text:
             source.fail("a packed matrix in text: expected a number, found ';'", at + text.index(b";"))
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
@@ -86,8 +86,8 @@ class PackedMatrixCodec(ArrayCodec):
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         packed, size = self._lower_triangle(as_array(value))
         if binary:
-            sink.write((b"FP " if self.dtype == np.float32 else b"DP ") + int32_bytes(size))
-            sink.write(raw_bytes(packed.astype(little_endian(self.dtype), copy=False)))
+            sink.write((b"FP " if self.dtype == np.float32 else b"DP ") + encode_int32(size))
+            sink.write(view_raw_bytes(packed.astype(to_little_endian(self.dtype), copy=False)))
         elif size == 0:
             sink.write(b"[ ]\n")
         else:

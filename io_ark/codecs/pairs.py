@@ -10,7 +10,7 @@ from io_ark.codecs import base
 from io_ark.codecs.base import Sink, quote
 from io_ark.codecs.int_vector import read_sized, write_sized
 from io_ark.codecs.text_format import format_row
-from io_ark.codecs.text_parse import nearest_float32
+from io_ark.codecs.text_parse import round_to_float32
 from io_ark.streams.source import Source
 from io_ark.text import parse_integer
 
@@ -50,7 +50,7 @@ def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
     for index, value in zip(words[0::2], words[1::2], strict=True):
         if not base.INTEGER.fullmatch(index) or not base.NUMBER.fullmatch(value):
             source.fail(f"expected an integer and a number, found {quote(index)} and {quote(value)}", at)
-        number = nearest_float32(value)
+        number = round_to_float32(value)
         integer = parse_integer(index)
         if not base.INT32_MIN <= integer <= base.INT32_MAX or np.isinf(number):
             source.fail(f"{quote(index)} or {quote(value)} is out of range for 32 bits", at)

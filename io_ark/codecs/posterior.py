@@ -21,7 +21,7 @@ from io_ark.codecs.base import (
     Sink,
     as_array,
     as_int32,
-    int32_bytes,
+    encode_int32,
     peek_byte,
     quote,
     read_int32,
@@ -29,16 +29,16 @@ from io_ark.codecs.base import (
 )
 from io_ark.codecs.int_vector import IntVectorVectorCodec, read_text_line
 from io_ark.codecs.nested_lists import (
+    convert_numbers,
     encode_objects,
-    number_array,
     read_lists,
     remove_counts,
     split_pairs,
     write_lists,
 )
-from io_ark.codecs.pack import Pack, entries_of
+from io_ark.codecs.pack import Pack, encode_entries
 from io_ark.codecs.pairs import Pair, parse_pairs, read_pairs
-from io_ark.codecs.scan import posterior_arrays, scan_line, unit_weights
+from io_ark.codecs.scan import add_unit_weights, build_posterior_arrays, scan_line
 from io_ark.codecs.text_format import Columns, encode_lists
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
@@ -60,11 +60,11 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
 
     def write_body(self, sink: Sink, value: PosteriorArrays, binary: bool) -> None:
         if binary:
-            write_lists(sink, value.counts, self._columns(value))
+            write_lists(sink, value.counts, self._get_columns(value))
         else:
-            sink.write(encode_lists(value.counts, self._columns(value), self.brackets)[0] + b"\n")
+            sink.write(encode_lists(value.counts, self._get_columns(value), self.brackets)[0] + b"\n")
 
-    def _columns(self, value: PosteriorArrays) -> Columns:
+    def _get_columns(self, value: PosteriorArrays) -> Columns:
         integers, weights = as_array(value.integers), as_array(value.weights)
         return np.ascontiguousarray(integers, np.int32), np.ascontiguousarray(weights, np.float32)
 
@@ -74,11 +74,11 @@ class PosteriorArraysCodec(Codec[PosteriorArrays]):
     def _pack_block(self, binary: bool, block: Block) -> PackedBlock | None:
         if not isinstance(block, PosteriorBlock):
             return None
-        counts, columns = block.posteriors.counts, self._columns(block.posteriors)
+        counts, columns = block.posteriors.counts, self._get_columns(block.posteriors)
         if binary:
-            return entries_of(block.keys, b" \0B", encode_objects(block.frames, counts, columns))
+            return encode_entries(block.keys, b" \0B", encode_objects(block.frames, counts, columns))
         lines = encode_objects(block.frames, counts, columns, self.brackets)
-        return entries_of(block.keys, b" ", [line + b"\n" for line in lines])
+        return encode_entries(block.keys, b" ", [line + b"\n" for line in lines])
 
 
 class PosteriorCodec(Codec[Posterior]):
@@ -88,10 +88,10 @@ class PosteriorCodec(Codec[Posterior]):
     _plain = PosteriorArraysCodec()
 
     def read_body(self, source: Source, binary: bool) -> Posterior:
-        return _read_arrays(source, binary).lists()
+        return _read_arrays(source, binary).to_lists()
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[Pair]], binary: bool) -> None:
-        self._plain.write_body(sink, _arrays(value), binary)
+        self._plain.write_body(sink, _convert_pairs(value), binary)
 
 
 class IntListsCodec(PosteriorArraysCodec):
@@ -103,11 +103,13 @@ class IntListsCodec(PosteriorArraysCodec):
 
     def read_body(self, source: Source, binary: bool) -> PosteriorArrays:
         if binary:
-            return unit_weights(*self._lists.read_joined(source))
+            return add_unit_weights(*self._lists.read_joined(source))
         lists = self._lists.read_body(source, binary=False)
-        return unit_weights(np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)]))
+        return add_unit_weights(
+            np.array(list(map(len, lists)), np.int64), np.concatenate([*lists, np.empty(0, np.int32)])
+        )
 
-    def _columns(self, value: PosteriorArrays) -> Columns:
+    def _get_columns(self, value: PosteriorArrays) -> Columns:
         return (np.ascontiguousarray(value.integers, np.int32),)
 
 
@@ -116,25 +118,25 @@ def _read_arrays(source: Source, binary: bool) -> PosteriorArrays:
     if not binary:
         line, at = read_text_line(source, "a posterior")
         plain: PosteriorArrays | None = scan_line("posterior-arrays", line)
-        return _arrays(_parse_frames(line, source, at)) if plain is None else plain
+        return _convert_pairs(_parse_frames(line, source, at)) if plain is None else plain
     count = read_size(source, True, "the number of frames of a posterior")
     parts = []
     while count > 0:
         numbers, ends = read_lists(source, count, 2)
         if len(ends):
             lengths = np.diff(ends, prepend=0)
-            parts.append(posterior_arrays(remove_counts(numbers, ends), lengths))
+            parts.append(build_posterior_arrays(remove_counts(numbers, ends), lengths))
         else:
             entries = read_size(source, True, "the number of entries of a frame")
-            parts.append(_arrays([read_pairs(source, entries, "a posterior")]))
+            parts.append(_convert_pairs([read_pairs(source, entries, "a posterior")]))
         count -= len(parts[-1].counts)
     return PosteriorArrays.concatenate(parts)
 
 
-def _arrays(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
+def _convert_pairs(frames: Sequence[Sequence[Pair]]) -> PosteriorArrays:
     """Return lists of pairs as arrays."""
     first, second = split_pairs(list(chain.from_iterable(frames)))
-    integers, weights = number_array(first, np.dtype(np.int32)), number_array(second, np.dtype(np.float32))
+    integers, weights = convert_numbers(first, np.dtype(np.int32)), convert_numbers(second, np.dtype(np.float32))
     return PosteriorArrays(np.array(list(map(len, frames)), np.int64), integers, weights)
 
 
@@ -145,7 +147,7 @@ def _parse_frames(line: bytes, source: Source, at: int) -> Posterior:
     while word := _WORD.search(line, place):
         begin = word.start()
         if not word[0].startswith(b"["):
-            hint = ": are these alignments instead of posteriors?" if word[0].isdigit() else ""
+            hint = ": if these are alignments, pass kind='int-vector'" if word[0].isdigit() else ""
             source.fail(f"expected '[' before a frame of a posterior, found {quote(word[0])}{hint}", at + place)
         end = line.find(b"]", begin)
         if end < 0:
@@ -171,7 +173,7 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
 
     def write_body(self, sink: Sink, value: Sequence[Sequence[tuple[int, npt.ArrayLike]]], binary: bool) -> None:
         def put(number: int) -> None:
-            sink.write(int32_bytes(number) if binary else b"%d " % number)
+            sink.write(encode_int32(number) if binary else b"%d " % number)
 
         put(len(value))
         for frame in value:
@@ -179,7 +181,7 @@ class GaussPosteriorCodec(Codec[GaussPosterior]):
             for index, weights in frame:
                 put(as_int32(index))
                 if np.ndim(weights) != 1:
-                    raise FormatError("an entry of a Gaussian posterior is an integer and a vector")
+                    raise FormatError("an entry of a Gaussian posterior must be an integer and a vector of weights")
                 self._vector.write_body(sink, weights, binary)
         if not binary:
             sink.write(b"\n")

@@ -36,11 +36,11 @@ def extract_range(value: Any, part: Range, name: str = "") -> Any:
     kind = getattr(value, "dtype", _FLOAT).kind  # Compressed and sparse matrices have no dtype.
     if not (cuts_itself or isinstance(value, np.ndarray)) or kind != "f" or len(shape) not in (1, 2):
         raise RangeError(f"the range [{part.text}] needs a matrix or vector of floats", file=name)
-    chosen = slices(part, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]
+    chosen = find_slices(part, shape[0], shape[1] if len(shape) == 2 else None, name)[: len(shape)]
     return value.part(*chosen) if cuts_itself else value[chosen].copy()
 
 
-def slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
+def find_slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple[slice, slice]:
     """Return the slices that a range selects.
 
     Args:
@@ -50,7 +50,7 @@ def slices(part: Range, rows: int, columns: int | None, name: str = "") -> tuple
         name: location of the object, for messages.
     """
     try:
-        chosen = part.bounds(rows, columns)
+        chosen = part.to_slices(rows, columns)
     except ValueError as error:
         raise RangeError(str(error), file=name) from None
     if part.rows is not None and part.rows[1] >= rows:

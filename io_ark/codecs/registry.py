@@ -81,19 +81,19 @@ def codec(kind: str, **options: Any) -> Codec[Any]:
     b'1 2 3 \\n'
     """
     try:
-        codec_class, arguments = _class_of(kind)
+        codec_class, arguments = _find_class(kind)
     except KeyError as error:
         raise FormatError(f"unknown kind of object {kind!r}: choose one of {', '.join(KINDS)}") from error
     try:
         created = codec_class(**(arguments | options))
     except TypeError as error:
-        raise FormatError(f"{kind!r} does not take these options: {', '.join(options)}") from error
+        raise FormatError(f"{kind!r} does not accept the options {', '.join(options)}: remove them") from error
     created.kind = kind
     return created
 
 
 @cache
-def _class_of(kind: str) -> tuple[type[Codec[Any]], dict[str, Any]]:
+def _find_class(kind: str) -> tuple[type[Codec[Any]], dict[str, Any]]:
     """Return the codec class of a kind and its default arguments."""
     module, name, arguments = _CODECS[kind]
     return getattr(import_module(module if "." in module else f"io_ark.codecs.{module}"), name), arguments

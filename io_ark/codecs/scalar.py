@@ -13,7 +13,7 @@ import numpy as np
 from io_ark.blocks.base import refuse_masks
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
-from io_ark.codecs.pack import Pack, numbers_of
+from io_ark.codecs.pack import Pack, create_number_pack
 from io_ark.codecs.text_format import format_row
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
@@ -45,13 +45,13 @@ class _ScalarCodec(Codec[Value]):
 
     def read_body(self, source: Source, binary: bool) -> Value:
         if binary:
-            return self._value(source, True)
+            return self._read_value(source, True)
         _start_text(source)
-        value = self._value(source, False)
+        value = self._read_value(source, False)
         _end_text(source)
         return value
 
-    def _value(self, source: Source, binary: bool) -> Value:
+    def _read_value(self, source: Source, binary: bool) -> Value:
         raise NotImplementedError
 
 
@@ -61,14 +61,14 @@ class IntCodec(_ScalarCodec[int]):
     scan_kind = "int"
 
     def pack(self, binary: bool) -> Pack:
-        return numbers_of(binary, np.int32)
+        return create_number_pack(binary, np.int32)
 
-    def _value(self, source: Source, binary: bool) -> int:
+    def _read_value(self, source: Source, binary: bool) -> int:
         return base.read_int32(source, binary)
 
     def write_body(self, sink: Sink, value: int, binary: bool) -> None:
         number = base.as_int32(value)
-        sink.write(base.int32_bytes(number) if binary else b"%d \n" % number)
+        sink.write(base.encode_int32(number) if binary else b"%d \n" % number)
 
 
 class FloatCodec(_ScalarCodec[float]):
@@ -80,9 +80,9 @@ class FloatCodec(_ScalarCodec[float]):
         self._packed = struct.Struct("<bd" if double else "<bf")
 
     def pack(self, binary: bool) -> Pack:
-        return numbers_of(binary, np.float64 if self.double else np.float32)
+        return create_number_pack(binary, np.float64 if self.double else np.float32)
 
-    def _value(self, source: Source, binary: bool) -> float:
+    def _read_value(self, source: Source, binary: bool) -> float:
         return base.read_float(source, binary, not self.double)
 
     def write_body(self, sink: Sink, value: float, binary: bool) -> None:
@@ -99,7 +99,7 @@ class BoolCodec(_ScalarCodec[bool]):
 
     scan_kind = "bool"
 
-    def _value(self, source: Source, binary: bool) -> bool:
+    def _read_value(self, source: Source, binary: bool) -> bool:
         return base.read_bool(source, binary)
 
     def write_body(self, sink: Sink, value: bool, binary: bool) -> None:

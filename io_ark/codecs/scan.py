@@ -46,7 +46,7 @@ class Window(NamedTuple):
     end: int  # end of the part to scan
     largest: int  # maximum bytes of an object. The codec reads a larger object directly into its array.
 
-    def bytes(self) -> npt.NDArray[np.uint8]:
+    def view_bytes(self) -> npt.NDArray[np.uint8]:
         """Return a view of the bytes as an array."""
         return np.frombuffer(self.data, np.uint8, self.end - self.begin, self.begin)
 
@@ -62,9 +62,9 @@ class Scan(Protocol):
     """Protocol of readers of blocks of one kind of object. Threads must not share a reader.
 
     Attributes:
-        file_bytes: number of bytes at the start of a file that :meth:`objects` needs, for kinds that are often stored
+        file_bytes: number of bytes at the start of a file that :meth:`scan_at` needs, for kinds that are often stored
             as one file per object. Several files are then read together. 0 for other kinds.
-        reads_places: True if :meth:`objects` reads objects.
+        reads_places: True if :meth:`scan_at` reads objects.
         of_any_size: True if objects of any size are read together, because their numbers become Python objects.
     """
 
@@ -72,10 +72,10 @@ class Scan(Protocol):
     reads_places: bool
     of_any_size: bool
 
-    def entries(self, window: Window) -> Scanned | None:
+    def scan_entries(self, window: Window) -> Scanned | None:
         """Read some or all of the complete entries in a window; return None if there is none."""
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         """Read some or all of the objects at increasing offsets ``places`` from the start of the window.
 
         An object ends before the next offset, or at the end of its file, which ``ends`` holds.
@@ -89,11 +89,11 @@ class _Numbers(NamedTuple):
     values: npt.NDArray[np.uint8]  # the bytes of all numbers
     lists: Integers  # lengths of the inner lists of all entries
 
-    def of(self, dtype: npt.DTypeLike) -> Array:
-        """Return the numbers of all objects."""
+    def view_as(self, dtype: npt.DTypeLike) -> Array:
+        """Return the numbers of all objects as an array of this type."""
         return self.values.view(dtype)
 
-    def lengths(self) -> Integers:
+    def get_lengths(self) -> Integers:
         """Return the number of elements of each object."""
         return self.shapes[:, 0]
 
@@ -113,24 +113,24 @@ class KindScan:
     def _table(self) -> Structure:
         return NATIVE.structure("table")(ends=self._ends, shapes=self._shapes)
 
-    def entries(self, window: Window) -> Scanned | None:
+    def scan_entries(self, window: Window) -> Scanned | None:
         keys = np.empty(window.end - window.begin, np.uint8)
         scanned = self._call(window, keys, None)
         if scanned is None:
             return None
         ends = self._ends[: len(scanned.shapes)].copy()
-        data = window.bytes()[: ends[-1]]
+        data = window.view_bytes()[: ends[-1]]
         data = data if type(window.data) is bytes else data.copy()  # A memory map may be closed or changed later.
         return self._make_block(keys[: self._table.fields.keys_used].tobytes(), scanned, data, ends)
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         scanned = self._call(window, None, np.array(places[:MAX_ENTRIES], np.int64))
         if scanned is None:
             return None
         count = len(scanned.shapes)
         return self._make_block(join_keys(keys[:count]), scanned, np.empty(0, np.uint8), self._ends[:count].copy())
 
-    def line(self, line: bytes) -> Any:
+    def scan_line(self, line: bytes) -> Any:
         """Return the object in a line of text, or None if the line does not have the layout that Kaldi writes."""
         size = len(line) + 1
         scanned = self._call(
@@ -144,13 +144,13 @@ class KindScan:
     def _call(
         self, window: Window, keys: npt.NDArray[np.uint8] | None, places: Integers | None, room: int | None = None
     ) -> _Numbers | None:
-        data = window.bytes()
+        data = window.view_bytes()
         largest = len(data) if self.of_any_size else window.largest
         room = len(data) if room is None else room  # The next call reads text that needs more.
         values, lists = np.empty(room, np.uint8), np.empty(room // _MIN_LIST_BYTES if self._nested else 0, np.int64)
         self._table.set(
             data=data, size=len(data), keys=keys, places=places, values=values, values_room=len(values), lists=lists,
-            lists_room=len(lists), largest=largest, most=MAX_ENTRIES if places is None else len(places),
+            lists_room=len(lists), largest=largest, max_entries=MAX_ENTRIES if places is None else len(places),
         )  # fmt: skip
         scan = NATIVE.function("ark_scan")
         count = scan(self._table, self._number) if len(data) else 0
@@ -170,14 +170,14 @@ class KindScan:
         block: Block
         if self._kind in _ARRAYS:
             dtype, dimensions = _ARRAYS[self._kind]
-            block = ArrayBlock(keys, scanned.of(dtype), scanned.shapes, dimensions)
+            block = ArrayBlock(keys, scanned.view_as(dtype), scanned.shapes, dimensions)
         elif self._kind in _LAYOUTS:
             arrays = (
-                _arrays(scanned)
+                _build_posteriors(scanned)
                 if self._kind == "posterior-arrays"
-                else unit_weights(scanned.lists, scanned.of(np.int32))
+                else add_unit_weights(scanned.lists, scanned.view_as(np.int32))
             )
-            block = PosteriorBlock(keys, scanned.lengths(), arrays, data, ends)
+            block = PosteriorBlock(keys, scanned.get_lengths(), arrays, data, ends)
         else:
             values_of = _VALUES[self._kind]
             block = ObjectBlock(keys, lambda: values_of(scanned), len(ends), data, ends)
@@ -195,7 +195,7 @@ def scan_line(kind: str, line: bytes) -> Any:
 
     Return None without the C library, or if the line does not have the layout that Kaldi writes.
     """
-    return KindScan(kind).line(line) if NATIVE.in_use else None
+    return KindScan(kind).scan_line(line) if NATIVE.in_use else None
 
 
 class ShapeScan:
@@ -206,8 +206,8 @@ class ShapeScan:
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
 
-    def entries(self, window: Window) -> Scanned | None:
-        data = window.bytes()
+    def scan_entries(self, window: Window) -> Scanned | None:
+        data = window.view_bytes()
         keys, used = np.empty(len(data), np.uint8), np.zeros(1, np.int64)
         ends, shapes = np.empty(MAX_ENTRIES, np.int64), np.empty((MAX_ENTRIES, 2), np.int64)
         count = NATIVE.function("ark_scan_shapes")(data, len(data), MAX_ENTRIES, keys, used, ends, shapes)
@@ -215,7 +215,7 @@ class ShapeScan:
             return None
         return Scanned(ShapeBlock(keys[: used[0]].tobytes(), shapes[:count], self._dtype), int(ends[count - 1]))
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         return None
 
 
@@ -229,33 +229,33 @@ _ARRAYS: dict[str, tuple[type, int]] = {
 
 
 def _cut(items: Any, lengths: Integers) -> list[Any]:
-    """Cut a list or an array into parts of these lengths."""
+    """Cut a list or an array into parts. ``lengths`` holds the length of each part."""
     if isinstance(items, np.ndarray) and len(lengths) and (lengths == lengths[0]).all():
         return list(items.reshape(len(lengths), int(lengths[0]), *items.shape[1:]))
     return [items[begin:end] for begin, end in pairwise(accumulate(lengths.tolist(), initial=0))]
 
 
-def _vectors(dtype: npt.DTypeLike, *columns: int) -> Callable[[_Numbers], list[Any]]:
-    return lambda scanned: _cut(scanned.of(dtype).reshape(-1, *columns), scanned.lengths())
+def _cut_vectors(dtype: npt.DTypeLike, *columns: int) -> Callable[[_Numbers], list[Any]]:
+    return lambda scanned: _cut(scanned.view_as(dtype).reshape(-1, *columns), scanned.get_lengths())
 
 
-def _scalars(dtype: npt.DTypeLike) -> Callable[[_Numbers], list[Any]]:
-    return lambda scanned: scanned.of(dtype).tolist()
+def _list_scalars(dtype: npt.DTypeLike) -> Callable[[_Numbers], list[Any]]:
+    return lambda scanned: scanned.view_as(dtype).tolist()
 
 
-def _lines(scanned: _Numbers) -> list[str]:
+def _split_lines(scanned: _Numbers) -> list[str]:
     return scanned.values[:-1].tobytes().decode("utf-8", "surrogateescape").split("\n")
 
 
-def _token_vectors(scanned: _Numbers) -> list[list[str]]:
-    return [line.split(" ") if line else [] for line in _lines(scanned)]
+def _split_token_vectors(scanned: _Numbers) -> list[list[str]]:
+    return [line.split(" ") if line else [] for line in _split_lines(scanned)]
 
 
-def _arrays(scanned: _Numbers) -> PosteriorArrays:
-    return posterior_arrays(scanned.of(np.int32), scanned.lists)
+def _build_posteriors(scanned: _Numbers) -> PosteriorArrays:
+    return build_posterior_arrays(scanned.view_as(np.int32), scanned.lists)
 
 
-def posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
+def build_posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> PosteriorArrays:
     """Return posteriors.
 
     Args:
@@ -266,30 +266,30 @@ def posterior_arrays(numbers: npt.NDArray[np.int32], lists: Integers) -> Posteri
     return PosteriorArrays(lists >> 1, pairs[:, 0].copy(), pairs[:, 1].copy().view(np.float32))
 
 
-def unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
+def add_unit_weights(counts: Integers, integers: npt.NDArray[np.int32]) -> PosteriorArrays:
     """Return lists of integers as posteriors whose weights are all 1."""
     return PosteriorArrays(counts, integers, np.broadcast_to(np.float32(1), len(integers)))
 
 
-def _posteriors(scanned: _Numbers) -> Iterable[Posterior]:
+def _iterate_posteriors(scanned: _Numbers) -> Iterable[Posterior]:
     """Yield posteriors one by one, because many live lists cost the garbage collector of Python time."""
-    return (posterior.lists() for posterior in _arrays(scanned).split(scanned.lengths()))
+    return (posterior.to_lists() for posterior in _build_posteriors(scanned).split(scanned.get_lengths()))
 
 
-def _int_lists(scanned: _Numbers) -> list[list[Any]]:
-    return _cut(_cut(scanned.of(np.int32), scanned.lists), scanned.lengths())
+def _cut_int_lists(scanned: _Numbers) -> list[list[Any]]:
+    return _cut(_cut(scanned.view_as(np.int32), scanned.lists), scanned.get_lengths())
 
 
 _VALUES: dict[str, Callable[[_Numbers], Iterable[Any]]] = {
-    "int8-vector": _vectors(np.int8),
-    "int-pair-vector": _vectors(np.int32, 2),
-    "float-pair-vector": _vectors(np.float32, 2),
-    "int": _scalars(np.int32),
-    "float": _scalars(np.float32),
-    "double": _scalars(np.float64),
-    "bool": _scalars(np.bool_),
-    "token": _lines,
-    "token-vector": _token_vectors,
-    "posterior": _posteriors,
-    "int-vector-vector": _int_lists,
+    "int8-vector": _cut_vectors(np.int8),
+    "int-pair-vector": _cut_vectors(np.int32, 2),
+    "float-pair-vector": _cut_vectors(np.float32, 2),
+    "int": _list_scalars(np.int32),
+    "float": _list_scalars(np.float32),
+    "double": _list_scalars(np.float64),
+    "bool": _list_scalars(np.bool_),
+    "token": _split_lines,
+    "token-vector": _split_token_vectors,
+    "posterior": _iterate_posteriors,
+    "int-vector-vector": _cut_int_lists,
 }

@@ -17,11 +17,11 @@ from io_ark.codecs.base import (
     Sink,
     as_array,
     as_floats,
+    encode_int32,
     expect_token,
-    int32_bytes,
     quote,
     read_size,
-    written_as,
+    register_kind,
 )
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
 from io_ark.errors import FormatError
@@ -30,7 +30,7 @@ from io_ark.streams.source import Source
 Array = npt.NDArray[Any]
 
 
-@written_as("sparse-vector")
+@register_kind("sparse-vector")
 class SparseVector(NamedTuple):
     """Sparse vector. Elements that are not stored are zero."""
 
@@ -39,7 +39,7 @@ class SparseVector(NamedTuple):
     values: Array  # values of the stored elements: float32
 
     @classmethod
-    def of(cls, vector: npt.ArrayLike) -> SparseVector:
+    def from_array(cls, vector: npt.ArrayLike) -> SparseVector:
         """Create a sparse vector from the nonzero elements of an array."""
         dense = as_floats(vector, np.float32, 1)
         stored = np.flatnonzero(dense)
@@ -63,16 +63,16 @@ class SparseVector(NamedTuple):
         return dense
 
 
-@written_as("sparse-matrix")
+@register_kind("sparse-matrix")
 class SparseMatrix(NamedTuple):
     """Matrix of sparse rows."""
 
     rows: Sequence[SparseVector]  # sparse vectors of equal dimension
 
     @classmethod
-    def of(cls, matrix: npt.ArrayLike) -> SparseMatrix:
+    def from_array(cls, matrix: npt.ArrayLike) -> SparseMatrix:
         """Create a sparse matrix from the nonzero elements of an array."""
-        return cls([SparseVector.of(row) for row in as_floats(matrix, np.float32, 2)])
+        return cls([SparseVector.from_array(row) for row in as_floats(matrix, np.float32, 2)])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -110,15 +110,15 @@ class SparseVectorCodec(Codec[SparseVector]):
                 source.fail("a sparse vector in text has no closing ']'", at)
             source.skip(1)
             pairs = parse_pairs(text[1:], source, at)
-        return _vector(dim, pairs, source, at)
+        return _create_vector(dim, pairs, source, at)
 
     def write_body(self, sink: Sink, value: SparseVector | npt.ArrayLike, binary: bool) -> None:
-        vector = value if isinstance(value, SparseVector) else SparseVector.of(value)
+        vector = value if isinstance(value, SparseVector) else SparseVector.from_array(value)
         pairs = list(zip(as_array(vector.indices).tolist(), as_array(vector.values).tolist(), strict=True))
         if not binary:
             sink.write(f"dim={vector.dim} [ {format_pairs(pairs)}] ".encode("ascii"))
             return
-        sink.write(b"SV " + int32_bytes(vector.dim) + int32_bytes(len(pairs)))
+        sink.write(b"SV " + encode_int32(vector.dim) + encode_int32(len(pairs)))
         write_pairs(sink, pairs)
 
 
@@ -140,11 +140,11 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
         return SparseMatrix(rows)
 
     def write_body(self, sink: Sink, value: SparseMatrix | npt.ArrayLike, binary: bool) -> None:
-        matrix = value if isinstance(value, SparseMatrix) else SparseMatrix.of(value)
+        matrix = value if isinstance(value, SparseMatrix) else SparseMatrix.from_array(value)
         if len({row.dim for row in matrix.rows}) > 1:
-            raise FormatError("the rows of a sparse matrix have different dimensions")
+            raise FormatError("the rows of a sparse matrix have different dimensions: give all rows the same dim")
         count = len(matrix.rows)
-        sink.write(b"SM " + int32_bytes(count) if binary else b"rows=%d " % count)
+        sink.write(b"SM " + encode_int32(count) if binary else b"rows=%d " % count)
         for row in matrix.rows:
             self._row.write_body(sink, row, binary)
         if not binary:
@@ -166,7 +166,7 @@ def _read_named(source: Source, name: bytes, what: str) -> int:
     return int(digits)
 
 
-def _vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
+def _create_vector(dim: int, pairs: list[Pair], source: Source, at: int) -> SparseVector:
     indices = np.array([index for index, _ in pairs], np.int32)
     if len(indices) and (indices[0] < 0 or indices[-1] >= dim or (np.diff(indices.astype(np.int64)) <= 0).any()):
         source.fail(f"the indices of a sparse vector of dimension {dim} are not ascending, or out of range", at)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock
-from io_ark.codecs.base import INT32_MAX, Codec, Sink, as_floats, raw_bytes
+from io_ark.codecs.base import INT32_MAX, Codec, Sink, as_floats, view_raw_bytes
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -27,7 +27,7 @@ def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[
         The headers of shape (entries, 4) and the numbers of all matrices, back to back, or None if a matrix is too
         large.
     """
-    order, counts = ">" if big_endian else "<", block.sizes()
+    order, counts = ">" if big_endian else "<", block.count_elements()
     if counts.max() > INT32_MAX:
         return None
     headers = counts.astype(order + "i4").view(np.uint8).reshape(len(block), -1)
@@ -41,7 +41,7 @@ class SphinxCodec(Codec[Array]):
 
     def __init__(self, dim: int = 13, big_endian: bool = True) -> None:
         if dim < 1:
-            raise FormatError(f"invalid dimension of Sphinx features: {dim}")
+            raise FormatError(f"invalid dimension of Sphinx features: dim={dim} is less than 1")
         self.dim = dim
         self._order = ">" if big_endian else "<"
 
@@ -49,7 +49,9 @@ class SphinxCodec(Codec[Array]):
         at = source.tell()
         count = int(np.frombuffer(source.read(4), self._order + "i4")[0])
         if count < 0 or count % self.dim:
-            source.fail(f"{count} floats are not frames of Sphinx features of dimension {self.dim}", at)
+            source.fail(
+                f"{count} floats are not a multiple of dim={self.dim}: pass the number of features per frame as dim", at
+            )
         return source.read_array(self._order + "f4", count).reshape(-1, self.dim).astype(np.float32)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
@@ -57,6 +59,6 @@ class SphinxCodec(Codec[Array]):
             raise FormatError("Sphinx features have no text format: write them to a table without the option 't'")
         features = as_floats(value, self._order + "f4", 2)
         if features.size > INT32_MAX:
-            raise FormatError(f"{features.size} floats are too many for a Sphinx file")
+            raise FormatError(f"{features.size} floats are too many for a Sphinx file: split the features")
         sink.write(np.array(features.size, self._order + "i4").tobytes())
-        sink.write(raw_bytes(features))
+        sink.write(view_raw_bytes(features))

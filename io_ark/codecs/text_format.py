@@ -49,7 +49,7 @@ def _encode_lists_in_c(lengths: Lengths, columns: Columns, brackets: Brackets | 
             len(counts), begin, end, data, ends,
         )  # fmt: skip
     if used < 0:
-        raise _mismatch(columns)
+        raise _create_mismatch_error(columns)
     return data[:used].tobytes(), ends
 
 
@@ -69,8 +69,8 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
     counts = np.array(lengths, np.int64).tolist()
     total = len(columns[0]) if min(counts, default=0) >= 0 and columns[0].dtype in _TYPES else -1
     if not total == sum(counts) == len(columns[-1]) or columns[-1].dtype not in _TYPES:
-        raise _mismatch(columns)
-    words = chain.from_iterable(zip(*[_words(column, brackets is None) for column in columns], strict=True))
+        raise _create_mismatch_error(columns)
+    words = chain.from_iterable(zip(*[_encode_words(column, brackets is None) for column in columns], strict=True))
     lists = []
     for length in counts:
         begin, end = brackets or (b"\4%b" % length.to_bytes(4, "little"), b"")
@@ -78,7 +78,7 @@ def encode_lists(lengths: Lengths, columns: Columns, brackets: Brackets | None =
     return b"".join(lists), np.cumsum(list(map(len, lists)), dtype=np.int64)
 
 
-def _words(column: Column, binary: bool) -> Iterator[bytes]:
+def _encode_words(column: Column, binary: bool) -> Iterator[bytes]:
     if binary:
         size = column.itemsize
         return (b"%c%b" % (size, number) for number in column.view(f"V{size}").tolist())
@@ -86,7 +86,7 @@ def _words(column: Column, binary: bool) -> Iterator[bytes]:
     return (word + b" " for word in text.encode("ascii").split())
 
 
-def _mismatch(columns: Columns) -> ValueError:
+def _create_mismatch_error(columns: Columns) -> ValueError:
     return ValueError(f"{len(columns[0])} and {len(columns[-1])} numbers do not match the lengths of the lists")
 
 

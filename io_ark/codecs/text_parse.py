@@ -40,7 +40,7 @@ _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 
 
-def nearest_float32(text: bytes) -> float:
+def round_to_float32(text: bytes) -> float:
     """Return the float32 nearest to a decimal number, rounded once like ``strtof`` and not twice through float64."""
     wide = float(text)
     try:
@@ -88,14 +88,14 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
         elif character in b"-0123456789":
             number = _STREAM_NUMBER.match(text, at)
             if not number or text[number.end() : number.end() + 1] in (b"e", b"E"):
-                fail(f"{_word(text, at)[:20]!r} is not a valid number", at)
-            value = nearest_float32(number[0]) if single else float(number[0])
+                fail(f"{_find_word(text, at)[:20]!r} is not a valid number", at)
+            value = round_to_float32(number[0]) if single else float(number[0])
             if np.isinf(value):
                 fail(f"{number[0][:20].decode()} is out of range for a {'float' if single else 'double'}", at)
             row.append(value)
             at = number.end()
         else:
-            word = _word(text, at)
+            word = _find_word(text, at)
             if word.lower().encode("latin1") not in _WORDS:
                 fail(f"expected a number, found {word[:20]!r}", at)
             row.append(_WORDS[word.lower().encode("latin1")])
@@ -105,7 +105,7 @@ def scan(text: bytes, single: bool, fail: Fail) -> list[list[float]]:
     return rows
 
 
-def _word(text: bytes, at: int) -> str:
+def _find_word(text: bytes, at: int) -> str:
     word = _WORD.match(text, at)
     return word[0].decode("latin1") if word else ""
 
@@ -121,7 +121,7 @@ def parse(text: bytes, dtype: npt.DTypeLike, fail: Fail) -> tuple[Floats, list[i
             end = text.rfind(b"\n", at, at + _CHUNK_BYTES) + 1 or text.find(b"\n", at + _CHUNK_BYTES) + 1 or end
         part = read_rows(text[at:end], single)
         if part is None:
-            rows = scan(text[at:end], single, partial(_fail_within, fail, at))
+            rows = scan(text[at:end], single, partial(_fail_at_offset, fail, at))
             part = np.array([x for row in rows for x in row], dtype), [len(row) for row in rows]
         parts.append(part)
         at = end
@@ -137,7 +137,7 @@ def warn_of_words(values: Floats, what: str) -> None:
                 logger.warning("Reading %s value into %s.", word, what)
 
 
-def _fail_within(fail: Fail, start: int, message: str, place: int) -> NoReturn:
+def _fail_at_offset(fail: Fail, start: int, message: str, place: int) -> NoReturn:
     fail(message, start + place)
 
 

@@ -16,15 +16,15 @@ from io_ark.streams.source import Source
 _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 
 
-def token_bytes(token: str) -> bytes:
+def encode_token(token: str) -> bytes:
     """Encode a token."""
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
-        raise FormatError(f"invalid token {token!r}: a token is not empty and has no white space")
+        raise FormatError(f"invalid token {token!r}: a token must not be empty or contain white space")
     return data
 
 
-def token_text(data: bytes) -> str:
+def decode_token(data: bytes) -> str:
     """Decode a token. Bytes that are not UTF-8 survive a round trip."""
     return data.decode("utf-8", "surrogateescape")
 
@@ -41,10 +41,10 @@ class TokenCodec(Codec[str]):
         words = line.split()
         if len(words) != 1:
             source.fail(f"expected one token on the line, found {quote(words[1])} after it", at)
-        return token_text(words[0])
+        return decode_token(words[0])
 
     def write_body(self, sink: Sink, value: str, binary: bool) -> None:
-        sink.write(token_bytes(value) + b"\n")
+        sink.write(encode_token(value) + b"\n")
 
 
 class TokenVectorCodec(Codec[list[str]]):
@@ -56,14 +56,14 @@ class TokenVectorCodec(Codec[list[str]]):
     def read(self, source: Source) -> list[str]:
         line, _ = read_text_line(source, "a list of tokens")
         words = line.split()  # Bytes are split at ASCII white space only.
-        return token_text(b" ".join(words)).split(" ") if words else []
+        return decode_token(b" ".join(words)).split(" ") if words else []
 
     def write_body(self, sink: Sink, value: Iterable[str], binary: bool) -> None:
         if isinstance(value, str):
-            raise FormatError(f"expected a list of tokens, not the string {value!r}")
+            raise FormatError(f"expected a list of tokens, not the string {value!r}: split it into words")
         tokens = list(value)
         data = " ".join(tokens).encode("utf-8", "surrogateescape")
         words = data.split()
         if len(words) != len(tokens) or b" ".join(words) != data or b"\0" in data:
-            data = b" ".join(map(token_bytes, tokens))  # Raises the error that names the token.
+            data = b" ".join(map(encode_token, tokens))  # Raises the error that names the token.
         sink.write(data + b" \n" if tokens else b"\n")

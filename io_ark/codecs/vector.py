@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import FloatArrayCodec, Sink, as_floats, quote, raw_bytes
-from io_ark.codecs.dense import bracketed_text
+from io_ark.codecs.base import FloatArrayCodec, Sink, as_floats, quote, view_raw_bytes
+from io_ark.codecs.dense import read_bracketed_text
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.text_format import encode_list
 from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
@@ -69,7 +69,7 @@ class VectorCodec(FloatArrayCodec):
         return (count,)
 
     def _read_text(self, source: Source) -> Array:
-        text, at = bracketed_text(source, "vector")
+        text, at = read_bracketed_text(source, "vector")
         if b"\n" in text or b"\r" in text or b";" in text:
             place = min(i for i in map(text.find, (b"\n", b"\r", b";")) if i >= 0)
             source.fail("a vector in text has more than one row: read it as a matrix?", at + place)
@@ -85,7 +85,7 @@ class VectorCodec(FloatArrayCodec):
         vector = as_floats(value, self.dtype, 1)
         if binary:
             sink.write(_HEADER.pack(self._marker_and_token[2:], 4, len(vector)))
-            sink.write(raw_bytes(vector))
+            sink.write(view_raw_bytes(vector))
         else:
             sink.write(encode_list(vector, (b" [ ", b"]\n")))
 

@@ -18,8 +18,15 @@ from io_ark.blocks import MAX_ENTRIES, WaveBlock
 from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
-from io_ark.codecs.audio import MAX_AUDIO_BYTES, audio_format, decode, is_audio_file, require_decoder, size_of
-from io_ark.codecs.base import Codec, Sink, T, as_array, quote, raw_bytes, written_as
+from io_ark.codecs.audio import (
+    MAX_AUDIO_BYTES,
+    decode,
+    detect_audio_format,
+    is_audio_file,
+    measure_audio,
+    require_decoder,
+)
+from io_ark.codecs.base import Codec, Sink, T, as_array, quote, register_kind, view_raw_bytes
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
@@ -51,11 +58,11 @@ _MAX_START_BYTES = 12
 _MAX_FORMAT_BYTES = 64
 
 
-written_as("wave")(Wave)
+register_kind("wave")(Wave)
 
 
 class Chunks:
-    """Reads the fields of a RIFF file in its byte order, and counts its bytes."""
+    """Reads the chunks of a RIFF (little-endian) or RIFX (big-endian) file, and counts the bytes."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -186,7 +193,7 @@ def read_samples(
         limit: maximum number of bytes.
         max_duration: the limit in seconds, for the message.
     """
-    if announced is not None and announced <= limit and source.holds(announced):
+    if announced is not None and announced <= limit and source.has_bytes(announced):
         return source.read(announced)
     remaining = source.remaining()
     available = min((size for size in (announced, remaining) if size is not None), default=0)
@@ -225,18 +232,18 @@ def _count_bytes(source: Source, announced: int | None) -> int:
 
 
 def _refuse_long(source: Source, max_duration: float) -> NoReturn:
-    source.fail(f"audio longer than max_duration={max_duration:g} s")
+    source.fail(f"the audio is longer than max_duration={max_duration:g} s: split it, or increase the limit")
 
 
-def _frames(source: Source, size: int, block: int) -> int:
+def _count_frames(source: Source, size: int, block: int) -> int:
     """Return the number of samples per channel in ``size`` bytes."""
     frames = size // block
     if frames == 0:
-        source.fail("a wave file has no samples")
+        source.fail("a wave file has no samples: remove it from the script file")
     return frames
 
 
-def _format_of_file(source: Source) -> str:
+def _detect_format_of_file(source: Source) -> str:
     """Return the format of audio that is not a wave file, or "" for wave files and for bytes that are not audio.
 
     Such audio must fill a file or the output of a command, because it does not tell where it ends.
@@ -244,26 +251,28 @@ def _format_of_file(source: Source) -> str:
     if source.peek(4) in (b"RIFF", b"RIFX"):
         return ""
     refuse_foreign_file(source, "object")
-    name = audio_format(source)
+    name = detect_audio_format(source)
     if name and source.tell():
         source.fail(f"{name} audio within an archive is not supported: put it into a file of its own")
     return name
 
 
-def _foreign_samples(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
-    """Return a wave file with the samples at the next byte. The samples are not 16-bit linear."""
+def _read_foreign_file(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
+    """Read samples that are not 16-bit linear, and return them as a wave file for a decoder."""
     file = header.file(_read_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
     return file
 
 
-def _header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
-    """Return the header of a wave file, or the fields of other audio, which may have to be decoded to be counted."""
-    if name := _format_of_file(source):
-        return _info(size_of(source, name))
+def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
+    """Return the header of a wave file, or the fields of other audio, decoding it if it must be counted."""
+    if name := _detect_format_of_file(source):
+        return _make_info(measure_audio(source, name))
     header = read_header(source, any_encoding)
     if header.foreign and not header.is_counted:
-        return _info(size_of(BytesSource(_foreign_samples(source, header, max_duration), name=source.name), _WAVE))
+        return _make_info(
+            measure_audio(BytesSource(_read_foreign_file(source, header, max_duration), name=source.name), _WAVE)
+        )
     return header
 
 
@@ -273,7 +282,7 @@ def _skip_padding(source: Source, size: int) -> None:
         source.skip(1)
 
 
-def _info(size: tuple[float, int, int]) -> WaveInfo:
+def _make_info(size: tuple[float, int, int]) -> WaveInfo:
     rate, channels, count = size
     return WaveInfo(rate, channels, count, False, 2 * channels * count)
 
@@ -287,16 +296,16 @@ class WaveScan:
         self._only_headers = only_headers
         self.file_bytes = _PLAIN.size if only_headers else sys.maxsize
 
-    def entries(self, window: Window) -> Scanned | None:
+    def scan_entries(self, window: Window) -> Scanned | None:
         return self._block(None, window, None)
 
-    def objects(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
+    def scan_at(self, window: Window, keys: list[bytes], places: list[int], ends: Sequence[int] = ()) -> Scanned | None:
         size = window.end - window.begin
         bounds = np.array([places, ends or [*places[1:], size]], np.int64).T[:MAX_ENTRIES]
         return self._block(keys, window, np.minimum(bounds, [sys.maxsize, size], order="C"))
 
     def _block(self, keys: list[bytes] | None, window: Window, places: npt.NDArray[np.int64] | None) -> Scanned | None:
-        data = window.bytes()
+        data = window.view_bytes()
         limit = MAX_ENTRIES if places is None else len(places)
         scanned_keys, used = np.empty(len(data) if places is None else 0, np.uint8), np.zeros(1, np.int64)
         ends, starts, lengths = (np.empty(limit, np.int64) for _ in range(3))
@@ -350,18 +359,18 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         return WaveScan(only_headers=True) if NATIVE.in_use and not self.counts_samples else None
 
     def read_single(self, source: Source) -> WaveInfo:
-        header = _header_or_info(source, self.any_encoding)
+        header = _read_header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
             return header
         if not self.counts_samples:
             return header.info
         size = _count_bytes(source, header.info.data_bytes)
-        return header.info._replace(sample_count=_frames(source, size, header.block))
+        return header.info._replace(sample_count=_count_frames(source, size, header.block))
 
     def read(self, source: Source) -> WaveInfo:
         if self.counts_samples:
             return self.read_single(source)
-        header = _header_or_info(source, self.any_encoding)
+        header = _read_header_or_info(source, self.any_encoding)
         if isinstance(header, WaveInfo):
             return header
         # In an archive, the next key follows the samples. The header of a truncated file is still valid.
@@ -373,7 +382,7 @@ class WaveInfoCodec(_AudioCodec[WaveInfo]):
         return header.info
 
     def write_body(self, sink: Sink, value: WaveInfo, binary: bool) -> None:
-        raise FormatError("a header of a wave file without its samples cannot be written")
+        raise FormatError("the header of a wave file cannot be written without samples: write an io_ark.Wave")
 
 
 class _SamplesOfFile:
@@ -412,19 +421,19 @@ class WaveCodec(_AudioCodec[Wave]):
         self.in_parts = in_parts
 
     def read(self, source: Source) -> Wave:
-        if name := _format_of_file(source):
+        if name := _detect_format_of_file(source):
             return Wave(*decode(source.read_rest(MAX_AUDIO_BYTES), source, name, self.max_duration))
         header = read_header(source, self.any_encoding)
         if header.foreign:
-            file = _foreign_samples(source, header, self.max_duration)
+            file = _read_foreign_file(source, header, self.max_duration)
             return Wave(*decode(file, source, _WAVE, self.max_duration))
         info = header.info
         order = ">i2" if info.big_endian else "<i2"
         if self.in_parts and isinstance(source, FileSource) and source.remaining() >= (info.data_bytes or sys.maxsize):
-            frames = _frames(source, info.data_bytes or 0, header.block)
+            frames = _count_frames(source, info.data_bytes or 0, header.block)
             return Wave(info.sample_frequency, cast(Any, _SamplesOfFile(source, (info.channels, frames), order)))
         data = _read_samples(source, header, self.max_duration)
-        frames = _frames(source, len(data), header.block)
+        frames = _count_frames(source, len(data), header.block)
         samples = np.frombuffer(data, order, frames * info.channels)
         if info.channels > 1 or info.big_endian or isinstance(data, bytes):
             return Wave(info.sample_frequency, np.array(samples.reshape(frames, info.channels).T, np.int16, order="C"))
@@ -436,7 +445,7 @@ class WaveCodec(_AudioCodec[Wave]):
     def part(self, source: Source, selection: Range | None) -> Any:
         if selection is not None:
             return super().part(source, selection)
-        header = _header_or_info(source, self.any_encoding, self.max_duration)
+        header = _read_header_or_info(source, self.any_encoding, self.max_duration)
         if isinstance(header, WaveInfo):
             return header
         info = header.info
@@ -447,7 +456,7 @@ class WaveCodec(_AudioCodec[Wave]):
             size = info.data_bytes
             source.skip(size)
             _skip_padding(source, size)
-        return info._replace(sample_count=_frames(source, size, header.block))
+        return info._replace(sample_count=_count_frames(source, size, header.block))
 
     def write_body(self, sink: Sink, value: Wave, binary: bool) -> None:
         if not binary:
@@ -462,11 +471,12 @@ class WaveCodec(_AudioCodec[Wave]):
         rate = int(frequency)
         if rate <= 0 or 2 * channels * rate >= 2**32 or data.nbytes >= 2**32 - 36:
             raise FormatError(
-                f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file"
+                f"{data.shape[1]} samples of {channels} channels at {frequency} Hz do not fit into a wave file: write "
+                "less than 4 GiB of samples at a positive rate"
             )
         sink.write(_PLAIN.pack(b"RIFF", 36 + data.nbytes, b"WAVEfmt ", 16, _PCM, channels, rate, 2 * channels * rate,
                                2 * channels, 16, b"data", data.nbytes))  # fmt: skip
-        sink.write(raw_bytes(data.T))
+        sink.write(view_raw_bytes(data.T))
 
 
 def _is_unscaled(samples: npt.ArrayLike) -> bool:
@@ -481,12 +491,12 @@ def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiu":
-        raise FormatError(f"audio is an array of shape (channels, samples), not {array.shape} of {array.dtype}")
+        raise FormatError(f"expected numbers of shape (channels, samples) as audio, not {array.shape} of {array.dtype}")
     if array.dtype == np.int16:
         return array.astype("<i2", copy=False)
     minimum, maximum = array.min(), array.max()
     if not (np.isfinite(minimum) and np.isfinite(maximum)):
-        raise FormatError("audio has infinite or NaN samples")
+        raise FormatError("the audio has infinite or NaN samples: replace them before you write it")
     if minimum > -32769 and maximum < 32768:  # The conversion truncates.
         return array.astype("<i2")
     whole: npt.NDArray[Any] = np.trunc(array) if array.dtype.kind == "f" else array

@@ -80,10 +80,10 @@ def _is_other_format(name: bytes) -> bool:
     """Return True if a file exists and starts as audio in another format than WAV."""
     if not (head := head_of(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
-    from io_ark.codecs.audio import audio_format
+    from io_ark.codecs.audio import detect_audio_format
     from io_ark.streams.source import BytesSource
 
-    return bool(audio_format(BytesSource(head)))
+    return bool(detect_audio_format(BytesSource(head)))
 
 
 def head_of(name: bytes, count: int) -> bytes:

@@ -32,7 +32,7 @@ from io_ark.data_dir.stage import (
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
 from io_ark.specifier import FileName
-from io_ark.text import html_table
+from io_ark.text import format_html_table
 
 __all__ = ["DataDir"]
 
@@ -106,7 +106,7 @@ class DataDir(os.PathLike[str]):
         hours = self._known_hours()
         note = "" if hours is None else f"{hours:,.2f} hours"
         rows = [(name, f"{count:,}") for name, count in self.counts().items()]
-        return html_table(self.path, rows, ("file", "lines"), note)
+        return format_html_table(self.path, rows, ("file", "lines"), note)
 
     def file(self, name: str) -> str:
         """Return the path of a file.

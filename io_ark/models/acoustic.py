@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from io_ark.codecs.base import Codec, Sink, peek_byte, read_marker, written_as
+from io_ark.codecs.base import Codec, Sink, peek_byte, read_marker, register_kind
 from io_ark.errors import FormatError
 from io_ark.models.codecs import TransitionModelCodec
 from io_ark.models.fields import Array
@@ -42,7 +42,7 @@ class Network:
         return self.data.partition(b"\n\n")[0].decode("latin1").splitlines()[1:]
 
 
-@written_as("acoustic-model")
+@register_kind("acoustic-model")
 @dataclass(frozen=True, eq=False)
 class AcousticModel:
     """Acoustic model.

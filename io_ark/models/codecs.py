@@ -11,16 +11,16 @@ import numpy as np
 from io_ark.codecs.base import (
     Codec,
     Sink,
+    encode_int32,
     expect_token,
-    int32_bytes,
     quote,
-    raw_bytes,
     read_float,
     read_int32,
     read_size,
     read_token,
+    view_raw_bytes,
 )
-from io_ark.codecs.int_vector import PlainIntVectorCodec, read_sized, sized_record
+from io_ark.codecs.int_vector import PlainIntVectorCodec, create_sized_layout, read_sized
 from io_ark.codecs.vector import VectorCodec
 from io_ark.models.fields import locate_errors
 from io_ark.models.topology import NO_PDF, HmmState, HmmTopology, TopologyEntry
@@ -78,17 +78,17 @@ def _write_binary_topology(sink: Sink, value: HmmTopology) -> None:
     _integers.write_body(sink, np.array(value.phones, np.int32), True)
     _integers.write_body(sink, np.array(value.entry_of, np.int32), True)
     if not value.is_hmm:
-        sink.write(int32_bytes(-1))
-    sink.write(int32_bytes(len(value.entries)))
+        sink.write(encode_int32(-1))
+    sink.write(encode_int32(len(value.entries)))
     for entry in value.entries:
-        sink.write(int32_bytes(len(entry)))
+        sink.write(encode_int32(len(entry)))
         for state in entry:
-            sink.write(int32_bytes(state.forward_pdf_class))
+            sink.write(encode_int32(state.forward_pdf_class))
             if not value.is_hmm:
-                sink.write(int32_bytes(state.self_loop_pdf_class))
-            sink.write(int32_bytes(len(state.transitions)))
+                sink.write(encode_int32(state.self_loop_pdf_class))
+            sink.write(encode_int32(len(state.transitions)))
             for target, probability in state.transitions:
-                sink.write(int32_bytes(target) + b"\4" + np.float32(probability).tobytes())
+                sink.write(encode_int32(target) + b"\4" + np.float32(probability).tobytes())
 
 
 def _read_text_topology(source: Source) -> HmmTopology:
@@ -189,7 +189,7 @@ class TransitionModelCodec(Codec[TransitionModel]):
         columns = 3 if kind == b"<Triples>" else 4
         if binary:
             records = read_sized(
-                source, sized_record(np.int32, *"abcd"[:columns]), count, "states of a transition model"
+                source, create_sized_layout(np.int32, *"abcd"[:columns]), count, "states of a transition model"
             )
             tuples = np.stack([records[name] for name in "abcd"[:columns]], axis=1)
         else:
@@ -213,11 +213,11 @@ class TransitionModelCodec(Codec[TransitionModel]):
         sink.write(b"<TransitionModel> " + end)
         self._topology.write_body(sink, value.topology, binary)
         if binary:
-            records = np.empty(len(value.tuples), sized_record(np.int32, *"abcd"[:columns]))
+            records = np.empty(len(value.tuples), create_sized_layout(np.int32, *"abcd"[:columns]))
             for i, name in enumerate("abcd"[:columns]):
                 records[name + "_size"], records[name] = 4, value.tuples[:, i]
-            sink.write(b"<%s> " % kind + int32_bytes(len(records)))
-            sink.write(raw_bytes(records))
+            sink.write(b"<%s> " % kind + encode_int32(len(records)))
+            sink.write(view_raw_bytes(records))
         else:
             rows = value.tuples[:, :columns].tolist()
             lines = "".join("".join(f"{number} " for number in row) + "\n" for row in rows)
@@ -344,4 +344,4 @@ def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
 
 
 def _int_bytes(value: int, binary: bool) -> bytes:
-    return int32_bytes(value) if binary else b"%d " % value
+    return encode_int32(value) if binary else b"%d " % value

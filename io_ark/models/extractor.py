@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, read_float, written_as
+from io_ark.codecs.base import Codec, Sink, read_float, register_kind
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.packed import PackedMatrixCodec
 from io_ark.codecs.text_format import format_row
@@ -23,7 +23,7 @@ from io_ark.streams.source import Source
 Float64 = npt.NDArray[np.float64]
 
 
-@written_as("ivector-extractor")
+@register_kind("ivector-extractor")
 @dataclass(frozen=True, eq=False, repr=False)
 class IvectorExtractor:
     """I-vector extractor. The means of the Gaussians for an i-vector ``w`` are ``projections @ w``.

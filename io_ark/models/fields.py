@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, end_line, expect_token, int32_bytes, read_size
+from io_ark.codecs.base import Codec, Sink, encode_int32, end_line, expect_token, read_size
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -110,7 +110,7 @@ class ModelCodec(Codec[Any]):
             array = getattr(value, field.name)
             sink.write(field.token + b" " * bool(field.token))
             if field.counted:
-                sink.write(int32_bytes(len(array)) if binary else b"%d " % len(array))
+                sink.write(encode_int32(len(array)) if binary else b"%d " % len(array))
             for part in array if field.stacked else (array,):
                 field.codec.write_body(sink, part, binary)
         sink.write(b"</%s> %s" % (self.token, end))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Codec, Sink, expect_token, int32_bytes, read_int32, read_size, written_as
+from io_ark.codecs.base import Codec, Sink, encode_int32, expect_token, read_int32, read_size, register_kind
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.packed import PackedMatrixCodec
 from io_ark.codecs.vector import VectorCodec
@@ -104,12 +104,12 @@ class Gmm:
             }
 
 
-@written_as("diag-gmm")
+@register_kind("diag-gmm")
 class DiagGmm(Gmm):
     """Mixture of Gaussians with diagonal covariances; see :class:`Gmm`."""
 
 
-@written_as("full-gmm")
+@register_kind("full-gmm")
 class FullGmm(Gmm):
     """Mixture of Gaussians with full covariances; see :class:`Gmm`."""
 
@@ -199,6 +199,6 @@ class AmDiagGmmCodec(Codec[AmDiagGmm]):
 
     def write_body(self, sink: Sink, value: AmDiagGmm, binary: bool) -> None:
         for token, number in (b"<DIMENSION> ", value.dim), (b"<NUMPDFS> ", len(value.densities)):
-            sink.write(token + (int32_bytes(number) if binary else b"%d " % number))
+            sink.write(token + (encode_int32(number) if binary else b"%d " % number))
         for gmm in value.densities:
             self._gmm.write_body(sink, gmm, binary)

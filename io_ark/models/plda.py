@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import written_as
+from io_ark.codecs.base import register_kind
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
@@ -31,7 +31,7 @@ from io_ark.models.speaker_statistics import (
 Float64 = npt.NDArray[np.float64]
 
 
-@written_as("plda")
+@register_kind("plda")
 @dataclass(frozen=True, eq=False, repr=False)
 class Plda:
     """PLDA model. After ``transform``, the vectors of a speaker differ from the speaker's mean by unit-variance noise.

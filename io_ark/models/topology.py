@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from io_ark.codecs.base import written_as
+from io_ark.codecs.base import register_kind
 from io_ark.errors import FormatError
 from io_ark.logs import logger
 
@@ -35,7 +35,7 @@ class HmmState:
 TopologyEntry = tuple[HmmState, ...]
 
 
-@written_as("topology")
+@register_kind("topology")
 @dataclass(frozen=True)
 class HmmTopology:
     """HMMs of the phones.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import written_as
+from io_ark.codecs.base import register_kind
 from io_ark.errors import FormatError
 from io_ark.logs import logger
 from io_ark.models.topology import HmmState, HmmTopology
@@ -43,7 +43,7 @@ class Maps(NamedTuple):
     pdf: Integers
 
 
-@written_as("transition-model")
+@register_kind("transition-model")
 @dataclass(frozen=True, eq=False, repr=False)
 class TransitionModel:
     """Transition model. Two models are equal if all attributes are equal.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import written_as
+from io_ark.codecs.base import register_kind
 from io_ark.errors import FormatError
 
 Integers = npt.NDArray[np.integer[Any]]
@@ -71,7 +71,7 @@ class Split:
 EventMap = Leaf | Table | Split
 
 
-@written_as("tree")
+@register_kind("tree")
 @dataclass(frozen=True)
 class ContextDependency:
     """Tree from phones in context to pdfs.

@@ -1,8 +1,8 @@
 /* Declarations shared by the C files of io_ark.
  *
  * Every function gets buffers and their sizes, keeps no state, allocates no memory that outlives the call, and never reads or
- * writes outside of the buffers. At unusual input, a function stops and returns its progress. The Python code can do
- * everything that these functions do. It continues from there and raises the errors.
+ * writes outside of the buffers. At unusual input, a function stops and returns its progress. The Python code
+ * can do the same work: it continues where the C function stopped, and raises the errors.
  *
  * Files and all supported machines are little-endian.
  */
@@ -20,7 +20,7 @@
 int ark_read_float(const uint8_t **at, const uint8_t *end, float *value);
 int ark_read_double(const uint8_t **at, const uint8_t *end, double *value);
 
-/* Read an integer of at most 9 digits after an optional minus sign. Returns as above. */
+/* Read an integer of at most 9 digits after an optional minus sign. Returns 1 or 0 like ark_read_float. */
 int ark_read_int(const uint8_t **at, const uint8_t *end, int32_t *value);
 
 /* Write a number of type 'i' (int32), 'f' (float32) or 'd' (float64) with a space after it, at most 15 characters; or in

@@ -53,17 +53,17 @@ static const uint8_t *find_samples(const uint8_t *at, const uint8_t *end, int on
 /* Find audio of one channel in `data`: after keys, or, if `places` is not NULL, from places[2 * i] up to
  * places[2 * i + 1] (exclusive).
  *
- * With `only_headers`, samples may be missing. Outputs for at most `most` entries: the keys (only without `places`; `keys`
- * has room for `size` bytes, and *keys_used is set), the end of each entry, the start and the number of its samples, and
- * the sampling rate. Returns the number of entries before the first incomplete or unusual wave file. */
-EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t most, int only_headers,
-                              uint8_t *keys, int64_t *keys_used, int64_t *ends, int64_t *starts, int64_t *lengths,
-                              uint32_t *rates)
+ * With `only_headers`, samples may be missing. Outputs for up to `max_entries` entries: the keys (only without `places`;
+ * `keys` has room for `size` bytes, and *keys_used is set), the end of each entry, the start and the number of its samples,
+ * and the sampling rate. Returns the number of entries before the first incomplete or unusual wave file. */
+EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *places, int64_t max_entries,
+                              int only_headers, uint8_t *keys, int64_t *keys_used, int64_t *ends, int64_t *starts,
+                              int64_t *lengths, uint32_t *rates)
 {
     const uint8_t *at = data, *end = data + size;
     uint8_t *const first_key = keys;
     int64_t n = 0;
-    for (*keys_used = 0; n < most; n++) {
+    for (*keys_used = 0; n < max_entries; n++) {
         int64_t bytes;
         if (places) {
             const int64_t *const bounds = places + 2 * n;
@@ -84,7 +84,7 @@ EXPORT int64_t ark_scan_waves(const uint8_t *data, int64_t size, const int64_t *
 }
 
 /* Return the bytes of a binary matrix, whose header starts at `at`, without the marker; -1 for an unusual header. */
-static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shape)
+static int64_t measure_matrix(const uint8_t *at, const uint8_t *end, int64_t *shape)
 {
     if (end - at < 13) return -1;
     if (at[0] != 'C') {
@@ -105,18 +105,18 @@ static int64_t matrix_bytes(const uint8_t *at, const uint8_t *end, int64_t *shap
     return name + 16 + (name == 3 ? numbers + 8 * shape[1] : at[2] == '2' ? 2 * numbers : numbers);
 }
 
-/* Find the shapes of complete binary matrices in `data`, dense or compressed. Outputs: the keys as above, the end of each
- * entry, and its rows and columns. Returns the number of entries. */
-EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t most, uint8_t *keys, int64_t *keys_used,
-                               int64_t *ends, int64_t *shapes)
+/* Find the shapes of complete binary matrices in `data`, dense or compressed. Outputs: the keys as in ark_scan_waves,
+ * the end of each entry, and its rows and columns. Returns the number of entries. */
+EXPORT int64_t ark_scan_shapes(const uint8_t *data, int64_t size, int64_t max_entries, uint8_t *keys,
+                               int64_t *keys_used, int64_t *ends, int64_t *shapes)
 {
     const uint8_t *at = data, *const end = data + size;
     uint8_t *const first_key = keys;
     int64_t n = 0;
-    for (*keys_used = 0; n < most; n++) {
+    for (*keys_used = 0; n < max_entries; n++) {
         at = ark_take_key(at, end, &keys);
         const int64_t bytes =
-            at && end - at > 2 && !at[0] && at[1] == 'B' ? matrix_bytes(at + 2, end, shapes + 2 * n) : -1;
+            at && end - at > 2 && !at[0] && at[1] == 'B' ? measure_matrix(at + 2, end, shapes + 2 * n) : -1;
         if (bytes < 0 || bytes > end - at - 2) break;
         at += 2 + bytes;
         ends[n] = at - data;

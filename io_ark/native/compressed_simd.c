@@ -16,7 +16,7 @@
 enum { TILE = 16 };
 /* Number of rows from which on a table of 256 values per column takes less time than computing every element. */
 enum { ROWS_FOR_TABLE = 100 };
-/* Percentiles of up to this number of rows are found by sorting, and of more rows by counting. */
+/* Percentiles of up to this number of rows are selected by sorting, and of more rows by counting. */
 enum { ROWS_TO_COUNT = 32 };
 /* Kaldi's constant for 1/65535. */
 static const float PER_STEP = 1.52590218966964e-05f;
@@ -24,7 +24,7 @@ static const float PER_STEP = 1.52590218966964e-05f;
 static const double ROUNDING = 0.499;
 
 /* Convert integers of one byte, and of two bytes at any address, to values. */
-static void from_bytes(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
+static void decode_bytes(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
     int64_t i = 0;
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -39,7 +39,7 @@ static void from_bytes(const uint8_t *codes, int64_t count, float step, float mi
         values[i] = (float)codes[i] * step + minimum;
 }
 
-static void from_words(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
+static void decode_words(const uint8_t *codes, int64_t count, float step, float minimum, float *restrict values)
 {
     for (int64_t i = 0; i < count; i++) {
         uint16_t code;
@@ -49,7 +49,7 @@ static void from_words(const uint8_t *codes, int64_t count, float step, float mi
 }
 
 /* Convert the percentiles of a column to values. */
-static void column_limits(const uint8_t *percentiles, float minimum, float span, float limits[4])
+static void scale_percentiles(const uint8_t *percentiles, float minimum, float span, float limits[4])
 {
     for (int i = 0; i < 4; i++) {
         uint16_t steps = (uint16_t)(percentiles[2 * i] | percentiles[2 * i + 1] << 8);
@@ -58,7 +58,7 @@ static void column_limits(const uint8_t *percentiles, float minimum, float span,
 }
 
 /* Compute the values of the 256 integers of a column: 64, 128 and 63 steps between its percentiles. */
-static void column_table(const float limits[4], float table[256])
+static void fill_table(const float limits[4], float table[256])
 {
     const float first = limits[1] - limits[0], second = limits[2] - limits[1], third = limits[3] - limits[2];
     for (int code = 0; code < 65; code++)
@@ -70,15 +70,15 @@ static void column_table(const float limits[4], float table[256])
 }
 
 /* Compute the value of one integer of a column. */
-static float column_value(const float limits[4], uint8_t code)
+static float decode_element(const float limits[4], uint8_t code)
 {
     if (code <= 64) return (float)(limits[0] + (limits[1] - limits[0]) * (float)code * (1 / 64.0));
     if (code <= 192) return (float)(limits[1] + (limits[2] - limits[1]) * (float)(code - 64) * (1 / 128.0));
     return (float)(limits[2] + (limits[3] - limits[2]) * (float)(code - 192) * (1 / 63.0));
 }
 
-/* Decompress "CM". */
-static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns,
+/* Decompress a matrix in the format "CM". */
+static void decode_percentiles(const uint8_t *percentiles, const uint8_t *codes, int64_t rows, int64_t columns,
                              float minimum, float span, float *values)
 {
     float tables[TILE][256];
@@ -88,15 +88,15 @@ static void from_percentiles(const uint8_t *percentiles, const uint8_t *codes, i
         float *const corner = values + first;
         float limits[TILE][4];
         for (int64_t c = 0; c < width; c++)
-            column_limits(percentiles + 8 * (first + c), minimum, span, limits[c]);
+            scale_percentiles(percentiles + 8 * (first + c), minimum, span, limits[c]);
         if (rows < ROWS_FOR_TABLE) {
             for (int64_t c = 0; c < width; c++)
                 for (int64_t r = 0; r < rows; r++)
-                    corner[r * columns + c] = column_value(limits[c], block[c * rows + r]);
+                    corner[r * columns + c] = decode_element(limits[c], block[c * rows + r]);
             continue;
         }
         for (int64_t c = 0; c < width; c++)
-            column_table(limits[c], tables[c]);
+            fill_table(limits[c], tables[c]);
         if (width == TILE) { /* The compiler unrolls the inner loop for a constant width. */
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t c = 0; c < TILE; c++)
@@ -121,33 +121,33 @@ EXPORT void SIMD_NAME(ark_decompress)(const uint8_t *header, const uint8_t *data
     const int64_t rows = shape[0], columns = shape[1];
     data += begin;
     if (header[-2] == 'M')
-        from_percentiles(data, data + 8 * columns, rows, columns, range[0], range[1], values);
+        decode_percentiles(data, data + 8 * columns, rows, columns, range[0], range[1], values);
     else if (header[-2] == '2')
-        from_words(data, rows * columns, (float)((double)range[1] * (1.0 / 65535)), range[0], values);
+        decode_words(data, rows * columns, (float)((double)range[1] * (1.0 / 65535)), range[0], values);
     else
-        from_bytes(data, rows * columns, (float)((double)range[1] * (1.0 / 255)), range[0], values);
+        decode_bytes(data, rows * columns, (float)((double)range[1] * (1.0 / 255)), range[0], values);
 }
 
 /* Return a value as a fraction of the range. `clip` limits it to 0 to 1, which Kaldi does for fixed ranges. NaN, which the
  * caller refuses, would become 0. */
-static inline float part_of_range(float value, float minimum, float span)
+static inline float compute_fraction(float value, float minimum, float span)
 {
     float part = (value - minimum) / span;
     part = part > 0 ? part : 0; /* The compiler vectorizes two selections, but not nested selections. */
     return part < 1 ? part : 1;
 }
 
-static void to_bytes(const float *values, int64_t count, float minimum, float span, uint8_t *codes)
+static void encode_bytes(const float *values, int64_t count, float minimum, float span, uint8_t *codes)
 {
     for (int64_t i = 0; i < count; i++)
-        codes[i] = (uint8_t)(int32_t)(part_of_range(values[i], minimum, span) * 255.0f + ROUNDING);
+        codes[i] = (uint8_t)(int32_t)(compute_fraction(values[i], minimum, span) * 255.0f + ROUNDING);
 }
 
 /* `codes` may have any address. */
-static void to_words(const float *values, int64_t count, float minimum, float span, void *codes)
+static void encode_words(const float *values, int64_t count, float minimum, float span, void *codes)
 {
     for (int64_t i = 0; i < count; i++) {
-        const uint16_t code = (uint16_t)(int32_t)(part_of_range(values[i], minimum, span) * 65535.0f + ROUNDING);
+        const uint16_t code = (uint16_t)(int32_t)(compute_fraction(values[i], minimum, span) * 65535.0f + ROUNDING);
         memcpy((uint8_t *)codes + 2 * i, &code, sizeof code);
     }
 }
@@ -171,8 +171,8 @@ static void count_up_to(const uint16_t *steps, int64_t count, const uint16_t lim
 
 /* Find the elements at indices `low` and `high` of the sorted elements, by bisection between the smallest and the greatest
  * element, which counts elements at most 16 times. */
-static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t least,
-                         int32_t greatest, int32_t found[2])
+static void select_by_counting(const uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t least,
+                         int32_t greatest, int32_t selected[2])
 {
     const int64_t places[2] = {low, high};
     int32_t from[2] = {least, least}, to[2] = {greatest, greatest};
@@ -188,12 +188,12 @@ static void two_in_order(const uint16_t *steps, int64_t count, int64_t low, int6
                 from[k] = middles[k] + 1;
         }
     }
-    found[0] = from[0];
-    found[1] = from[1];
+    selected[0] = from[0];
+    selected[1] = from[1];
 }
 
-/* Find the same elements by sorting, for few elements. */
-static void two_of_few(uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t found[2])
+/* Find the same elements as select_by_counting by sorting, which is faster for few elements. */
+static void select_by_sorting(uint16_t *steps, int64_t count, int64_t low, int64_t high, int32_t selected[2])
 {
     for (int64_t i = 1; i < count; i++) {
         const uint16_t step = steps[i];
@@ -202,13 +202,13 @@ static void two_of_few(uint16_t *steps, int64_t count, int64_t low, int64_t high
             steps[at] = steps[at - 1];
         steps[at] = step;
     }
-    found[0] = steps[low];
-    found[1] = steps[high];
+    selected[0] = steps[low];
+    selected[1] = steps[high];
 }
 
 /* Compute distinct percentiles 0, 25, 75 and 100 of a column in steps of the range. Rounding to steps keeps the order, so
  * steps are compared instead of values. `steps` holds the steps of the elements, and is reordered. */
-static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentiles[4])
+static void choose_percentiles(uint16_t *steps, int64_t rows, uint16_t percentiles[4])
 {
     int32_t chosen[4] = {0, 0, 0, 0};
     if (rows >= 5) {
@@ -220,9 +220,9 @@ static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentil
         chosen[0] = least;
         chosen[3] = greatest;
         if (rows < ROWS_TO_COUNT)
-            two_of_few(steps, rows, rows / 4, 3 * (rows / 4), chosen + 1);
+            select_by_sorting(steps, rows, rows / 4, 3 * (rows / 4), chosen + 1);
         else
-            two_in_order(steps, rows, rows / 4, 3 * (rows / 4), least, greatest, chosen + 1);
+            select_by_counting(steps, rows, rows / 4, 3 * (rows / 4), least, greatest, chosen + 1);
     } else {
         for (int64_t r = 0; r < rows; r++) { /* Insertion sort of up to four elements. */
             int64_t at = r;
@@ -241,7 +241,7 @@ static void column_percentiles(uint16_t *steps, int64_t rows, uint16_t percentil
 
 /* Compute the codes of a column (Kaldi's FloatToChar). If two percentiles are equal in float32, a value at or above them
  * gets the code of the lower percentile. */
-static void column_codes(const float *values, int64_t rows, const float limits[4], uint8_t *codes)
+static void encode_column(const float *values, int64_t rows, const float limits[4], uint8_t *codes)
 {
     const float p25 = limits[1], p75 = limits[2];
     const float p0 = limits[0], first = p25 - p0, second = p75 - p25, third = limits[3] - p75;
@@ -259,12 +259,12 @@ static void column_codes(const float *values, int64_t rows, const float limits[4
     }
 }
 
-/* Compress to "CM", the reverse of from_percentiles. Returns 0, or -1 without memory for temporary columns. */
-static int to_percentiles(const float *values, int64_t rows, int64_t columns, float minimum, float span,
+/* Compress a matrix to the format "CM". Returns 0, or -1 if there is no memory for temporary columns. */
+static int encode_percentiles(const float *values, int64_t rows, int64_t columns, float minimum, float span,
                           uint8_t *percentiles, uint8_t *codes)
 {
-    const int64_t width_at_most = columns < TILE ? columns : TILE;
-    float *const block = malloc((size_t)(rows * width_at_most) * sizeof *block);
+    const int64_t max_width = columns < TILE ? columns : TILE;
+    float *const block = malloc((size_t)(rows * max_width) * sizeof *block);
     uint16_t *const steps = malloc((size_t)rows * sizeof *steps);
     if (!block || !steps) {
         free(block);
@@ -279,15 +279,15 @@ static int to_percentiles(const float *values, int64_t rows, int64_t columns, fl
         for (int64_t c = 0; c < width; c++) {
             uint16_t chosen[4];
             float limits[4];
-            to_words(block + c * rows, rows, minimum, span, steps);
-            column_percentiles(steps, rows, chosen);
+            encode_words(block + c * rows, rows, minimum, span, steps);
+            choose_percentiles(steps, rows, chosen);
             uint8_t *const header = percentiles + 8 * (first + c);
             for (int i = 0; i < 4; i++) {
                 header[2 * i] = (uint8_t)(chosen[i] & 255);
                 header[2 * i + 1] = (uint8_t)(chosen[i] >> 8);
             }
-            column_limits(header, minimum, span, limits);
-            column_codes(block + c * rows, rows, limits, codes);
+            scale_percentiles(header, minimum, span, limits);
+            encode_column(block + c * rows, rows, limits, codes);
             codes += rows;
         }
     }
@@ -297,7 +297,7 @@ static int to_percentiles(const float *values, int64_t rows, int64_t columns, fl
 }
 
 /* Compute the range of a matrix for the methods without a fixed range. Returns 0 for a matrix with NaN or infinity. */
-static int range_of(const float *values, int64_t count, float *minimum, float *span)
+static int find_range(const float *values, int64_t count, float *minimum, float *span)
 {
     float least = values[0], greatest = values[0];
     int unordered = 0;
@@ -332,13 +332,13 @@ EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t
     uint8_t *to = bytes;
     for (int64_t i = 0; i < count; i++) {
         const int64_t rows = shapes[2 * i], columns = shapes[2 * i + 1], numbers = rows * columns;
-        const int of_entry = method > 1 ? method : rows > 8 ? 2 : 3;
-        const char *const name = of_entry == 2 ? "CM " : of_entry == 3 || of_entry == 4 ? "CM2 " : "CM3 ";
+        const int entry_method = method > 1 ? method : rows > 8 ? 2 : 3;
+        const char *const name = entry_method == 2 ? "CM " : entry_method == 3 || entry_method == 4 ? "CM2 " : "CM3 ";
         float range[2];
-        if (numbers == 0 || !range_of(values, numbers, range, range + 1)) return -1;
-        if (of_entry == 4) range[0] = -32768.0f, range[1] = 65535.0f;
-        if (of_entry == 6) range[0] = 0.0f, range[1] = 255.0f;
-        if (of_entry == 7) range[0] = 0.0f, range[1] = 1.0f;
+        if (numbers == 0 || !find_range(values, numbers, range, range + 1)) return -1;
+        if (entry_method == 4) range[0] = -32768.0f, range[1] = 65535.0f;
+        if (entry_method == 6) range[0] = 0.0f, range[1] = 255.0f;
+        if (entry_method == 7) range[0] = 0.0f, range[1] = 1.0f;
         while (*keys != '\n')
             *to++ = *keys++;
         keys++;
@@ -352,14 +352,14 @@ EXPORT int64_t SIMD_NAME(ark_compress_arrays)(const uint8_t *keys, const int64_t
         const int32_t shape[2] = {(int32_t)rows, (int32_t)columns};
         memcpy(to + sizeof range, shape, sizeof shape);
         to += sizeof range + sizeof shape;
-        if (of_entry == 2) {
-            if (to_percentiles(values, rows, columns, range[0], range[1], to, to + 8 * columns)) return -1;
+        if (entry_method == 2) {
+            if (encode_percentiles(values, rows, columns, range[0], range[1], to, to + 8 * columns)) return -1;
             to += 8 * columns + numbers;
-        } else if (of_entry <= 4) {
-            to_words(values, numbers, range[0], range[1], to);
+        } else if (entry_method <= 4) {
+            encode_words(values, numbers, range[0], range[1], to);
             to += 2 * numbers;
         } else {
-            to_bytes(values, numbers, range[0], range[1], to);
+            encode_bytes(values, numbers, range[0], range[1], to);
             to += numbers;
         }
         values += numbers;

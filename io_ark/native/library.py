@@ -44,7 +44,7 @@ class Library:
         return self.handle is not None
 
     def function(self, name: str, *arguments: Any, result: Any = ctypes.c_int, level: str | None = None) -> Any:
-        """Return a new object for a function of the library."""
+        """Return a new ctypes object for a function of the library, with the types of its arguments and result."""
         handle: Any = self.handle
         try:
             function = handle[f"{name}_{level or self.level}"]
@@ -54,7 +54,7 @@ class Library:
         return function
 
 
-def interface_of(text: str) -> int:
+def digest_interface(text: str) -> int:
     """Return the digest of the text of ``signatures.txt``. setup.py computes the same digest."""
     return zlib.crc32(text.encode()) >> 1
 
@@ -75,25 +75,25 @@ def load(directory: str, interface: int) -> Library:
     False
     """
     if os.environ.get("KALDI_COMPAT_NATIVE", "1") == "0":
-        return _no_library("switched off by KALDI_COMPAT_NATIVE=0")
+        return _describe_missing_library("switched off by KALDI_COMPAT_NATIVE=0")
     name = "_native" + (".dll" if os.name == "nt" else ".so")
     path = os.path.join(directory, name)
     if not os.path.exists(path):
         why = "the package was installed without C"
         with suppress(OSError), open(os.path.join(directory, "_native.txt"), encoding="utf-8") as file:
             why = file.read()  # The reason that setup.py recorded.
-        advice = "install a wheel for this platform, or a C compiler that works and the package again"
+        advice = "install a wheel for this platform, or install a C compiler and then the package again"
         return Library(None, (), "", f"{path} was not built: {why}", advice)
     try:
         handle = ctypes.CDLL(path)
         fits, available = handle.native_interface() == interface, handle.simd_levels()
     except (OSError, AttributeError) as error:
-        return _unusable(path, f"cannot be loaded: {error}")
+        return _report_unusable(path, f"cannot be loaded: {error}")
     if not fits:
-        return _unusable(path, "was built from other C files than those that this version calls")
+        return _report_unusable(path, "was built from the C files of another version")
     levels = tuple(level for level, bit in _LEVELS.items() if available & bit)
     if not levels:
-        return _unusable(path, "was built for other processors")
+        return _report_unusable(path, "was built for other processors")
     level = os.environ.get("KALDI_COMPAT_SIMD") or levels[-1]
     if level not in levels:
         choices = ", ".join(levels)
@@ -104,11 +104,11 @@ def load(directory: str, interface: int) -> Library:
     return Library(handle, levels, level, f"{name} with {level} instructions")
 
 
-def _unusable(path: str, why: str) -> Library:
+def _report_unusable(path: str, why: str) -> Library:
     reason = f"{path} {why}: install again (in a checkout: pip install -e .)"
-    logger.warning("%s. Until then NumPy does its work, more slowly.", reason)
-    return _no_library(reason)
+    logger.warning("%s. Until then, NumPy computes the same numbers more slowly.", reason)
+    return _describe_missing_library(reason)
 
 
-def _no_library(reason: str) -> Library:
+def _describe_missing_library(reason: str) -> Library:
     return Library(None, (), "", reason)

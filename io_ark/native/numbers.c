@@ -14,7 +14,7 @@
 static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 enum { EXACT_POWER = 22 };
-/* Integers up to this are exact in a float64. */
+/* Integers up to this one are exact in a float64. */
 static const uint64_t EXACT_INTEGER = (uint64_t)1 << 53;
 /* Number of digits that always fit into a uint64. */
 enum { MAX_DIGITS = 19 };
@@ -39,12 +39,12 @@ static int ends_number(const uint8_t *at, const uint8_t *end)
 }
 
 /* Read digits from `at` on. `whole` of them precede the dot. */
-static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal *number, int *kept, int whole)
+static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal *number, int *digit_count, int whole)
 {
     for (; at < end && is_digit(*at); at++) {
-        if (*kept < MAX_DIGITS) {
+        if (*digit_count < MAX_DIGITS) {
             number->digits = 10 * number->digits + (uint64_t)(*at - '0');
-            *kept += number->digits != 0;
+            *digit_count += number->digits != 0;
             number->exponent -= !whole;
         } else {
             number->cut |= *at != '0';
@@ -57,7 +57,7 @@ static const uint8_t *read_digits(const uint8_t *at, const uint8_t *end, decimal
 static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *number)
 {
     const uint8_t *at = *from;
-    int kept = 0;
+    int digit_count = 0;
     memset(number, 0, sizeof *number);
     if (at < end && *at == '-') {
         number->negative = 1;
@@ -66,8 +66,8 @@ static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *numbe
     /* The caller reads numbers of more than 300 characters, so that no exponent below overflows. */
     if (end - at > 300) end = at + 300;
     if (at == end || !is_digit(*at)) return 0;
-    at = read_digits(at, end, number, &kept, 1);
-    if (at < end && *at == '.') at = read_digits(at + 1, end, number, &kept, 0);
+    at = read_digits(at, end, number, &digit_count, 1);
+    if (at < end && *at == '.') at = read_digits(at + 1, end, number, &digit_count, 0);
     if (at < end && (*at == 'e' || *at == 'E')) {
         const int down = ++at < end && *at == '-';
         int power = 0, length = 0;
@@ -85,7 +85,7 @@ static int read_decimal(const uint8_t **from, const uint8_t *end, decimal *numbe
 }
 
 /* Multiply a number by a power of ten. The relative error is half a unit in the last place per 22 of the exponent. */
-static double scaled(double number, int power)
+static double multiply_by_power(double number, int power)
 {
     for (; power > EXACT_POWER; power -= EXACT_POWER)
         number *= POWERS[EXACT_POWER];
@@ -105,7 +105,7 @@ int ark_read_double(const uint8_t **from, const uint8_t *end, double *value)
     } else {
         number.exponent = 0;
     }
-    const double size = scaled((double)number.digits, number.exponent);
+    const double size = multiply_by_power((double)number.digits, number.exponent);
     *value = number.negative ? -size : size;
     *from = at;
     return 1;
@@ -120,7 +120,7 @@ int ark_read_float(const uint8_t **from, const uint8_t *end, float *value)
     if (number.digits) {
         uint64_t bits;
         if (number.exponent > 40 || number.exponent < -80) return 0;
-        size = scaled((double)number.digits, number.exponent);
+        size = multiply_by_power((double)number.digits, number.exponent);
         /* Subnormal float32 numbers have fewer bits, and float32 has a smaller greatest power of two. */
         if (size < 2 * (double)FLT_MIN || size > (double)FLT_MAX) return 0;
         memcpy(&bits, &size, sizeof bits);
@@ -147,10 +147,10 @@ int ark_read_int(const uint8_t **from, const uint8_t *end, int32_t *value)
 
 /* Read rows of numbers that end at a newline, at ';' or at the end of the text. Empty rows are ignored.
  *
- * `values` (float64 if `wide`, otherwise float32) has room for `most` numbers, `lengths` for `most_rows` rows.
+ * `values` (float64 if `wide`, otherwise float32) has room for `max_count` numbers, `lengths` for `max_rows` rows.
  * Returns the number of numbers, and sets *rows to the number of rows; or returns -1 if the caller has to parse the text. */
-EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *values, int64_t most, int64_t *lengths,
-                             int64_t most_rows, int64_t *rows)
+EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *values, int64_t max_count,
+                             int64_t *lengths, int64_t max_rows, int64_t *rows)
 {
     const uint8_t *at = text, *const end = text + size;
     int64_t count = 0, row_start = 0;
@@ -160,7 +160,7 @@ EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *
             at++;
         if (at == end || *at == '\n' || *at == ';') {
             if (count > row_start) {
-                if (*rows == most_rows) return -1;
+                if (*rows == max_rows) return -1;
                 lengths[(*rows)++] = count - row_start;
                 row_start = count;
             }
@@ -168,7 +168,7 @@ EXPORT int64_t ark_read_rows(const uint8_t *text, int64_t size, int wide, void *
             at++;
             continue;
         }
-        if (count == most) return -1;
+        if (count == max_count) return -1;
         if (!(wide ? ark_read_double(&at, end, (double *)values + count)
                    : ark_read_float(&at, end, (float *)values + count)))
             return -1;
@@ -190,7 +190,7 @@ static uint8_t *put_digits(uint8_t *to, uint32_t size)
     return to;
 }
 
-/* At most 11 characters. */
+/* Write an integer of at most 11 characters. Returns the position after it. */
 static uint8_t *put_int(uint8_t *to, int32_t value)
 {
     if (value < 0) *to++ = '-';
@@ -234,7 +234,7 @@ static int floor_log10(int binary)
 }
 
 /* Return seven digits of a number and its decimal exponent from the C library, which examines all digits. */
-static uint32_t exact_digits(double size, int *exponent)
+static uint32_t format_exactly(double size, int *exponent)
 {
     char text[32];
     const char *at = text;
@@ -260,22 +260,22 @@ static uint8_t *put_number(uint8_t *to, double value)
     const int binary = field - 1023;
     int exponent = floor_log10(binary);
     const double size = value < 0 ? -value : value;
-    double digits = scaled(size, 6 - exponent);
-    if (digits < 1e6) digits = scaled(size, 6 - --exponent);
-    if (digits >= 1e7) digits = scaled(size, 6 - ++exponent);
+    double digits = multiply_by_power(size, 6 - exponent);
+    if (digits < 1e6) digits = multiply_by_power(size, 6 - --exponent);
+    if (digits >= 1e7) digits = multiply_by_power(size, 6 - ++exponent);
     uint32_t whole = (uint32_t)digits;
-    const double rest = digits - whole;
-    if (!field || (rest > 0.5 - 1e-6 && rest < 0.5 + 1e-6)) {
-        whole = exact_digits(size, &exponent);
-    } else if ((whole += rest > 0.5) == 10000000) {
+    const double fraction = digits - whole;
+    if (!field || (fraction > 0.5 - 1e-6 && fraction < 0.5 + 1e-6)) {
+        whole = format_exactly(size, &exponent);
+    } else if ((whole += fraction > 0.5) == 10000000) {
         whole = 1000000;
         exponent++;
     }
     return put_decimal(to, whole, exponent);
 }
 
-/* Return the bytes of a number of type 'i' (int32), 'f' (float32) or 'd' (float64). */
-static int64_t bytes_of(int type) { return type == 'd' ? 8 : 4; }
+/* Return the size in bytes of a number of type 'i' (int32), 'f' (float32) or 'd' (float64). */
+static int64_t count_bytes(int type) { return type == 'd' ? 8 : 4; }
 
 /* Write a number in binary after its size byte. Copies of constant sizes need no function call. */
 static inline uint8_t *put_sized(uint8_t *to, const uint8_t *number, int64_t size)
@@ -292,7 +292,7 @@ uint8_t *ark_put_element(uint8_t *to, const uint8_t *number, int type, int text)
 {
     double value;
     float single;
-    if (!text) return put_sized(to, number, bytes_of(type));
+    if (!text) return put_sized(to, number, count_bytes(type));
     if (type == 'i') {
         to = put_int(to, ark_load_int32(number));
     } else if (type == 'f') {
@@ -317,7 +317,7 @@ EXPORT int64_t ark_encode_lists(const uint8_t *first, int first_type, const uint
                                 int64_t count, const int64_t *lengths, int64_t lists, const char *begin,
                                 const char *end, uint8_t *bytes, int64_t *ends)
 {
-    const int64_t size = bytes_of(first_type), second_size = bytes_of(second_type);
+    const int64_t size = count_bytes(first_type), second_size = count_bytes(second_type);
     uint8_t *to = bytes;
     for (int64_t list = 0; list < lists; count -= lengths[list++])
         if (lengths[list] < 0 || lengths[list] > count) return -1;

@@ -3,11 +3,11 @@
 
 /* Find the ends of adjacent lists in `numbers`. A list is a count n and n elements of `width` numbers.
  *
- * `ends` has room for `most` lists. Returns the number of complete lists. */
-EXPORT int64_t ark_list_ends(const int32_t *numbers, int64_t count, int64_t most, int width, int64_t *ends)
+ * `ends` has room for `max_lists` lists. Returns the number of complete lists. */
+EXPORT int64_t ark_list_ends(const int32_t *numbers, int64_t count, int64_t max_lists, int width, int64_t *ends)
 {
     int64_t lists = 0;
-    for (int64_t at = 0; lists < most && at < count && numbers[at] >= 0; lists++) {
+    for (int64_t at = 0; lists < max_lists && at < count && numbers[at] >= 0; lists++) {
         at += 1 + (int64_t)width * numbers[at];
         if (at > count) break;
         ends[lists] = at;

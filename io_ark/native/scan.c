@@ -20,8 +20,8 @@ enum kind {
     DOUBLE,        /* float64, one */
     BOOL,          /* uint8, one: 0 or 1 */
     TOKEN,         /* characters: the words of an entry, separated by single spaces, and a newline */
-    TOKEN_VECTOR,  /* the same */
-    POSTERIOR,     /* alternately int32 and the bits of a float32; lists: number of these of each frame */
+    TOKEN_VECTOR,  /* as for TOKEN */
+    POSTERIOR,     /* alternately int32 and the bits of a float32; lists: number of values of each frame */
     INT_LISTS,     /* int32; lists: number of integers of each list */
     KINDS
 };
@@ -33,7 +33,7 @@ typedef struct {
     const int64_t
         *places;         /* offsets of the objects in `data`; NULL: objects follow their keys, from `start` on */
     int64_t start;       /* offset of the first key */
-    int64_t most;        /* maximum number of entries: the room in ends and shapes */
+    int64_t max_entries; /* maximum number of entries: the room in ends and shapes */
     int64_t largest;     /* maximum bytes of an object */
     int64_t values_room; /* bytes */
     int64_t lists_room;  /* numbers */
@@ -63,7 +63,7 @@ static const uint8_t *skip_blanks(const uint8_t *at, const uint8_t *end)
 }
 
 /* Reserve room for bytes of values. Returns NULL if there is not enough room. */
-static void *room_for(table *all, int64_t bytes)
+static void *reserve_room(table *all, int64_t bytes)
 {
     if (bytes > all->values_room - all->values_used) return NULL;
     uint8_t *const room = all->values + all->values_used;
@@ -87,7 +87,7 @@ static int read_count(object *it, int32_t *count) { return read_sized_int(it, co
 static int read_sized(object *it, int64_t count, int size)
 {
     if (count > (it->end - it->at) / (size + 1)) return 0;
-    uint8_t *to = room_for(it->all, count * size);
+    uint8_t *to = reserve_room(it->all, count * size);
     if (!to) return 0;
     const uint8_t *at = it->at;
     uint8_t wrong = 0;
@@ -110,7 +110,7 @@ static int read_sized(object *it, int64_t count, int size)
 static int copy_numbers(object *it, int64_t count, int size)
 {
     if (count > (it->end - it->at) / size) return 0;
-    void *const to = room_for(it->all, count * size);
+    void *const to = reserve_room(it->all, count * size);
     if (!to) return 0;
     memcpy(to, it->at, (size_t)(count * size));
     it->at += count * size;
@@ -120,7 +120,7 @@ static int copy_numbers(object *it, int64_t count, int size)
 /* Read a number in text after blanks: 'i' an int32, 'f' a float32, 'd' a float64. */
 static int read_number(object *it, char type)
 {
-    void *const to = room_for(it->all, type == 'd' ? 8 : 4);
+    void *const to = reserve_room(it->all, type == 'd' ? 8 : 4);
     it->at = skip_blanks(it->at, it->end);
     if (!to) return 0;
     if (type == 'i') return ark_read_int(&it->at, it->end, to);
@@ -247,7 +247,7 @@ static int read_bool(object *it)
 {
     if (!it->binary) it->at = skip_blanks(it->at, it->end);
     if (it->at == it->end || (*it->at != 'T' && *it->at != 'F')) return 0;
-    uint8_t *const to = room_for(it->all, 1);
+    uint8_t *const to = reserve_room(it->all, 1);
     if (!to) return 0;
     *to = *it->at++ == 'T';
     return it->binary || end_line(it);
@@ -265,7 +265,7 @@ static int read_tokens(object *it, int one)
         const uint8_t *const word = it->at;
         while (!ark_is_space(*it->at))
             it->at++;
-        uint8_t *const to = room_for(it->all, it->at - word + 1);
+        uint8_t *const to = reserve_room(it->all, it->at - word + 1);
         if (!to) return 0;
         memcpy(to, word, (size_t)(it->at - word));
         to[it->at - word] = ' ';
@@ -273,7 +273,7 @@ static int read_tokens(object *it, int one)
     }
     it->at++;
     if (words == 0) {
-        if (one || !room_for(it->all, 1)) return 0;
+        if (one || !reserve_room(it->all, 1)) return 0;
     }
     it->all->values[it->all->values_used - 1] = '\n';
     it->shape[0] = words;
@@ -369,7 +369,7 @@ EXPORT int64_t ark_scan(table *all, int kind)
     const uint8_t *at = all->data + all->start;
     int64_t n = 0;
     all->keys_used = all->values_used = all->lists_used = 0;
-    for (; n < all->most; n++) {
+    for (; n < all->max_entries; n++) {
         const int64_t keys_before = all->keys_used, values_before = all->values_used, lists_before = all->lists_used;
         object it = {all, at, end, all->shapes + 2 * n, 0};
         if (all->places) {

@@ -21,7 +21,7 @@ def _is_set(variable: str) -> bool:
 
 
 class Access(NamedTuple):
-    """Permissions to run commands and to open URLs. Environment variables change them; the methods name these.
+    """Permissions to run commands and to open URLs. The methods name the environment variables that change them.
 
     Attributes:
         pipes: allow commands.
@@ -53,7 +53,7 @@ class Access(NamedTuple):
         scheme = url.partition("://")[0].lower()
         if scheme not in (*SCHEMES, *os.environ.get(SCHEMES_VARIABLE, "").lower().split(",")):
             raise NetworkRefusedError(
-                f"URLs of the scheme {scheme!r} are not opened: {', '.join(SCHEMES)} are, and those that you list in "
+                f"URLs of the scheme {scheme!r} are not opened: use {', '.join(SCHEMES)}, or list the scheme in "
                 f"{SCHEMES_VARIABLE} in the environment",
                 file=url,
             )
@@ -85,9 +85,9 @@ def is_public(address: str) -> bool:
 
 
 def refuse_private(host: str, addresses: Iterable[str]) -> None:
-    """Raise :class:`NetworkRefusedError` if an address of a host is private and they are not allowed."""
+    """Raise :class:`NetworkRefusedError` if an address of a host is private, unless ``IO_ARK_PRIVATE_HOSTS`` is set."""
     if not (_is_set(PRIVATE_VARIABLE) or all(map(is_public, addresses))):
         raise NetworkRefusedError(
-            f"{host} is an address of a private network or of this machine, which names in script files do not open: "
-            f"set {PRIVATE_VARIABLE}=1 in the environment if you trust them"
+            f"{host} is an address of a private network or of this machine, which script files must not open: "
+            f"set {PRIVATE_VARIABLE}=1 in the environment if you trust the script file"
         )

@@ -23,7 +23,7 @@ from io_ark.streams.system import OPEN_FLAGS
 MAX_OPEN_FILES = 64
 # Files that are read from start to end are used one at a time and rarely again.
 MAX_OPEN_FILES_SEQUENTIAL = 16
-# A larger size is not a file's: some file systems report 2**63 - 1 as the end of a directory.
+# No file is larger. Some file systems report 2**63 - 1 as the end of a directory.
 _MAX_FILE_BYTES = 1 << 62
 Opened = TypeVar("Opened")
 
@@ -51,7 +51,7 @@ class OpenFile:
                 self.descriptor = retry_when_out_of_descriptors(os.open, path, OPEN_FLAGS)
         except (OSError, ValueError) as error:
             kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
-            raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
+            raise kind(f"cannot be opened: {describe_error(error)}", file=path) from error
         # lseek takes half the time of fstat, which matters for small objects. It fails for pipes and terminals, and
         # returns 0 for devices and a huge number for directories; fstat then tells what the path is.
         try:
@@ -81,11 +81,11 @@ class OpenFile:
                 partial(map_file, self.descriptor, size, access=ACCESS_READ, **options)
             )
         except (OSError, ValueError) as error:
-            raise OpenError(f"cannot be mapped into memory: {reason_of(error)}", file=self.path) from error
+            raise OpenError(f"cannot be mapped into memory: {describe_error(error)}", file=self.path) from error
         return self._map
 
-    def source(self, offset: int, *, ahead: bool = True) -> Source:
-        """Return a source of the bytes from an offset on; it reads this regular file, or its memory map."""
+    def open_source(self, offset: int, *, ahead: bool = True) -> Source:
+        """Return a source that reads this regular file, or its memory map, from an offset to the end."""
         if self._map is not None:
             # Reading a map past the end of a file that has become shorter would kill the process.
             return MapSource(self.map(), offset, self.path, self.map)
@@ -93,7 +93,9 @@ class OpenFile:
             self.size = os.fstat(self.descriptor).st_size  # The file may have grown.
             if offset > self.size:
                 raise OpenError(
-                    f"the offset is beyond the end: the file has {self.size} bytes", file=self.path, offset=offset
+                    f"the offset is beyond the end: the file has {self.size} bytes, so create the script file again",
+                    file=self.path,
+                    offset=offset,
                 )
         return FileSource(self.descriptor, offset, self.size, self.path, self, ahead)
 
@@ -102,7 +104,7 @@ class OpenFile:
             os.close(self.descriptor)
 
 
-def reason_of(error: OSError | ValueError) -> str:
+def describe_error(error: OSError | ValueError) -> str:
     """Return the reason of an error without the number and the file name that Python adds."""
     return str(error.strerror if isinstance(error, OSError) else error)
 
@@ -148,7 +150,7 @@ class OpenFiles:
         return partial(OpenFiles, self._limit, mmap=self._mmap, access=self._access), ()
 
     def clear(self, keep_fewer: bool = False) -> None:
-        """Close all cached files that no reader uses at this moment. ``keep_fewer`` also halves the limit."""
+        """Close all cached files that no reader uses. ``keep_fewer`` also halves the maximum number of files."""
         if keep_fewer:
             self._limit = max(1, self._limit // 2)
         self._files.clear()
@@ -159,7 +161,7 @@ class OpenFiles:
 _caches: set[weakref.ref[OpenFiles]] = set()
 
 
-# Waits before new attempts. Other threads take the descriptors that closing cached files frees, so one is not enough.
+# Seconds to wait before new attempts. Other threads may take the descriptors that closing cached files frees.
 _RETRY_SECONDS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 _retry_lock = threading.Lock()
 

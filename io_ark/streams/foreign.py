@@ -17,31 +17,35 @@ from io_ark.streams.source import Source
 HEAD_BYTES = 512  # The mark of a tar file is at byte 257.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Expected = Literal["object", "ark", "scp"]
-BINARY_SCRIPT = "is binary: a script file is text"
+BINARY_SCRIPT = "is binary, but a script file is text: pass the script file, or read an archive as ark:FILE"
 
-_CONVERT = "`ark convert` makes a table of it"
+_CONVERT = "convert it to a table with `ark convert`"
 _DECODE = "decode it with a command such as 'ffmpeg -v 16 -i FILE -f wav - |'"
 _DOWNLOAD = "if it is an error page of a server, download the file again"
 _TEXT_START = rb"(?:\xef\xbb\xbf)?\s*"
 # Patterns of the first bytes of a file, its format, and advice for the user.
 _FORMATS = (
     (rb"version https://git-lfs\.", "a Git LFS pointer", "run 'git lfs pull' to fetch the file itself"),
-    (rb"PK\x03\x04.{26}[^\0]{1,99}?data\.pkl", "a PyTorch file", "torch.load reads it"),
+    (rb"PK\x03\x04.{26}[^\0]{1,99}?data\.pkl", "a PyTorch file", "load it with torch.load"),
     (rb"PK\x03\x04", "a zip file, such as NumPy (.npz)", _CONVERT),
-    (rb"\x93NUMPY", "a file of NumPy (.npy)", "numpy.load reads it"),
+    (rb"\x93NUMPY", "a file of NumPy (.npy)", "load it with numpy.load"),
     (rb"\x89HDF\r\n", "a file of HDF5", _CONVERT),
     (rb"PAR1[\0-\x1f]", "a file of Parquet", _CONVERT),
     (rb".{257}ustar(?:\0|  \0)", "a tar file, such as WebDataset (.tar)", _CONVERT),
     (rb".{3}\0{5}\{\"", "a safetensors file", _CONVERT),
-    (_TEXT_START + rb"(?:\{\s*[\"}]|\[\s*[{\"])", "a JSON file", f"if it is of lhotse (.jsonl), {_CONVERT}"),
+    (_TEXT_START + rb"(?:\{\s*[\"}]|\[\s*[{\"])", "a JSON file", f"if it is a lhotse manifest (.jsonl), {_CONVERT}"),
     (_TEXT_START + rb"(?i:<(?:!doctype|!--|html|head|body|\?xml)[\s>])", "a document in HTML or XML", _DOWNLOAD),
-    (rb"\x80[\x02-\x05]", "a pickle of Python", "pickles are not read, because they can run any program"),
+    (
+        rb"\x80[\x02-\x05]",
+        "a pickle of Python",
+        "save its arrays with io_ark.save, because pickles can run any program and are not read",
+    ),
     (rb"\x08[\x03-\x1f]\x12.[A-Za-z]", "an ONNX model", ""),
     (rb"\x89PNG\r\n|\xff\xd8\xff", "a picture", ""),
     (rb"%PDF-[0-9]", "a PDF document", ""),
     (rb"\x7fELF|#! ?/", "a program", ""),
     (rb"SQLite format 3\0", "a database (SQLite)", ""),
-    (rb"MATLAB 5\.0 MAT", "a MATLAB file", "scipy.io.loadmat reads it"),
+    (rb"MATLAB 5\.0 MAT", "a MATLAB file", "load it with scipy.io.loadmat"),
     (rb"\xff\xfe[^\0]\0|\xfe\xff\0[^\0]", "text in UTF-16", "convert it with 'iconv -f UTF-16 -t UTF-8'"),
     (rb".{4}ftyp|\x1a\x45\xdf\xa3", "a file of MP4 (.m4a) or Matroska (.webm)", _DECODE),
 )

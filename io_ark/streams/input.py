@@ -68,14 +68,16 @@ def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files
     target = parse_rxfilename(rxfilename) if isinstance(rxfilename, str) else rxfilename
     kind, path, offset, command = target
     if kind == "stdin":
-        return Input(standard_input(), _standard_input_free)
+        return Input(open_standard_input(), _release_standard_input)
     if kind == "pipe":
         return _open_pipe(command, access)
     file = files.get(path) if files else open_file(path, access)
     if file.regular:
-        return Input(file.source(offset or 0))
+        return Input(file.open_source(offset or 0))
     if offset:
-        raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
+        raise OpenError(
+            "is not a regular file, so it has no offsets: copy its data to a file first", file=path, offset=offset
+        )
     assert isinstance(file, OpenFile)
     raw = open(file.descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 (the Input closes it)
     return Input(StreamSource(raw, path), keep=file)
@@ -86,7 +88,7 @@ _standard_input: tuple[Any, Source] | None = None
 _standard_input_taken = False
 
 
-def standard_input() -> Source:
+def open_standard_input() -> Source:
     """Return the source of standard input.
 
     Raises:
@@ -105,12 +107,15 @@ def standard_input() -> Source:
         _standard_input = stream, StreamSource(_SingleReads(stream), "standard input")
         _standard_input_taken = False
     if _standard_input_taken:
-        raise OpenError("is named twice: two tables cannot both be read from it", file="standard input")
+        raise OpenError(
+            "is named twice, but only one table can be read from it: use a file for the other table",
+            file="standard input",
+        )
     _standard_input_taken = True
     return _standard_input[1]
 
 
-def _standard_input_free() -> int:
+def _release_standard_input() -> int:
     global _standard_input_taken
     _standard_input_taken = False
     return 0

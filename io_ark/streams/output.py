@@ -17,17 +17,19 @@ from io_ark.logs import logger
 from io_ark.specifier import Wxfilename, is_url, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
-from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
+from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_for
 from io_ark.streams.remote import Upload
 
-# Bytes that an output buffers. A pipe's reader waits for them.
+# Size of the buffer of an output in bytes. The reader of a pipe waits until the buffer is full.
 OUTPUT_BUFFER = 1 << 17
-# Bytes that the output of a file buffers. Nobody waits for a file, and collecting large objects in a buffer takes fewer
-# calls, with bytes that are still in the processor's cache.
+# Size of the buffer of a file in bytes. No reader waits for a file, and a larger buffer takes fewer system calls, with
+# bytes that are still in the processor's cache.
 FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
-OPENED_AGAIN = "was opened for writing again before it was closed: the bytes written here are lost"
+OPENED_AGAIN = (
+    "was opened for writing again before it was closed, and its bytes are lost: close it before you open it again"
+)
 # The owner of each file that is being written, by device and inode or by URL.
 _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
 
@@ -232,14 +234,14 @@ class Output(ClosedOnExit):
         except (OSError, ValueError) as error:
             if isinstance(error, (WriteError, PipeError)):
                 raise
-            self._complain(error)
+            self._raise_write_error(error)
 
     def _refuse(self) -> NoReturn:
         """Raise the error of a write to an output that is broken, closed or opened in the parent process."""
         if self._is_broken:
             raise WriteError(self.entry.reason, file=self.name)
         if self._raw is None:
-            raise ClosedError("was written to after it was closed", file=self.name)
+            raise ClosedError("was written to after it was closed: open it again", file=self.name)
         raise ClosedError(
             "was opened in the parent of this process: write in the parent, or open a new output in this process",
             file=self.name,
@@ -264,7 +266,7 @@ class Output(ClosedOnExit):
             if self._flush_raw:
                 self._raw.flush()  # A forked process must not inherit bytes in the stream's buffer.
         except (OSError, ValueError) as error:
-            self._complain(error)
+            self._raise_write_error(error)
         self._pending = bytearray()
         self._is_broken = False
 
@@ -275,7 +277,7 @@ class Output(ClosedOnExit):
                 written = bytes(part)[: self._raw.tell() - begin]
                 self._raw.truncate(begin + written.rfind(b"\n") + 1)
 
-    def _complain(self, error: Exception) -> NoReturn:
+    def _raise_write_error(self, error: Exception) -> NoReturn:
         if isinstance(error, BrokenPipeError):
             raise ReaderGoneError("the reader of this pipe has closed it", file=self.name) from error
         reason = error.strerror if isinstance(error, OSError) else error
@@ -305,13 +307,15 @@ def open_output(
     access = access or Access()
     target = parse_wxfilename(wxfilename) if isinstance(wxfilename, str) else wxfilename
     if target.kind == "stdout":
-        return _standard_output()
+        return _open_standard_output()
     if target.kind == "pipe":
         return _open_output_pipe(target.command, access)
     if is_url(target.path):
         access.check_url(target.path)
         if append:
-            raise OpenError("cannot be appended to: a URL is written as a whole", file=target.path)
+            raise OpenError(
+                "cannot be appended to, because a URL is written as a whole: write to a local file", file=target.path
+            )
         upload = Upload(target.path, access)
         output = Output(target.path, upload, upload.finish, discard=upload.discard)
         claim(output, target.path)
@@ -319,7 +323,7 @@ def open_output(
     try:
         raw = retry_when_out_of_descriptors(lambda: open(target.path, "ab" if append else "wb", buffering=0))  # noqa: SIM115
     except (OSError, ValueError) as error:
-        raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=target.path) from error
+        raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=target.path) from error
     start = raw.tell() if append and raw.seekable() else 0
 
     def discard() -> None:
@@ -333,7 +337,7 @@ def open_output(
     return output
 
 
-def _standard_output() -> Output:
+def _open_standard_output() -> Output:
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:
@@ -344,7 +348,7 @@ def _standard_output() -> Output:
     try:
         sys.stdout.flush()
     except (OSError, ValueError) as error:
-        raise WriteError(f"cannot be written to: {reason_of(error)}", file="standard output") from error
+        raise WriteError(f"cannot be written to: {describe_error(error)}", file="standard output") from error
     return Output("standard output", sys.stdout.buffer, lambda: None, flush_raw=True)
 
 

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from io_ark.errors import PipeError
-from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
+from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.system import can_run_commands
 
 # Waits between checks whether a command has ended after ^C.
@@ -54,7 +54,7 @@ def spawn(command: str, target: int, name: str) -> tuple[int, int]:
         )
     except (OSError, ValueError) as error:
         os.close(ours)
-        raise PipeError(f"cannot be started: {reason_of(error)}", file=name) from error
+        raise PipeError(f"cannot be started: {describe_error(error)}", file=name) from error
     finally:
         os.close(inherited)
     return process, ours

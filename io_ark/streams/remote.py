@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
-from io_ark.extras import not_installed
+from io_ark.extras import suggest_install
 from io_ark.streams import process
 from io_ark.streams.access import Access, refuse_private
 from io_ark.streams.source import FileSource
@@ -27,9 +27,9 @@ Result = TypeVar("Result")
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
-# Waits before new attempts. A random time of up to the same length is added, so that workers do not retry together.
+# Seconds before new attempts. Up to the same time is added at random, so that workers do not retry together.
 _RETRY_SECONDS = (0.1, 0.3, 1.0, 3.0)
-# Time to wait for an answer, and for its next bytes.
+# Time to wait for an answer of the server, and for the next bytes of an answer.
 _TIMEOUT_SECONDS = 60
 # A request of n bytes may take n / _MIN_BYTES_PER_SECOND seconds after the first minute.
 _MIN_BYTES_PER_SECOND = 1 << 15
@@ -55,22 +55,22 @@ class _Connection:
 
     def __call__(self) -> tuple[Any, str]:
         if self._opened is None or self._opened[0] is not process.current:
-            self._opened = process.current, *_file_system(self.url, self.access)
+            self._opened = process.current, *_open_file_system(self.url, self.access)
         return self._opened[1], self._opened[2]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Connection, (self.url, self.access)
 
 
-def _file_system(url: str, access: Access) -> tuple[Any, str]:
+def _open_file_system(url: str, access: Access) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise OpenError(f"{not_installed('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
+        raise OpenError(f"{suggest_install('fsspec', 'URLs')}, or use a pipe such as 'curl -s URL |'",
                         file=url) from None  # fmt: skip
     try:
         system, path = url_to_fs(
-            url, **({"get_client": _public_client} if _is_http(url) and not access.private else {})
+            url, **({"get_client": _create_public_client} if _is_http(url) and not access.private else {})
         )
     except (ImportError, ValueError) as error:
         raise OpenError(f"cannot be opened: {error}", file=url) from error
@@ -81,7 +81,7 @@ def _is_http(url: str) -> bool:
     return url.lower().startswith(("http://", "https://"))
 
 
-async def _public_client(**options: Any) -> Any:
+async def _create_public_client(**options: Any) -> Any:
     """Return an HTTP session that connects to public addresses only, even if a server redirects to a private one."""
     from aiohttp import ClientSession, TCPConnector, ThreadedResolver
 
@@ -105,7 +105,7 @@ class _Answer(NamedTuple):
     """A range of bytes of a file.
 
     Attributes:
-        data: the bytes. If the server sends too many bytes, one more than requested.
+        data: the bytes, or one byte more than requested if the server sends too many.
         first: offset of the first byte.
         size: size of the whole file, or None if the server does not tell it.
         version: identifier of the file's version, or "" if the server does not tell it.
@@ -133,13 +133,13 @@ async def _read_up_to(stream: Any, limit: int) -> bytes:
     return bytes(data)
 
 
-def _version_of(headers: Mapping[str, str]) -> tuple[str, bool]:
+def _parse_version(headers: Mapping[str, str]) -> tuple[str, bool]:
     """Return an identifier of a file's version, and True if it is strong (RFC 9110, sections 8.8.1 and 8.8.2.2).
 
     Two versions that the server considers equivalent may share a weak ETag, and two versions of the same second share a
     Last-Modified. A Last-Modified is strong if the server's clock has passed that second.
     """
-    from email.utils import parsedate_to_datetime  # Imported here: slow, but aiohttp has already imported it.
+    from email.utils import parsedate_to_datetime  # Imported here because the import would delay every program.
 
     etag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if etag.startswith('"'):
@@ -154,7 +154,7 @@ def _version_of(headers: Mapping[str, str]) -> tuple[str, bool]:
 
 async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _Answer:
     """Request a range of bytes by HTTP; if ``version`` is a strong ETag, from that version of the file."""
-    import asyncio  # Imported here: slow, but aiohttp has already imported it.
+    import asyncio  # Imported here because the import would delay every program.
 
     from aiohttp import ClientTimeout
 
@@ -172,7 +172,7 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
             raise FileNotFoundError
         if answer.status not in (200, 206, 416):
             raise _StatusError(answer.status)
-        version_of_answer = _version_of(answer.headers)
+        version_of_answer = _parse_version(answer.headers)
         content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         size = int(content_range[3]) if content_range and content_range[3] != "*" else None
         if answer.status == 416:
@@ -183,7 +183,9 @@ async def _get(system: Any, url: str, start: int, stop: int, version: str) -> _A
             data = await _read_up_to(answer.content, stop - start + 1)
         except asyncio.TimeoutError as error:
             if type(error) is asyncio.TimeoutError:  # aiohttp raises subclasses for all but the total time.
-                raise OpenError("cannot be read: the server is too slow", file=url, offset=start) from error
+                raise OpenError(
+                    "cannot be read: the server is too slow; copy the file", file=url, offset=start
+                ) from error
             raise
         first = int(content_range[1]) if content_range and content_range[1] and answer.status == 206 else 0
         return _Answer(data, first, size, *version_of_answer)
@@ -206,7 +208,7 @@ _VERSION_FIELDS = ("ETag", "etag", "generation", "md5Hash", "blob_id", "mtime", 
                    "created", "modify", "modificationTime", "sha")  # fmt: skip
 
 
-def _size_and_version(system: Any, path: str) -> tuple[Any, str]:
+def _request_size_and_version(system: Any, path: str) -> tuple[Any, str]:
     """Return the present size and version of a file. The version is "" if the file system does not tell it."""
     system.invalidate_cache(path)
     info = system.info(path)
@@ -220,7 +222,7 @@ def _request_range(system: Any, path: str, start: int, stop: int, version: str) 
     if get is None or (get is _get_s3 and not version):
         data = system.cat_file(path, start=start, end=stop)
         # The version is requested after the bytes: had the file changed before, the version would differ.
-        return _Answer(data, start, *_size_and_version(system, path))
+        return _Answer(data, start, *_request_size_and_version(system, path))
     from fsspec.asyn import sync
 
     answer: _Answer = sync(system.loop, get, system, path, start, stop, version)
@@ -247,14 +249,14 @@ class RemoteFile:
         self._ahead = _MIN_REQUEST_BYTES
         self._typical = _MIN_REQUEST_BYTES  # Mean number of bytes read between two jumps.
         self._run = 0  # Offset after the last jump.
-        self.size, self._version = self._first_contact()
+        self.size, self._version = self._request_first_bytes()
 
-    def _first_contact(self) -> tuple[int, str]:
+    def _request_first_bytes(self) -> tuple[int, str]:
         """Return the size and version of the file. With HTTP, the same request reads the first bytes."""
 
         def ask(system: Any, path: str) -> tuple[object, str]:
             if not _is_http(self.path):
-                return _size_and_version(system, path)
+                return _request_size_and_version(system, path)
             answer = _request_range(system, path, 0, _MIN_REQUEST_BYTES, "")
             if answer.first == 0 and len(answer.data) in (_MIN_REQUEST_BYTES, answer.size):
                 self._span = 0, answer.data
@@ -262,8 +264,8 @@ class RemoteFile:
 
         size, version = self._attempt(ask)
         if not isinstance(size, int):
-            raise OpenError("the server does not tell the size of the file, so it has no offsets: use a pipe such as "
-                            "'curl -s URL |'", file=self.path)  # fmt: skip
+            raise OpenError("the server does not send the size of the file, so it has no offsets: use a pipe "
+                            "such as 'curl -s URL |'", file=self.path)  # fmt: skip
         if not version and size > len(self._span[1]):  # Two requests could see two versions of the file.
             if size > _MAX_REQUEST_BYTES:
                 raise OpenError(_NO_VERSIONS, file=self.path)
@@ -271,11 +273,11 @@ class RemoteFile:
             self._span = 0, self._fetch(0, size)
         return size, version
 
-    def source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
-        """Return a source of the file's bytes from an offset on."""
+    def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
+        """Return a source that reads the file from an offset to its end."""
         if offset > self.size:
-            raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes",
-                            file=self.path, offset=offset)  # fmt: skip
+            raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes, so create the script file "
+                            "again", file=self.path, offset=offset)  # fmt: skip
         return RemoteSource(self, offset, ahead)
 
     def read(self, count: int, offset: int) -> bytes:
@@ -314,7 +316,11 @@ class RemoteFile:
             if len(answer.data) > stop - start or (start and not answer.first):
                 raise OpenError(_NO_RANGES, file=self.path)
             if answer.first != start:
-                raise OpenError(f"the server sends the bytes from {answer.first} on", file=self.path, offset=start)
+                raise OpenError(
+                    f"the server sends other bytes (from {answer.first} on): copy the file",
+                    file=self.path,
+                    offset=start,
+                )
             if len(answer.data) < stop - start:
                 raise ConnectionError(f"{len(answer.data)} of {stop - start} bytes arrived")
             return answer.data
@@ -344,7 +350,7 @@ class RemoteFile:
                 if seconds is None or _is_final(error) or time.monotonic() - begin > _TIMEOUT_SECONDS / 2:
                     attempts = "" if attempt == 1 else f" ({attempt} attempts)"
                     raise OpenError(
-                        f"cannot be read: {_reason(error)}{attempts}", file=self.path, offset=offset
+                        f"cannot be read: {_describe_error(error)}{attempts}", file=self.path, offset=offset
                     ) from error
             from random import random  # Imported here because the import would delay every program.
 
@@ -362,7 +368,7 @@ def _is_final(error: Exception) -> bool:
     return isinstance(error, PermissionError | NotImplementedError | ImportError | TypeError | ValueError)
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     status = getattr(error, "status", None)
     description = f"HTTP status {status}" if isinstance(status, int) else " ".join(str(error).split())
     return description or type(error).__name__
@@ -419,7 +425,7 @@ class Upload:
         except NotImplementedError as error:
             raise OpenError("cannot be opened for writing, because the protocol is read-only", file=url) from error
         except Exception as error:
-            raise OpenError(f"cannot be opened for writing: {_reason(error)}", file=url) from error
+            raise OpenError(f"cannot be opened for writing: {_describe_error(error)}", file=url) from error
 
     def write(self, data: Any) -> int:
         """Write bytes. They are collected and sent in large parts."""
@@ -441,5 +447,5 @@ class Upload:
             return work()
         except Exception as error:
             raise WriteError(
-                f"cannot be written to: {_reason(error)}; the output is incomplete", file=self._url
+                f"cannot be written to: {_describe_error(error)}; the output is incomplete", file=self._url
             ) from error

@@ -44,7 +44,7 @@ class RawInput(Protocol):
 
 
 @lru_cache(maxsize=64)
-def _any_of(stops: bytes) -> re.Pattern[bytes]:
+def _compile_stops(stops: bytes) -> re.Pattern[bytes]:
     return re.compile(b"[" + re.escape(stops) + b"]")
 
 
@@ -82,7 +82,7 @@ class Source:
         """Return the number of bytes left at this moment, or None if it is unknown, as for a pipe."""
         return None
 
-    def holds(self, count: int) -> bool:
+    def has_bytes(self, count: int) -> bool:
         """Return True if ``count`` more bytes are certainly available. The answer for a pipe is always False."""
         remaining = self.remaining()
         return remaining is not None and remaining >= count
@@ -97,8 +97,8 @@ class Source:
         """Return up to ``limit`` buffered bytes without consuming them or waiting for more."""
         return bytes(self._window[self._at : min(self._at + limit, self._end)])
 
-    def buffered(self, count: int) -> tuple[Any, int, int]:
-        """Return the window, and the begin and end of its unread bytes. They are equal only at the end of the source.
+    def get_window(self, count: int) -> tuple[Any, int, int]:
+        """Return the window, and where its unread bytes begin and end. Both are equal only at the end of the source.
 
         A regular file is read ahead by about ``count`` bytes. A stream waits for one byte only.
         """
@@ -106,7 +106,7 @@ class Source:
             self._fill(1)
         return self._window, self._at, self._end
 
-    def unread(self, count: int) -> None:
+    def move_back(self, count: int) -> None:
         """Move back by ``count`` bytes, which must still be in the window."""
         if not 0 <= count <= self._at:
             raise ValueError(f"{count} bytes are no longer in memory")
@@ -298,7 +298,7 @@ class Source:
         if len(stops) == 1 and type(self._window) is bytes:
             position: int = self._window.find(stops, self._at)
             return position if position >= 0 else self._end
-        match = _any_of(stops).search(self._window, self._at, self._end)
+        match = _compile_stops(stops).search(self._window, self._at, self._end)
         return match.start() if match else self._end
 
     def check(self, count: int) -> None:
@@ -352,7 +352,7 @@ class BytesSource(Source):
         self._end = len(self._window)
         if not 0 <= offset <= self._end:
             self._at = self._end
-            raise OpenError(f"cannot start at byte {offset} of {self._end}", file=name)
+            raise OpenError(f"the offset {offset} is beyond the end: there are {self._end} bytes", file=name)
 
     def remaining(self) -> int:
         return self._end - self._at
@@ -402,7 +402,7 @@ class StreamSource(Source):
         self._step = SMALL_WINDOW
 
     def _readinto(self, target: memoryview, offset: int) -> int:
-        """Read some bytes of the stream. Return 0 at its end. ``offset`` is the position, for errors."""
+        """Read some bytes of the stream, and return their number, 0 at the end. Errors name the ``offset``."""
         try:
             return self._raw.readinto(target) or 0
         except ArkError:
@@ -511,14 +511,14 @@ class FileSource(StreamSource):
         self._size = os.fstat(self._descriptor).st_size
         return max(0, self._size - self._base - self._at)
 
-    def holds(self, count: int) -> bool:
-        return count <= self._size - self._base - self._at or super().holds(count)  # The file may have grown.
+    def has_bytes(self, count: int) -> bool:
+        return count <= self._size - self._base - self._at or super().has_bytes(count)  # The file may have grown.
 
     def check(self, count: int) -> None:
         if not 0 <= count <= self._size - self._base - self._at:
             super().check(count)
 
-    def buffered(self, count: int) -> tuple[Any, int, int]:
+    def get_window(self, count: int) -> tuple[Any, int, int]:
         if self._end - self._at < count // 2:  # Half a window is enough; filling it after every read would be slow.
             self._fill(count)
         return self._window, self._at, self._end

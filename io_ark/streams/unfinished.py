@@ -35,9 +35,9 @@ class OtherFileError(Exception):
 
 
 def is_replaceable(path: Path) -> bool:
-    """Return True unless the path, links followed, is a device, FIFO, socket or file descriptor of a process.
+    """Return True unless the path leads to a device, FIFO, socket or file descriptor of a process.
 
-    Devices and the like must be written to, because a rename would replace them by a regular file.
+    Programs must write to such files directly, because a rename would replace them with a regular file.
     """
     if str(path).startswith(DESCRIPTORS):  # A descriptor may lead to a regular file, so its mode does not tell.
         return False
@@ -48,7 +48,7 @@ def is_replaceable(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
-def place_of(path: Path, *, follow: bool = False) -> Path:
+def resolve_place(path: Path, *, follow: bool = False) -> Path:
     """Return the path that a temporary file is renamed to, with all links in its folder's path resolved.
 
     Args:
@@ -59,13 +59,13 @@ def place_of(path: Path, *, follow: bool = False) -> Path:
     return Path(os.path.realpath(path)) if follow else Path(os.path.realpath(path.parent)) / path.name
 
 
-def temporary_name(path: Path, *, follow: bool = False) -> Path:
-    """Return a name for this process, in the folder of the file that will be replaced (see :func:`place_of`)."""
-    place = place_of(path, follow=follow)
-    return place.with_name(f"{place.name}{TEMPORARY}{machine()}-{os.getpid()}-{secrets.token_hex(4)}")
+def choose_temporary_name(path: Path, *, follow: bool = False) -> Path:
+    """Return a name for this process, in the folder of the file that will be replaced (see :func:`resolve_place`)."""
+    place = resolve_place(path, follow=follow)
+    return place.with_name(f"{place.name}{TEMPORARY}{identify_machine()}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
-def machine() -> str:
+def identify_machine() -> str:
     """Return an identifier of the machine and of the namespace of process ids, which differs between containers."""
     namespace = 0
     with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def remove_unfinished(path: Path, *, own: bool = False) -> int:
         path: the complete file or folder. Temporary files beside the target of a link are removed as well.
         own: also remove the temporary files of this process.
     """
-    places = {place_of(path), place_of(path, follow=True)}
+    places = {resolve_place(path), resolve_place(path, follow=True)}
     return sum(clear_directory(place.parent, place.name + TEMPORARY, own=own) for place in places)
 
 
@@ -118,9 +118,9 @@ def remove_files(path: Path) -> bool:
 
 
 def _is_abandoned(temporary: Path, own: bool) -> bool:
-    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # See temporary_name.
+    fields = temporary.name.rpartition(TEMPORARY)[2].split("-")  # See choose_temporary_name.
     pid = fields[1] if len(fields) > 1 else ""
-    if fields[0] == machine() and pid.isdecimal():
+    if fields[0] == identify_machine() and pid.isdecimal():
         return own if int(pid) == os.getpid() else not _is_running(int(pid))
     try:
         return time.time() - temporary.stat().st_mtime > SECONDS_UNTIL_ABANDONED
@@ -151,7 +151,7 @@ def synchronize(path: Path) -> None:
 
 def put_in_place(temporary: Path, path: Path, *, follow: bool = False) -> None:
     """Rename a complete temporary file. If the machine crashes, either the old file or the new file is there."""
-    place = place_of(path, follow=follow)
+    place = resolve_place(path, follow=follow)
     os.replace(temporary, place)
     synchronize(place.parent)
 
@@ -166,17 +166,17 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         OtherFileError: the old folder contains a folder or any other file. It is left unchanged.
         NotADirectoryError: ``folder`` is not a folder.
     """
-    place = place_of(folder, follow=True)
+    place = resolve_place(folder, follow=True)
     if place.exists() and not place.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
     place.parent.mkdir(parents=True, exist_ok=True)
-    new = temporary_name(place)
+    new = choose_temporary_name(place)
     old = new.with_name(new.name + REPLACED)
     new.mkdir()
     try:
         yield new
         if place.exists():
-            if other := first_other(place, {path.name for path in new.iterdir()}):
+            if other := find_first_other(place, {path.name for path in new.iterdir()}):
                 raise OtherFileError(other)
             os.rename(place, old)
         os.rename(new, place)
@@ -188,7 +188,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             _restore(old) or remove_files(old)
 
 
-def first_other(folder: Path, names: set[str]) -> Path | None:
+def find_first_other(folder: Path, names: set[str]) -> Path | None:
     """Return the first entry of a folder that is a folder or whose name is not in ``names``, or None."""
     entries = sorted(folder.iterdir())
     others = [path for path in entries if path.name not in names or (path.is_dir() and not path.is_symlink())]

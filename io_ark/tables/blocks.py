@@ -93,7 +93,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
             window = _window(source, _size(in_blocks))
             if window.begin == window.end:
                 return
-            scanned = scan.entries(window)
+            scanned = scan.scan_entries(window)
             pause.record(scanned)
             if scanned is not None:
                 source.skip(scanned.size)
@@ -122,7 +122,7 @@ def _size(in_blocks: Callable[[], bool]) -> int:
 
 
 def _window(source: Source, size: int) -> Window:
-    data, begin, end = source.buffered(size)
+    data, begin, end = source.get_window(size)
     return Window(data, begin, min(end, begin + size), _MAX_OBJECT_BYTES[size])
 
 
@@ -135,7 +135,7 @@ def _unpack(scanned: Scanned, source: Source, codec: Codec[Any]) -> Generator[tu
             yield entry
     finally:
         if count < len(scanned.block):
-            source.unread(scanned.size)
+            source.move_back(scanned.size)
             for _ in range(count):
                 read_key(source)
                 codec.read(source)
@@ -210,7 +210,7 @@ class BlockLoader:
         with suppress(ArkError):  # The codec raises it when it reads the first line alone.
             source = self._reach(path, offsets[0])
             if source is not None:
-                return self._scan.objects(_window(source, size), keys, [offset - offsets[0] for offset in offsets])
+                return self._scan.scan_at(_window(source, size), keys, [offset - offsets[0] for offset in offsets])
         return None
 
     def _reach(self, path: bytes, offset: int) -> FileSource | None:
@@ -220,7 +220,7 @@ class BlockLoader:
             name = os.fsdecode(path)
             if _size_of_regular(name) < 0:
                 return None
-            source = self._files.get(name).source(offset, ahead=True)
+            source = self._files.get(name).open_source(offset, ahead=True)
             self._source, self._path = source if isinstance(source, FileSource) else None, path
         return self._source
 
@@ -250,7 +250,7 @@ class BlockLoader:
         if not keys or not _without_white_space(keys):
             return None
         starts, ends = map(list, zip(*places, strict=True))
-        return self._scan.objects(Window(contents, 0, int(end[0]), int(end[0])), keys, starts, ends)
+        return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, starts, ends)
 
 
 def _size_of_regular(path: str) -> int:

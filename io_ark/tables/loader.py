@@ -12,7 +12,7 @@ from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
 from io_ark.errors import ArkError, OpenError, PipeError, SpecifierError, hide_secrets
 from io_ark.logs import logger
-from io_ark.specifier import Range, Rxfilename, is_url, name_of, parse_rxfilename, split_range
+from io_ark.specifier import Range, Rxfilename, decode_file_name, is_url, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
@@ -71,7 +71,7 @@ def folder_of(script: str | PathLike[str], relative_to: RelativeTo | None) -> st
         return None
     if relative_to != "script":
         raise SpecifierError(f"relative_to={relative_to!r} is not known: pass 'script', or None for the current folder")
-    target = parse_rxfilename(name_of(script))
+    target = parse_rxfilename(decode_file_name(script))
     if target.kind != "file":
         raise SpecifierError(
             f"{script!r} is not a file, so it has no folder: relative_to='script' needs the name of a file"
@@ -170,8 +170,12 @@ class Loader:
             source = None  # Closes a file that the cache has dropped before the next file is opened.
             file = self._files.get(path)
             if not file.regular:
-                raise OpenError("is not a regular file, so it has no offsets", file=path, offset=offset)
-            source = file.source(offset, ahead=self._in_order)
+                raise OpenError(
+                    "is not a regular file, so it has no offsets: copy its data to a file first",
+                    file=path,
+                    offset=offset,
+                )
+            source = file.open_source(offset, ahead=self._in_order)
         value = self._codec.read(source)
         if isinstance(source, FileSource):
             idle.append(source)

@@ -20,7 +20,7 @@ from io_ark.errors import (
     OrderError,
     PipeError,
     RangeError,
-    kaldis_words,
+    format_warning,
 )
 from io_ark.logs import logger
 from io_ark.specifier import Rspecifier, parse_rspecifier
@@ -194,7 +194,7 @@ class ScriptLookup(Lookup):
         except RangeError:
             raise
         except ArkError as error:
-            logger.warning("%s (treated as missing, because of the option p)", kaldis_words(error))
+            logger.warning("%s (treated as missing, because of the option p)", format_warning(error))
             return False
         return True
 
@@ -245,7 +245,8 @@ class _ArchiveScan(Lookup):
             if not self.table.permissive:
                 raise
             logger.warning(
-                "%s (treated as the end of the archive, because of the option p)", kaldis_words(error, READ_FAILED)
+                "%s (treated as the end of the archive, because of the option p)",
+                format_warning(error, READ_FAILED),
             )
             self._end()
 

@@ -14,7 +14,7 @@ from functools import partial, wraps
 from itertools import chain
 from typing import Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
-from io_ark.blocks import BLOCK_BYTES, Block, block_of
+from io_ark.blocks import BLOCK_BYTES, Block, create_block
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import (
@@ -27,7 +27,7 @@ from io_ark.errors import (
     OpenError,
     PipeError,
     RangeError,
-    kaldis_words,
+    format_warning,
 )
 from io_ark.logs import logger
 from io_ark.specifier import Rspecifier, parse_rspecifier, split_brackets
@@ -202,9 +202,9 @@ class SequentialReader(Generic[Value]):
         with self._reads:
             for item in self._all("blocks"):
                 if isinstance(item, _Later):
-                    yield block_of([item.key], [item.load()])
+                    yield create_block([item.key], [item.load()])
                 else:
-                    yield item if isinstance(item, Block) else block_of([item[0]], [item[1]])
+                    yield item if isinstance(item, Block) else create_block([item[0]], [item[1]])
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
         """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
@@ -281,7 +281,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
             # If the first object is unreadable, the file is not an archive, which is an error even with the option p.
             if not table.permissive or not (begun or isinstance(error, PipeError)):
                 raise
-            state.skip(kaldis_words(error, READ_FAILED), "the rest of the archive is skipped")
+            state.skip(format_warning(error, READ_FAILED), "the rest of the archive is skipped")
 
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
@@ -336,5 +336,5 @@ def _read_line(
     except ArkError as error:
         if not permissive:
             raise
-        state.skip(kaldis_words(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
+        state.skip(format_warning(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
         return None

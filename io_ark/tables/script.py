@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, OrderError, SpecifierError
 from io_ark.logs import logger
-from io_ark.specifier import is_url, name_of, parse_rxfilename
+from io_ark.specifier import decode_file_name, is_url, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
@@ -167,11 +167,11 @@ class Script(Mapping[str, str]):
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
         """Read the script file at an rxfilename or path, if ``access`` allows it (default: any)."""
-        target = parse_rxfilename(name_of(rxfilename))
+        target = parse_rxfilename(decode_file_name(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
             if file.regular and file.size < MAP_FROM:
-                return cls(file.source(0).read_text(), target.path, empty=empty)
+                return cls(file.open_source(0).read_text(), target.path, empty=empty)
             if file.regular:
                 status = os.fstat(file.descriptor)
                 script = cls(file.map(), target.path, empty=empty)
@@ -466,11 +466,11 @@ class ScriptTable(Mapping[str, Value]):
         return f"<{self._script.name}: {len(self)} keys>"
 
     def _repr_html_(self) -> str:
-        from io_ark.text import FIRST, html_table
+        from io_ark.text import FIRST, format_html_table
 
         rows = [self._script.line(line) for line in range(min(FIRST, len(self)))]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
-        return html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
+        return format_html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
 
 
 def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:

@@ -96,7 +96,7 @@ class ArchiveTarget:
             if together:
                 self.archive.write(packed.data)
             else:
-                sizes = block.sizes() * block.values.itemsize
+                sizes = block.count_elements() * block.values.itemsize
                 before = np.cumsum(sizes) - sizes
                 objects = objects + before
                 self._write_parts(packed.data, ends.tolist(), block.values.view(np.uint8).data, sizes.tolist())

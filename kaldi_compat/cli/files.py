@@ -105,7 +105,7 @@ class FileSink:
             rows, columns = block.shapes[0].tolist()
             raise FeatureError(f"the header of the file cannot hold {rows} x {columns} numbers, or the options")
         headers, numbers = encoded
-        ends = np.cumsum(block.sizes() * block.values.itemsize).tolist()
+        ends = np.cumsum(block.count_elements() * block.values.itemsize).tolist()
         data, begin = numbers.data, 0
         for key, header, end in zip(block.names(), headers, ends, strict=True):
             path = f"{self._prefix}{key}{self._suffix}"

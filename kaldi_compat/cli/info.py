@@ -10,7 +10,7 @@ import shutil
 
 import io_ark.native
 from io_ark import __version__
-from io_ark.extras import not_installed
+from io_ark.extras import suggest_install
 from kaldi_compat.native import library
 
 
@@ -51,7 +51,7 @@ def _programs() -> str:
 
 def _torch() -> str:
     if importlib.util.find_spec("torch") is None:
-        return f"not available: {not_installed('torch')}"
+        return f"not available: {suggest_install('torch')}"
     return f"PyTorch {importlib.metadata.version('torch')}"
 
 

@@ -19,7 +19,7 @@ from typing import TextIO
 from io_ark import __version__
 from io_ark.errors import shorten
 from io_ark.streams.pipes import STANDARD_STREAMS
-from io_ark.text import printable
+from io_ark.text import escape_controls
 
 LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
 logger = logging.getLogger("kaldi_compat.programs")
@@ -81,7 +81,7 @@ class StandardErrorHandler(logging.Handler):
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
         place = f"{command or self.program}[{__version__}]:{record.funcName}():{record.filename}:{record.lineno}"
-        say(f"{severity} ({place}) {printable(shorten(record.getMessage()))}")
+        say(f"{severity} ({place}) {escape_controls(shorten(record.getMessage()))}")
 
 
 def handler_of_commands() -> logging.Handler:

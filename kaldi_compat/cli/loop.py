@@ -16,7 +16,7 @@ from itertools import accumulate, groupby
 from typing import Any, NoReturn, Protocol
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Block, MapError, Skip, block_of
+from io_ark.blocks import ArrayBlock, Block, MapError, Skip, create_block
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError
 from kaldi_compat.cli.log import logger, vlog
@@ -184,7 +184,7 @@ def features(block: ArrayBlock) -> Matrix:
     Raises:
         Skip: several matrices differ in their columns, or a matrix is empty.
     """
-    rows = block.matrix()
+    rows = block.join_rows()
     if rows is None:
         rows = only(block, block.values).reshape(block.shapes[0].tolist())
     return rows
@@ -284,7 +284,7 @@ def convert_file(
         OptionError: the function skipped the object.
     """
     try:
-        ((_, result),) = function(block_of([""], [value])).entries()
+        ((_, result),) = function(create_block([""], [value])).entries()
     except Skip as reason:
         raise OptionError(f"{source}: {reason}") from None
     io_ark.save(target, result, kind=kind_out, binary=binary)

@@ -52,4 +52,4 @@ def channel_of(block: Block, channel: int) -> WaveBlock:
             "Channel not specified but you have data with %d channels; defaulting to zero", len(wave.samples)
         )
     (key,) = block.names()
-    return WaveBlock.of(key, wave._replace(samples=wave.samples[max(channel, 0) :][:1]))
+    return WaveBlock.from_wave(key, wave._replace(samples=wave.samples[max(channel, 0) :][:1]))

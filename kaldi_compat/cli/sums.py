@@ -196,7 +196,7 @@ class _Sums:
             if not fit:
                 self._warn(keys[0], shapes[0], present, system.where)
             elif system.factor != 0:
-                result = plus(result, np.float32(system.factor), ArrayBlock.of(keys, present).values)
+                result = plus(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, present).values)
         return replace(block, values=result)
 
     def _warn(self, key: str, shape: Sequence[int], values: Sequence[Floats], where: str) -> None:

@@ -9,7 +9,7 @@ from threading import Barrier
 from typing import Any, TypeVar
 
 import io_ark
-from io_ark.blocks import BLOCK_BYTES, Block, Skip, block_of
+from io_ark.blocks import BLOCK_BYTES, Block, Skip, create_block
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError
 from io_ark.specifier import parse_rspecifier
@@ -106,14 +106,14 @@ def _needed_blocks(
             values.append(value)
             size += 1 if value is None else getattr(value, "nbytes", BLOCK_BYTES)
             if size >= max_bytes:
-                yield block_of(keys, values)
+                yield create_block(keys, values)
                 keys, values, size = [], [], 0
     except ArkError:
         if keys:
-            yield block_of(keys, values)
+            yield create_block(keys, values)
         raise
     if keys:
-        yield block_of(keys, values)
+        yield create_block(keys, values)
 
 
 def has_second_core() -> bool:

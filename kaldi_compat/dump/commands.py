@@ -24,7 +24,7 @@ from typing import Any
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError, PipeError, hide_secrets
 from io_ark.streams import Access, StreamSource
-from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
+from io_ark.streams.files import describe_error, retry_when_out_of_descriptors
 from io_ark.streams.pipes import describe_status, run_in_process
 from io_ark.streams.system import SIGPIPE
 from kaldi_compat.dump.errors import shorten
@@ -68,7 +68,7 @@ class CommandGroup:
                 process = _start(command, stdin=os.devnull, stdout=theirs, group=self._guardian)
             except (OSError, ValueError) as error:
                 os.close(ours)
-                raise PipeError(f"cannot be started: {reason_of(error)}", file=name) from error
+                raise PipeError(f"cannot be started: {describe_error(error)}", file=name) from error
             finally:
                 os.close(theirs)
         return process, ours

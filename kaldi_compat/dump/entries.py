@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block_of
-from io_ark.text import printable
+from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, create_block
+from io_ark.text import escape_controls
 from kaldi_compat.cli.objects import durations_of, waves_of
 from kaldi_compat.dump.errors import one_line, reason_for, shorten
 from kaldi_compat.dump.options import FEATS
@@ -42,7 +42,7 @@ class Failure:
     nbytes = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", printable(shorten(" ".join(self.reason.split()))))
+        object.__setattr__(self, "reason", escape_controls(shorten(" ".join(self.reason.split()))))
 
     def __len__(self) -> int:
         return 1
@@ -114,7 +114,7 @@ class Audio(Utterances):
 
     @classmethod
     def of(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
-        return cls(index, block_of([key], [wave]), place)
+        return cls(index, create_block([key], [wave]), place)
 
     def durations(self) -> Doubles:
         return durations_of(self.block)
@@ -133,7 +133,7 @@ class Features(Utterances):
 
     @classmethod
     def of(cls, audio: Audio, features: Any) -> Features:
-        return cls(audio.index, block_of([audio.key], [features]), audio.durations())
+        return cls(audio.index, create_block([audio.key], [features]), audio.durations())
 
     @property
     def seconds(self) -> float:

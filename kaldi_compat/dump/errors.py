@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from io_ark.errors import ArkError
-from io_ark.extras import not_installed
+from io_ark.extras import suggest_install
 from kaldi_compat.errors import KaldiCompatError
 
 # Errors about files, data or options. Any other error is a bug in the program.
@@ -45,7 +45,7 @@ def as_user_error(error: BaseException) -> DumpError:
     if isinstance(error, DumpError):
         return error
     if isinstance(error, ModuleNotFoundError):
-        return DumpError(not_installed(error.name or "a package"))
+        return DumpError(suggest_install(error.name or "a package"))
     if isinstance(error, EXPECTED):
         return DumpError(one_line(error))
     if isinstance(error, MemoryError):

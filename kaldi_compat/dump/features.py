@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import Skip, Wave, block_of
+from io_ark.blocks import Skip, Wave, create_block
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import paste_columns
 from kaldi_compat.dump.configuration import configured_options
@@ -63,7 +63,7 @@ class DeviceComputer:
             features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)
         except Skip as reason:
             return failed(spectral.index, spectral.key, reason)
-        return Features(spectral.index, block_of([spectral.key], [features]), spectral.durations)
+        return Features(spectral.index, create_block([spectral.key], [features]), spectral.durations)
 
 
 class PitchComputer:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from io_ark.streams.unfinished import is_replaceable, put_in_place, temporary_name
+from io_ark.streams.unfinished import choose_temporary_name, is_replaceable, put_in_place
 from kaldi_compat.dump.errors import DumpError, OutputError
 from kaldi_compat.native.crc32 import crc32
 
@@ -109,7 +109,7 @@ class WholeFile:
         self.path = path
         self.follow = follow
         self.size = self.checksum = 0
-        self.temporary = temporary_name(path, follow=follow)
+        self.temporary = choose_temporary_name(path, follow=follow)
         with writing(path):
             self._file = open(self.temporary, "xb")  # noqa: SIM115  close() or abandon() closes it.
 

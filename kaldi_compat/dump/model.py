@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from io_ark.blocks import block_of
+from io_ark.blocks import create_block
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npy
 from kaldi_compat.dump.call_record import CallRecord, record_calls
@@ -490,4 +490,4 @@ class ModelComputer:
     def _results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[Result]:
         for name, (kind, _) in self.trial.outputs.items():
             value = arrays[name].astype(np.float32) if kind == CODE_MATRIX else arrays[name]
-            yield Features(audio.index, block_of([audio.key], [value]), audio.durations(), name=name)
+            yield Features(audio.index, create_block([audio.key], [value]), audio.durations(), name=name)

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from io_ark.data_dir.stage import DATA_FILES
-from io_ark.specifier import Rspecifier, name_of, parse_rspecifier
+from io_ark.specifier import Rspecifier, decode_file_name, parse_rspecifier
 from io_ark.streams.unfinished import clear_directory, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing
 from kaldi_compat.dump.configuration import conf_texts
@@ -37,13 +37,13 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     parts = [layout.of_archive(*part) for part in product(numbers, ("json", "log", FRAMES, DURATIONS))]
     written = [*tables, layout.plan, layout.lock, layout.failures, *parts, *outputs_in_data(job, plan)]
     # The other files of the directory, and the files that the extractor has used, must not be replaced either.
-    protected = [name_of(path) for name in DATA_FILES if (path := layout.data / name) not in written]
-    protected += map(name_of, map(Path, plan.trial.files.values()))
+    protected = [decode_file_name(path) for name in DATA_FILES if (path := layout.data / name) not in written]
+    protected += map(decode_file_name, map(Path, plan.trial.files.values()))
     written += [Path(job.options.report)] if job.options.report else []
-    refuse_equal_files(map(name_of, written))
+    refuse_equal_files(map(decode_file_name, written))
     confs = plan.settings["confs"]
     unchanged = {path for name, text in copied_confs(confs).items() if has_text(path := conf_path(job, name), text)}
-    replaced = [name_of(path) for path in written if path not in unchanged]
+    replaced = [decode_file_name(path) for path in written if path not in unchanged]
     # A part of a job does not look at the file of every line, because all parts would repeat this.
     refuse_replacing(replaced, [*_inputs(job, confs), *protected], every_line=not job.options.shard)
     for path in tables:
@@ -58,7 +58,7 @@ def check_speed_outputs(job: Job, changed: Job) -> None:
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
         written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
     written += [Path(job.options.report)] if job.options.report else []
-    refuse_replacing(map(name_of, written), _inputs(job, conf_texts(job)), every_line=not job.options.shard)
+    refuse_replacing(map(decode_file_name, written), _inputs(job, conf_texts(job)), every_line=not job.options.shard)
 
 
 def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
@@ -109,9 +109,9 @@ def converted_path(layout: Layout, output: str, format_name: str) -> Path:
 def _inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
     """Yield the files that a dump reads."""
     script = job.layout.data / SCRIPT
-    yield parse_rspecifier("scp:-")._replace(rxfilename=name_of(script))
-    yield from map(name_of, input_paths(job, confs).values())
-    yield from (name_of(path) for path in job.conf_paths.values() if path)
+    yield parse_rspecifier("scp:-")._replace(rxfilename=decode_file_name(script))
+    yield from map(decode_file_name, input_paths(job, confs).values())
+    yield from (decode_file_name(path) for path in job.conf_paths.values() if path)
     with open(script, "rb") as lines:  # The dump reads the audio of these commands itself.
         for line in lines:
             if b" speed " in line:

@@ -20,7 +20,7 @@ from typing import Any
 
 from io_ark import __version__
 from io_ark.data_dir.stage import refuse_half_changed
-from io_ark.text import printable
+from io_ark.text import escape_controls
 from kaldi_compat.dump.configuration import changed_values, conf_texts
 from kaldi_compat.dump.devices import devices_of
 from kaldi_compat.dump.errors import DumpError, PlanError, shorten
@@ -301,7 +301,7 @@ def _refuse_duplicates(path: Path) -> None:
         for number, line in enumerate(file, start=1):
             key = b"".join(line.split(None, 1)[:1])
             if key in keys:
-                shown = printable(key.decode(errors="replace"))
+                shown = escape_controls(key.decode(errors="replace"))
                 raise DumpError(f"{path}, line {number}: {shown} occurs a second time")
             keys.add(key)
     logger.warning("%s is not sorted (LC_ALL=C sort), as later steps of a Kaldi recipe require it", path)

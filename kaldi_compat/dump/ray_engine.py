@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-from io_ark.extras import not_installed
+from io_ark.extras import suggest_install
 from kaldi_compat.dump.devices import prepare_device
 from kaldi_compat.dump.errors import DumpError, OutputError, as_user_error, one_line
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
@@ -55,7 +55,7 @@ def _no_cluster(address: str) -> Iterator[None]:
 def check_cluster(address: str) -> None:
     """Raise :class:`DumpError` if Ray is missing, or if ``host:port`` refuses connections, which Ray finds out late."""
     if find_spec("ray") is None:
-        raise DumpError(not_installed("ray", "--runner=ray"))
+        raise DumpError(suggest_install("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if colon and port.isdecimal():
         with _no_cluster(address):

@@ -17,7 +17,7 @@ import numpy as np
 
 import io_ark
 from io_ark.errors import ArkError, hide_secrets
-from io_ark.text import printable
+from io_ark.text import escape_controls
 from kaldi_compat import __version__
 from kaldi_compat.dump.errors import by_reason
 from kaldi_compat.dump.files import write_whole
@@ -74,7 +74,7 @@ def write_report(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -
         f"<h2>{html.escape(name)}</h2>\n{content}" for name, content in sections(job, plan, outcome, monitor) if content
     )
     page = PAGE.format(title=html.escape(title), body=body)
-    write_whole(Path(job.options.report), printable(page.replace("\t", " ")), follow=True)
+    write_whole(Path(job.options.report), escape_controls(page.replace("\t", " ")), follow=True)
 
 
 def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
@@ -179,7 +179,7 @@ def _pictures_of(job: Job, output: str, shift: float) -> Iterable[str]:
                 caption = f"{_escaped(key)}: {output}, {len(whole)} numbers"
                 yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
             elif whole.size:
-                drawn = feature_image(whole[:MAX_FRAMES], shift, "dimension", f"features of {printable(key)}")
+                drawn = feature_image(whole[:MAX_FRAMES], shift, "dimension", f"features of {escape_controls(key)}")
                 cut = f", the first {MAX_FRAMES} frames" if len(whole) > MAX_FRAMES else ""
                 caption = f"{_escaped(key)}: {whole.shape[0]} frames x {whole.shape[1]}{cut}"
                 yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
@@ -198,4 +198,4 @@ def _more(count: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(printable(text))
+    return html.escape(escape_controls(text))

@@ -14,7 +14,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from io_ark.tables import Script
-from io_ark.text import printable
+from io_ark.text import escape_controls
 from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import LOGGERS, handler_of_commands
 from kaldi_compat.cli.memory import keep_freed_memory
@@ -163,7 +163,7 @@ class _QuietHandler(logging.FileHandler):
     """Writes a log file in printable characters, and ignores errors of writing."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        return escape_controls(super().format(record))
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
-from kaldi_compat.native import Structure, address
+from kaldi_compat.native import Structure, get_address
 
 FRAMES_AHEAD = 32  # Number of frames of a stream that memory is allocated for at once.
 KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
@@ -58,7 +58,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         MemoryError: memory for a block of frames is short.
     """
     audio = native.structure("audio_batch")(
-        samples=address(batch.samples),
+        samples=get_address(batch.samples),
         count=len(batch.starts),
         start=batch.starts,
         length=batch.lengths,
@@ -71,7 +71,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     # A variable keeps the tables alive, because the cache keeps only one of two that threads make at the same time.
     tables = _plan_structure(plan, batch.warp_factors)
     function = native.function("spectral_features", takes_addresses=True)  # The engine has checked ``out``.
-    if function(tables.address, audio.address, begin, end, address(out)):
+    if function(tables.address, audio.address, begin, end, get_address(out)):
         raise MemoryError("no memory for a block of frames")
 
 
@@ -124,13 +124,13 @@ class ChunkCall:
         fields = self._audio.fields
         if buffer is not self._buffer:
             self._buffer = buffer
-            fields.samples = address(buffer)
+            fields.samples = get_address(buffer)
         self._length[0], self._first[0], self._rows[1] = length, first, count
-        fields.seeds = None if seeds is None else address(seeds)
+        fields.seeds = None if seeds is None else get_address(seeds)
         begin, end = self._used, self._used + count
         if end > len(self._frames):
             self._frames = np.empty((max(count, FRAMES_AHEAD), self._plan.dim), np.float32)
-            self._address, begin, end = address(self._frames), 0, count
+            self._address, begin, end = get_address(self._frames), 0, count
         self._used = end
         out = self._address + 4 * self._plan.dim * begin
         if self._function(self._tables.address, self._audio.address, 0, count, out):

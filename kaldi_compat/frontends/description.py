@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from io_ark.text import html_table
+from io_ark.text import format_html_table
 from kaldi_compat.frontends.preset import FORMAT, SET_BY_PRESET, Preset
 from kaldi_compat.frontends.steps import columns_of
 
@@ -41,7 +41,7 @@ def text(preset: Preset) -> str:
 
 def html(preset: Preset, title: str) -> str:
     """Return the description as a table for Jupyter, under a title."""
-    return html_table(f"{title}: {preset.title}", rows(preset))
+    return format_html_table(f"{title}: {preset.title}", rows(preset))
 
 
 def as_dict(preset: Preset) -> dict[str, Any]:

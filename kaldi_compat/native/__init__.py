@@ -8,7 +8,7 @@ import io_ark.native.signatures as signatures
 
 Library = signatures.Library
 Structure = signatures.Structure
-address = signatures.address
+get_address = signatures.get_address
 NATIVE = signatures.Signatures(os.path.dirname(os.path.abspath(__file__)))
 library = NATIVE.library
 function = NATIVE.function

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from io_ark.text import html_table
+from io_ark.text import format_html_table
 from kaldi_compat.options.base import info
 
 WIDTH = 100
@@ -56,7 +56,7 @@ def html(title: str, options: Any, engine: str = "") -> str:
     ]
     note = f"engine: {engine}; " if engine else ""
     note += f"{len(changed)} of {len(fields)} options differ from Kaldi's defaults" if changed else "Kaldi's defaults"
-    return html_table(title, rows, ("option", "value", "Kaldi's default", "meaning"), note)
+    return format_html_table(title, rows, ("option", "value", "Kaldi's default", "meaning"), note)
 
 
 def documentation(text: str, options: type[Any]) -> str:

@@ -59,7 +59,9 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
                 group for block in speakers for _, names in block.entries() for group in in_groups(names, online())
             )
             find = partial(table.find, missing="No features for utterance {}".format)
-            counts = map_table(groups, writer, lambda group: normalize(ArrayBlock.of(group.names(), find(group))))
+            counts = map_table(
+                groups, writer, lambda group: normalize(ArrayBlock.from_arrays(group.names(), find(group)))
+            )
         else:
             counts = map_table(tables.read("matrix", source), writer, normalize)
     logger.info("Applied online CMVN to %d files, or %d frames.", counts.done, frames)
@@ -71,4 +73,4 @@ def in_groups(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
     online.reset()
     for first in range(0, len(names), AT_ONCE):
         group = names[first : first + AT_ONCE]
-        yield ObjectBlock.of(group, group)
+        yield ObjectBlock.from_values(group, group)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 import io_ark
-from io_ark.blocks import ArrayBlock, Block, Skip, block_of
+from io_ark.blocks import ArrayBlock, Block, Skip, create_block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, only, stack_matrices
 from kaldi_compat.cli.objects import Matrix
@@ -79,7 +79,7 @@ def finder(
     def find(block: Block) -> Matrix:
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
-            block = block_of(only(block, speakers).find(block, lambda _: warning), [None])
+            block = create_block(only(block, speakers).find(block, lambda _: warning), [None])
         transforms = table.find(block, lambda key: f"Second table does not have key {key}")
         matrices: Matrix = np.stack(
             transforms if len({transform.shape for transform in transforms}) == 1 else only(block, transforms)
@@ -118,7 +118,7 @@ def compose_files(options: Options, a: str, b: str, target: str) -> int:
             "It looks like you are trying to compose two affine transforms, but you omitted the --b-is-affine option."
         )
     try:
-        result = compose(ArrayBlock.of([""], [first]), first[None], second, options)
+        result = compose(ArrayBlock.from_arrays([""], [first]), first[None], second, options)
     except Skip as reason:
         logger.warning("%s", reason)
         return 1

@@ -43,7 +43,7 @@ def main(options: Options, source: str, target: str) -> int:
         """Draw the noise of utterances in their order."""
         if options.simulate_first_pass_online:
             names, analyses = result
-            return ArrayBlock.of(
+            return ArrayBlock.from_arrays(
                 names, [first_pass_features(analysis, options, options, random) for analysis in analyses]
             )
         features, counts = process_ragged(result.values.reshape(-1, 2), result.rows(), options, random)

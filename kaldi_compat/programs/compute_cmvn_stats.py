@@ -132,7 +132,7 @@ def present(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Ite
         with suppress(ArkError, Skip):  # The error is raised again at its key.
             present = [value for value in table.find_each(keys) if value is not None]
             if len(present) == len(keys):
-                yield ArrayBlock.of(keys, present)
+                yield ArrayBlock.from_arrays(keys, present)
                 return
     for key in keys:
         (value,) = table.find_each([key])
@@ -140,7 +140,7 @@ def present(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Ite
             logger.warning("Did not find features for utterance %s", key)
             counts.failed += 1
         else:
-            yield ArrayBlock.of([key], [value])
+            yield ArrayBlock.from_arrays([key], [value])
 
 
 def of_all(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:

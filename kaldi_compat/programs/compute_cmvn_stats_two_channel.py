@@ -106,13 +106,13 @@ class CallBlock:
         lengths = np.array(list(map(len, self.feats)))
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
         if not rows.size:
-            return ArrayBlock.of(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
+            return ArrayBlock.from_arrays(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
         one, other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
         loudness = rows[:, :1]
         weights = np.ones(len(rows), np.float32)
         weights[one], weights[other] = two_channel_weights(loudness[one], loudness[other], quieter_channel_weight)
         bounds = np.concatenate(([0], np.cumsum(lengths)))
-        return ArrayBlock.of(self.keys, list(statistics(rows, bounds, weights=weights)))
+        return ArrayBlock.from_arrays(self.keys, list(statistics(rows, bounds, weights=weights)))
 
 
 def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:

@@ -42,7 +42,7 @@ def main(options: PitchOptions, source: str, target: str) -> int:
 def _first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
     names, analyses = analyses_of_block(block, options)
-    return ArrayBlock.of(names, [first_pass_pitch(analysis, options) for analysis in analyses])
+    return ArrayBlock.from_arrays(names, [first_pass_pitch(analysis, options) for analysis in analyses])
 
 
 def audio_blocks(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:

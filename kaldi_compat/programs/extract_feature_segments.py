@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import groupby
 
-from io_ark.blocks import Block, Skip, block_of
+from io_ark.blocks import Block, Skip, create_block
 from io_ark.data_dir import TO_THE_END, Segment
 from io_ark.errors import ArkError
 from kaldi_compat.cli.files import text_line_lists
@@ -112,7 +112,7 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
                 logger.warning("%s", reason)
     finally:
         counts.done += len(keys)
-        yield block_of(keys, cuts)
+        yield create_block(keys, cuts)
 
 
 def parse_or_skip(line: str) -> Segment | Skip:

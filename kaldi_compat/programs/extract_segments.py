@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from io_ark.blocks import Block, Skip, block_of
+from io_ark.blocks import Block, Skip, create_block
 from kaldi_compat.cli.files import text_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_lines
@@ -33,7 +33,7 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
             wave = recording(segment.recording)
             if wave is None:
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
-            return block_of([segment.key], [cut_segment(wave, segment, options, line)])
+            return create_block([segment.key], [cut_segment(wave, segment, options, line)])
 
         counts = map_lines(text_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)

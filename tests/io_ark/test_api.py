@@ -214,7 +214,9 @@ def test_paths_are_names_of_files_whatever_they_look_like(tmp_path: Path) -> Non
 
 def test_load_of_a_script_file_names_the_function_for_it(tmp_path: Path) -> None:
     (tmp_path / "feats.scp").write_text("a feats.ark:2\n")
-    with pytest.raises(SpecifierError, match=r"feats\.scp: is a script file: io_ark\.load_scp and io_ark\.read"):
+    with pytest.raises(
+        SpecifierError, match=r"feats\.scp: is a script file: read it with io_ark\.load_scp or io_ark\.read"
+    ):
         io_ark.load(tmp_path / "feats.scp")
 
 
@@ -230,7 +232,7 @@ def test_output_named_like_a_script_file_is_refused_with_advice(door: Any, tmp_p
 def test_archive_given_as_a_script_file_is_named_so(tmp_path: Path) -> None:
     with io_ark.writer(f"ark:{tmp_path}/feats.scp") as writer:
         writer["utt"] = np.eye(2)
-    with pytest.raises(io_ark.ArkError, match="is binary: a script file is text"):
+    with pytest.raises(io_ark.ArkError, match="is binary, but a script file is text"):
         list(io_ark.read(tmp_path / "feats.scp"))
 
 

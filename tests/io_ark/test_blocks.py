@@ -25,8 +25,8 @@ from io_ark.blocks import (
     Skip,
     Wave,
     WaveBlock,
-    block_of,
     concatenate,
+    create_block,
 )
 from io_ark.blocks.base import pack_entries
 from io_ark.codecs.posterior import IntListsCodec, PosteriorArraysCodec
@@ -56,7 +56,7 @@ def entries(block: Block) -> list[tuple[str, object]]:
 @pytest.mark.parametrize("kind", VALUES)
 def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_parts_of_it_have_them(kind: type[Block]) -> None:
     keys, values = ["a", "b", "ü"], VALUES[kind]
-    singles = [block_of([key], [value]) for key, value in zip(keys, values, strict=True)]
+    singles = [create_block([key], [value]) for key, value in zip(keys, values, strict=True)]
     assert {type(each) for each in singles} == {kind}
     block = concatenate(singles)
     assert type(block) is kind
@@ -73,9 +73,9 @@ def test_blocks_of_single_entries_concatenate_to_the_same_entries_and_parts_of_i
 
 
 def test_blocks_that_differ_concatenate_to_objects() -> None:
-    single, double = (block_of(["a"], [np.ones(2, dtype)]) for dtype in (np.float32, np.float64))
-    vector, matrix = block_of(["b"], [np.ones(2)]), block_of(["c"], [np.ones((1, 2))])
-    for parts in ([single, double], [vector, matrix], [single, block_of(["x"], ["y"])]):
+    single, double = (create_block(["a"], [np.ones(2, dtype)]) for dtype in (np.float32, np.float64))
+    vector, matrix = create_block(["b"], [np.ones(2)]), create_block(["c"], [np.ones((1, 2))])
+    for parts in ([single, double], [vector, matrix], [single, create_block(["x"], ["y"])]):
         joined = concatenate(parts)
         assert type(joined) is ObjectBlock
         assert entries(joined) == [entry for part in parts for entry in entries(part)]
@@ -83,7 +83,7 @@ def test_blocks_that_differ_concatenate_to_objects() -> None:
 
 
 def test_rows_of_other_columns_stay_under_their_keys() -> None:
-    block = block_of(["a", "b"], [np.eye(2, dtype=np.float32), np.ones((1, 2), np.float32)])
+    block = create_block(["a", "b"], [np.eye(2, dtype=np.float32), np.ones((1, 2), np.float32)])
     assert isinstance(block, ArrayBlock)
     wider = block.with_rows(np.arange(9.0).reshape(3, 3))
     assert [(key, value.tolist()) for key, value in wider.entries()] == [
@@ -102,12 +102,12 @@ def test_only_entries_in_binary_are_copied_as_they_are(data: bytes, binary: bool
 
 
 def test_map_makes_arrays_of_small_arrays_of_one_type_only() -> None:
-    block = block_of(["a", "b"], [np.ones((2, 2)), np.ones((3, 2))])
+    block = create_block(["a", "b"], [np.ones((2, 2)), np.ones((3, 2))])
     assert type(block.map(lambda key, matrix: matrix.sum(axis=1))) is ArrayBlock
     assert type(block.map(lambda key, matrix: matrix if key == "a" else matrix.astype(np.float32))) is ObjectBlock
     assert type(block.map(lambda key, matrix: np.zeros((100, 100)))) is ObjectBlock
     assert type(block.map(lambda key, matrix: len(matrix))) is ObjectBlock
-    large = block_of(["a"], [np.zeros((1000, 100))])
+    large = create_block(["a"], [np.zeros((1000, 100))])
     assert isinstance(large, ArrayBlock)
     assert np.shares_memory(next(large.entries())[1], large.values)
 
@@ -122,9 +122,9 @@ FRAMES = PosteriorBlock(b"a\nb\nc\n", np.array([2, 0, 1]), LISTS)
 @pytest.mark.parametrize(
     ("kind", "block"),
     [
-        ("matrix", block_of(list("abc"), WITH_EMPTY)),
-        ("compressed-matrix", block_of(list("abc"), WITH_EMPTY)),
-        ("int-vector", block_of(list("abc"), [np.array(each, np.int32) for each in ([1, -20], [], [3])])),
+        ("matrix", create_block(list("abc"), WITH_EMPTY)),
+        ("compressed-matrix", create_block(list("abc"), WITH_EMPTY)),
+        ("int-vector", create_block(list("abc"), [np.array(each, np.int32) for each in ([1, -20], [], [3])])),
         ("int-pair-vector", PAIRS),
         ("float-pair-vector", replace(PAIRS, values=PAIRS.values / np.float32(3))),
         ("float-pair-vector", PAIRS),
@@ -153,7 +153,7 @@ def test_map_leaves_skipped_entries_out_and_logs_their_messages(caplog: pytest.L
         return value * 2
 
     with caplog.at_level(logging.WARNING, "io_ark"):
-        assert entries(block_of(list("abcd"), list("wxyz")).map(function)) == [("a", "ww"), ("d", "zz")]
+        assert entries(create_block(list("abcd"), list("wxyz")).map(function)) == [("a", "ww"), ("d", "zz")]
     assert caplog.messages == ["No b"]
 
 
@@ -164,7 +164,7 @@ def test_error_of_map_has_the_results_of_the_entries_before_it() -> None:
         return 1 / value
 
     with pytest.raises(MapError, match="d: division by zero") as caught:
-        block_of(list("abcde"), [1, 2, 4, 0, 1]).map(function)
+        create_block(list("abcde"), [1, 2, 4, 0, 1]).map(function)
     assert entries(caught.value.done) == [("a", 1.0), ("c", 0.25)]
     assert (caught.value.key, caught.value.skipped) == ("d", 1)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -173,4 +173,4 @@ def test_error_of_map_has_the_results_of_the_entries_before_it() -> None:
 def test_packed_entries_cannot_be_taken_apart() -> None:
     with pytest.raises(TypeError, match="archive only"):
         PackedBlock(b"a\n", np.zeros(9, np.uint8), np.zeros(1, np.int64)).entries()
-    assert block_of(["a"], ["b"]).pack() is None
+    assert create_block(["a"], ["b"]).pack() is None

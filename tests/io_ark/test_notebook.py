@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import io_ark
-from io_ark.text import html_table
+from io_ark.text import format_html_table
 
 
 def test_script_table_shows_its_first_keys_and_reads_nothing(tmp_path: Path) -> None:
@@ -26,4 +26,4 @@ def test_keys_and_commands_cannot_inject_html(tmp_path: Path) -> None:
 
 
 def test_empty_table_has_no_rows() -> None:
-    assert html_table("nothing", []) == "<div><b>nothing</b></div>"
+    assert format_html_table("nothing", []) == "<div><b>nothing</b></div>"

@@ -104,7 +104,7 @@ def test_damaged_zip_files_give_one_error(tmp_path: Path) -> None:
 
 def test_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", np.zeros(1 << 24))
-    with pytest.raises(FormatError, match=r"134217856 bytes of an array in a file of .* bytes: not unpacked"):
+    with pytest.raises(FormatError, match=r"an array of 134217856 bytes is implausible in a file of .* bytes"):
         load_npz(tmp_path / "a.npz")
 
 

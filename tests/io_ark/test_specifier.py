@@ -174,16 +174,16 @@ def test_ranges_of_matrices_have_kaldis_tolerance(
 ) -> None:
     if expected is None:
         with pytest.raises(ValueError, match="is outside"):
-            parse_range(text).bounds(rows, columns)
+            parse_range(text).to_slices(rows, columns)
     else:
-        assert parse_range(text).bounds(rows, columns) == expected
+        assert parse_range(text).to_slices(rows, columns) == expected
 
 
 @pytest.mark.parametrize("written", ["2:4,0:1", "2:4,:", ":,:"])
 def test_range_of_columns_of_a_vector_is_refused(written: str) -> None:
-    assert parse_range("2:4").bounds(9)[0] == slice(2, 5)
+    assert parse_range("2:4").to_slices(9)[0] == slice(2, 5)
     with pytest.raises(ValueError, match=r"rows and columns, .* a vector of 9 elements"):
-        parse_range(written).bounds(9)
+        parse_range(written).to_slices(9)
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "a\t", "\n", "a\0b", "\x7f", "a\x1fb"])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import io_ark
-from io_ark.streams.unfinished import temporary_name
+from io_ark.streams.unfinished import choose_temporary_name
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.entries import Audio, OnGrid
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
@@ -122,7 +122,7 @@ def left_by_a_dead_process(path: Path) -> Path:
     """Return the name of a temporary file for a path that belongs to a process that has ended."""
     dead = subprocess.Popen(["true"])
     dead.wait()
-    name = temporary_name(path)
+    name = choose_temporary_name(path)
     return name.with_name(name.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
 
 

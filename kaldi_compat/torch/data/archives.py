@@ -86,11 +86,11 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
         )
 
     def _repr_html_(self) -> str:
-        from io_ark.text import FIRST, html_table
+        from io_ark.text import FIRST, format_html_table
 
         rows = [(table,) for table in self._rspecifiers[:FIRST]]
         more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
-        return html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
+        return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
 
     def __iter__(self) -> Iterator[Utterance]:
         worker = get_worker_info()

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import NamedTuple
 
 from io_ark.errors import FormatError
-from io_ark.specifier import name_of
+from io_ark.specifier import decode_file_name
 from io_ark.streams import Access, open_input
 
 
@@ -43,7 +43,7 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
 
     def __init__(self, file: str | PathLike[str], access: Access | None = None) -> None:
         self._lines: defaultdict[str, bytearray] = defaultdict(bytearray)
-        with open_input(name_of(file), access=access) as opened:
+        with open_input(decode_file_name(file), access=access) as opened:
             self.name = opened.source.name
             for line in filter(bytes.strip, opened.source.read_text().splitlines()):
                 key, *fields = line.split(None, 1)

@@ -98,11 +98,11 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         return ""
 
     def _repr_html_(self) -> str:
-        from io_ark.text import FIRST, html_table
+        from io_ark.text import FIRST, format_html_table
 
         rows = [self._listing.line(line) for line in self._lines[:FIRST].tolist()]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
-        return html_table(repr(self).strip("<>"), rows, ("utterance", "location"), more)
+        return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), more)
 
     def _read(self, key: str, location: str, seed: int) -> Tensor:
         raise NotImplementedError

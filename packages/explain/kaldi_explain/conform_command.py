@@ -21,7 +21,7 @@ from io_ark.errors import ArkError, MissingFileError
 from io_ark.numpy_files import load_npy
 from io_ark.specifier import FileName
 from io_ark.tables.overwriting import refuse_overwriting
-from io_ark.text import printable
+from io_ark.text import escape_controls
 from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vectors
@@ -204,12 +204,12 @@ def error_in(text: str) -> str:
     if not lines:
         return ""
     more = lines[number + 1 : number + 2] if lines[number].endswith(":") else []
-    return printable(" ".join([lines[number], *more]))[:MAX_QUOTED]
+    return escape_controls(" ".join([lines[number], *more]))[:MAX_QUOTED]
 
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # The file may contain anything.
-        why = "there is none" if isinstance(error, MissingFileError) else printable(str(error))
+        why = "there is none" if isinstance(error, MissingFileError) else escape_controls(str(error))
         return Result(vector, "failed", f"it wrote no NumPy file: {why}{hint}")

@@ -12,9 +12,9 @@ from typing import IO, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from io_ark.errors import MissingFileError, OpenError, WriteError
-from io_ark.specifier import is_url, name_of, parse_rxfilename, parse_wxfilename
+from io_ark.specifier import decode_file_name, is_url, parse_rxfilename, parse_wxfilename
 from io_ark.streams.access import Access
-from io_ark.streams.files import reason_of
+from io_ark.streams.files import describe_error
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import OPENED_AGAIN, Output, WholeWrites, claim, open_output
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
@@ -50,7 +50,7 @@ def is_name(target: object) -> bool:
 
 def name_of_stream(target: FileOrName) -> str:
     """Return the name of a file or stream, for messages."""
-    return name_of(target) if isinstance(target, str | PathLike) else str(getattr(target, "name", "<stream>"))
+    return decode_file_name(target) if isinstance(target, str | PathLike) else str(getattr(target, "name", "<stream>"))
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
         ArkError: the file cannot be opened, or the command failed.
     """
     if isinstance(target, str | PathLike):
-        with open_input(name_of(target), access=access) as opened:
+        with open_input(decode_file_name(target), access=access) as opened:
             yield opened.source
             if whole:
                 opened.finish()
@@ -140,7 +140,7 @@ def open_sink(target: FileOrName, access: Access | None = None, *, append: bool 
         ArkError: the file cannot be opened, or an earlier write to it failed.
     """
     if isinstance(target, str | PathLike):
-        return open_output(name_of(target), access=access, append=append)
+        return open_output(decode_file_name(target), access=access, append=append)
     if isinstance(target, io.TextIOBase):
         target.flush()
     binary: Any = getattr(target, "buffer", target)
@@ -205,7 +205,7 @@ def _open(path: str, mode: str, buffering: int = -1) -> Any:
         return open(path, mode, buffering)
     except (OSError, ValueError) as error:
         kind = MissingFileError if isinstance(error, FileNotFoundError) else OpenError
-        raise kind(f"cannot be opened: {reason_of(error)}", file=path) from error
+        raise kind(f"cannot be opened: {describe_error(error)}", file=path) from error
 
 
 class _SourceOfRead:

@@ -182,7 +182,7 @@ def test_long_audio_is_decoded_in_parts_and_refused_beyond_a_limit(
         samples = noise(length, 2)
         path = write(tmp_path / "a.flac", samples, "FLAC", "PCM_16")
         np.testing.assert_array_equal(io_ark.load(str(path), kind="wave").samples, samples)
-    with pytest.raises(FormatError, match=r"audio longer than max_duration=0\.1 s"):
+    with pytest.raises(FormatError, match=r"audio is longer than max_duration=0\.1 s"):
         io_ark.load(str(path), kind="wave", max_duration=0.1)
 
 
@@ -206,7 +206,7 @@ def test_long_audio_is_decoded_in_parts_and_refused_beyond_a_limit(
     ],
 )
 def test_format_is_taken_for_another(head: bytes, name: str) -> None:
-    assert codec.audio_format(BytesSource(head)) == name
+    assert codec.detect_audio_format(BytesSource(head)) == name
 
 
 def test_file_without_samples_is_refused(tmp_path: Path) -> None:

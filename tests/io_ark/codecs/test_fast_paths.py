@@ -114,7 +114,7 @@ def test_lists_of_integers_are_posteriors_of_weight_1(lists: list[list[int]], bi
     with without_library():
         plain = IntListsCodec().read(BytesSource(data))
     read = IntListsCodec().read(BytesSource(data))
-    assert read.lists() == plain.lists() == [[(number, 1.0) for number in each] for each in lists]
+    assert read.to_lists() == plain.to_lists() == [[(number, 1.0) for number in each] for each in lists]
     IntListsCodec().write(sink, read, binary=binary)
     assert sink.getvalue() == data
 

@@ -248,7 +248,7 @@ def test_ranges_of_sparse_objects_are_those_of_all_elements(rows: int, columns: 
     # Kaldi's GeneralMatrix is made full before a range of it is taken (src/util/kaldi-holder.cc).
     full = codec("general-matrix").part(BytesSource(to_bytes("sparse-matrix", dense)), part)
     assert isinstance(full, np.ndarray) and same(full, dense[of_rows, of_columns])
-    vector = extract_range(SparseVector.of(dense[top]), parse_range(f"{left}:{right}"))
+    vector = extract_range(SparseVector.from_array(dense[top]), parse_range(f"{left}:{right}"))
     assert isinstance(vector, SparseVector) and same(vector.to_array(), dense[top, of_columns])
 
 
@@ -296,7 +296,7 @@ def test_value_of_another_kind_is_written_or_refused(kind: str) -> None:
     assert failures == {}
 
 
-NOT_A_TOKEN = "a token is not empty"
+NOT_A_TOKEN = "a token must not be empty"
 REFUSED: list[tuple[str, Any, str]] = [
     ("matrix", [1.0], ""), ("matrix", [["a"]], ""), ("vector", [[1.0]], ""), ("int-vector", [1.5], ""),
     ("int-vector", [2**31], ""), ("int", 1.5, ""), ("int", 2**31, ""), ("float", "x", ""), ("token", "two words", ""),

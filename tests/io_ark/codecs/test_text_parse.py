@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from io_ark.codecs.text_parse import nearest_float32, parse, scan
+from io_ark.codecs.text_parse import parse, round_to_float32, scan
 from io_ark.errors import FormatError
 from tests.support.codec_tools import from_bytes, to_bytes
 
@@ -103,13 +103,13 @@ def test_rounding_once(value: float, beyond: int) -> None:
         text = format(middle + beyond * (Decimal(other) - Decimal(value)) / 10**20, "f")
     expected = other if beyond > 0 else value
     if beyond:
-        assert nearest_float32(text.encode()) == expected
+        assert round_to_float32(text.encode()) == expected
 
 
 def test_digits_beyond_pythons_limit_decide() -> None:
     middle = b"1.000000059604644775390625"  # of 1 and the next float32
-    assert nearest_float32(middle + b"0" * 5000) == 1
-    assert nearest_float32(middle + b"0" * 5000 + b"1") == np.nextafter(np.float32(1), np.float32(2))
+    assert round_to_float32(middle + b"0" * 5000) == 1
+    assert round_to_float32(middle + b"0" * 5000 + b"1") == np.nextafter(np.float32(1), np.float32(2))
 
 
 @pytest.mark.parametrize(

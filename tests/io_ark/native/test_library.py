@@ -53,7 +53,7 @@ def test_a_missing_library_is_said_once_when_features_are_computed() -> None:
     said = python(COMPUTE_WITHOUT_C).stderr.splitlines()
     assert len(said) == 1
     assert said[0].endswith(
-        "more slowly: install a wheel for this platform, or a C compiler that works and the package again."
+        "more slowly: install a wheel for this platform, or install a C compiler and then the package again."
     )
     assert not python(COMPUTE_WITHOUT_C, KALDI_COMPAT_NATIVE="0").stderr
 
@@ -72,7 +72,7 @@ LEVELS = "int native_interface(void) { return 1; }\nint simd_levels(void) { retu
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (LEVELS.replace("1", "0"), "was built from other C files than those that this version calls"),
+        (LEVELS.replace("1", "0"), "was built from the C files of another version"),
         (LEVELS.replace("15", "0"), "was built for other processors"),
         ("int simd_levels(void) { return 1; }\n", "cannot be loaded: "),
     ],
@@ -87,7 +87,7 @@ def test_library_from_other_sources_is_not_used_and_a_warning_says_so_once(
     found = [load(str(tmp_path), 1) for _ in range(2)]
     assert not found[0] and f"{library_path} {reason}" in found[0].reason
     assert [record.message for record in caplog.records] == [
-        f"{found[0].reason}. Until then NumPy does its work, more slowly."
+        f"{found[0].reason}. Until then, NumPy computes the same numbers more slowly."
     ]
     assert "install again (in a checkout: pip install -e .)" in found[0].reason
 

@@ -67,7 +67,7 @@ def test_blocks_are_compressed_to_the_same_bytes(
     rng = np.random.default_rng(seed)
     matrices = [(scale * rng.standard_normal((count, columns))).astype(np.float32) for count in rows]
     matrices[0][:] = matrices[0][0] if seed % 3 == 0 else matrices[0]
-    block = ArrayBlock.of([f"u{i}" for i in range(len(matrices))], matrices)
+    block = ArrayBlock.from_arrays([f"u{i}" for i in range(len(matrices))], matrices)
     packed = compressed.compressed_block(block, method)
     with without_library():
         plain = compressed.compressed_block(block, method)
@@ -125,7 +125,7 @@ def test_text_next_to_the_middle_of_two_floats_is_read_as_the_nearest() -> None:
     words = [b"%.17e" % middle for middle in middles.tolist()]
     for word in words:
         if (found := read_rows(word, True)) is not None:  # else it is left to Python
-            assert found[0][0] == text_parse.nearest_float32(word), word
+            assert found[0][0] == text_parse.round_to_float32(word), word
 
 
 @given(
@@ -137,7 +137,7 @@ def test_text_is_read_as_the_nearest_number(value: float, layout: str) -> None:
     for single in True, False:
         found = read_rows(b" " + text + b" \n", single)
         if found is not None:  # else it is left to Python
-            nearest = text_parse.nearest_float32(text) if single else float(text)
+            nearest = text_parse.round_to_float32(text) if single else float(text)
             assert found[0].tolist() == [nearest]
             assert np.signbit(found[0][0]) == np.signbit(nearest)
 
@@ -150,7 +150,7 @@ def test_numbers_as_kaldi_writes_them_are_not_left_to_python() -> None:
         assert found is not None
         assert found[1] == [40] * 50
         assert found[0].tolist() == [
-            (text_parse.nearest_float32 if single else float)(word) for word in text.split()
+            (text_parse.round_to_float32 if single else float)(word) for word in text.split()
         ]  # fmt: skip
 
 

@@ -124,15 +124,15 @@ def test_posteriors_are_made_alike_with_and_without_the_library(value: list[list
     integers = np.array([integer for frame in value for integer, _ in frame], np.int32)
     weights = np.array([weight for frame in value for _, weight in frame], np.float32)
     arrays = posterior.PosteriorArrays(np.array([len(frame) for frame in value], np.int64), integers, weights)
-    assert repr(arrays.lists()) == repr(value)
+    assert repr(arrays.to_lists()) == repr(value)
     with without_library():
-        assert repr(arrays.lists()) == repr(value)
+        assert repr(arrays.to_lists()) == repr(value)
 
 
 @needs_library
 def test_posteriors_of_other_types_are_converted() -> None:
     arrays = posterior.PosteriorArrays(np.array([2, 0]), np.array([7, 3, 9])[::2], np.array([0.5, 1.0, 0.25])[::2])
-    assert arrays.lists() == [[(7, 0.5), (9, 0.25)], []]
+    assert arrays.to_lists() == [[(7, 0.5), (9, 0.25)], []]
 
 
 @needs_library
@@ -140,4 +140,4 @@ def test_posteriors_of_other_types_are_converted() -> None:
 def test_counts_that_do_not_match_the_values_are_refused(counts: list[int]) -> None:
     arrays = posterior.PosteriorArrays(np.array(counts), np.zeros(2, np.int32), np.zeros(2, np.float32))
     with pytest.raises(ValueError, match="do not match the counts"):
-        arrays.lists()
+        arrays.to_lists()

@@ -62,7 +62,7 @@ def test_entries_are_those_of_the_codec(kind: str, binary: bool) -> None:
     scan = codec(kind).scan()
     assert scan is not None
     # What Kaldi writes is read in C; of integers of 8 bits in text, that is left to Python.
-    found = scan.entries(Window(data, 0, len(data), len(data)))
+    found = scan.scan_entries(Window(data, 0, len(data), len(data)))
     assert (found is None) == ((kind, binary) == ("int8-vector", False))
     taken = [] if found is None else found.block.names()
     has_extremes = kind in ("int", "double")  # in text, numbers of ten digits and 1e300 are left to Python, too
@@ -141,7 +141,7 @@ def test_line_break_after_a_key_is_not_a_space(kind: str) -> None:
     assert frozen(in_blocks(StreamSource(io.BytesIO(data)), kind)) == frozen(expected)
     scan = codec(kind).scan()
     assert scan is not None
-    found = scan.entries(Window(data, 0, len(data), len(data)))
+    found = scan.scan_entries(Window(data, 0, len(data), len(data)))
     assert found is not None and found.block.names() == ["a"]
 
 
@@ -149,7 +149,7 @@ def test_shape_whose_size_overflows_64_bits_is_left_to_the_codec() -> None:
     # The product is 2**61 + 4, so in 64 bits the matrix would have 32 bytes.
     data = b"a \0BDM " + struct.pack("<bibi", 4, 1824726041, 4, 1263665316) + bytes(32)
     scan = InfoCodec("matrix").scan()
-    assert scan is not None and scan.entries(Window(data, 0, len(data), len(data))) is None
+    assert scan is not None and scan.scan_entries(Window(data, 0, len(data), len(data))) is None
 
 
 @pytest.mark.parametrize("kind", ["bool", "int", "float", "token"])
@@ -158,5 +158,5 @@ def test_places_that_many_entries_share_give_each_its_value(kind: str) -> None:
     data = {"bool": b"T\n", "token": b"a\n"}.get(kind, b"1\n")
     scan = codec(kind).scan()
     assert scan is not None
-    found = scan.objects(Window(data, 0, len(data), len(data)), [b"k%d" % i for i in range(9)], [0] * 9)
+    found = scan.scan_at(Window(data, 0, len(data), len(data)), [b"k%d" % i for i in range(9)], [0] * 9)
     assert found is None or len(list(found.block.entries())) == len(found.block.names()) < 9

@@ -81,7 +81,7 @@ KINDS: dict[str, tuple[Callable[[Asked], None], str]] = {
     "later, the whole file": (lambda at: at.answer(at.all, "200 OK", Content_Range=None), "ignores ranges"),
     "later, another range": (
         lambda at: at.answer(Content_Range=f"bytes {at.first + 9}-{at.last + 9}/{len(at.all)}"),
-        "sends the bytes from",
+        "sends other bytes",
     ),
     "later, another size": (lambda at: at.answer(Content_Range=f"bytes {at.first}-{at.last}/10"), "has changed"),
     "later, another version": (lambda at: at.answer(ETag='"2"'), "has changed"),
@@ -95,7 +95,7 @@ KINDS: dict[str, tuple[Callable[[Asked], None], str]] = {
     "the status 200 with a part": (lambda at: at.answer(status="200 OK"), "ignores ranges"),
     "no such range, of any file": (
         lambda at: at.answer(b"", "416 Range", Content_Range=None),
-        "does not tell the size",
+        "does not send the size",
     ),
     "no such range at once": (lambda at: at.answer(b"", "416 Range", Content_Range="bytes */10"), "."),
     "the size of a petabyte": (lambda at: at.answer(Content_Range=f"bytes {at.first}-{at.last}/{10**15}"), "."),
@@ -110,12 +110,12 @@ KINDS: dict[str, tuple[Callable[[Asked], None], str]] = {
         "cannot be read",
     ),
     "a version for each answer": (lambda at: at.answer(ETag=f'"{next(COUNT)}"'), "has changed"),
-    "no range in the answer": (lambda at: at.answer(Content_Range=None), "does not tell the size"),
-    "a range of nonsense": (lambda at: at.answer(Content_Range="bytes x-y/z"), "does not tell the size"),
+    "no range in the answer": (lambda at: at.answer(Content_Range=None), "does not send the size"),
+    "a range of nonsense": (lambda at: at.answer(Content_Range="bytes x-y/z"), "does not send the size"),
     "a range beyond 64 bits": (lambda at: at.answer(Content_Range=f"bytes 0-9/{10**30}"), "."),
     "several ranges": (
         lambda at: at.answer(b"--x\r\n\r\n" + at.data, Content_Range=None, Content_Type="multipart/byteranges"),
-        "does not tell the size",
+        "does not send the size",
     ),
     "more than its length": (lambda at: at.answer(at.data + b"x", Content_Length=str(len(at.data))), "cannot be read"),
     "less than its length": (lambda at: at.answer(at.data[:-1], Content_Length=str(len(at.data))), "4 attempts"),

@@ -93,7 +93,7 @@ def test_number_of_open_files_is_bounded(tmp_path: Path) -> None:
     files = OpenFiles(5)
     for _ in range(3):
         for i in range(40):
-            assert bytes(files.get(f"{tmp_path}/{i}.ark").source(0).read(1)) == b"x"
+            assert bytes(files.get(f"{tmp_path}/{i}.ark").open_source(0).read(1)) == b"x"
         assert len(os.listdir("/proc/self/fd")) - before <= 5
     files.clear()
     assert len(os.listdir("/proc/self/fd")) == before

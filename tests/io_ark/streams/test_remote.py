@@ -165,7 +165,7 @@ SAME = {"Date": NOON["Last-Modified"]}
     ],
 )  # fmt: skip
 def test_strong_validators_are_those_of_http(headers: dict[str, str], is_strong: bool) -> None:
-    assert remote._version_of(headers)[1] == is_strong
+    assert remote._parse_version(headers)[1] == is_strong
 
 
 def test_ranges_are_read_of_a_version_with_an_older_time(server: RangeServer) -> None:

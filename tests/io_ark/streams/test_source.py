@@ -127,7 +127,7 @@ def test_file_that_has_become_shorter_is_truncated(tmp_path: Path) -> None:
 def test_part_beyond_the_end_is_truncated(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(bytes(range(10)))
-    source = OpenFile(str(path)).source(0)
+    source = OpenFile(str(path)).open_source(0)
     assert source.read_at(3, 7) == bytes((7, 8, 9)) and source.tell() == 0
     with pytest.raises(TruncatedError, match="4 bytes should follow, 3 are available"):
         source.read_at(4, 7)
@@ -206,7 +206,7 @@ def test_file_that_has_grown_is_read_whole(
     data = np.random.default_rng(seed).choice(np.frombuffer(b"abc]\xff \n\t", np.uint8), 12000).tobytes()
     path = tmp_path_factory.getbasetemp() / "growing"
     path.write_bytes(data[:cut])
-    grown = OpenFile(str(path), mmap=mmap).source(0)
+    grown = OpenFile(str(path), mmap=mmap).open_source(0)
     with open(path, "ab") as file:
         file.write(data[cut:])
     whole = BytesSource(data)

@@ -28,8 +28,8 @@ def matrix(key: str) -> np.ndarray[Any, Any]:
     return np.full((1 + int(key[-1]) % 3, 2), float(key[-1]), np.float32)
 
 
-def block_of(keys: list[str]) -> ArrayBlock:
-    return ArrayBlock.of(keys, [matrix(key) for key in keys])
+def create_block(keys: list[str]) -> ArrayBlock:
+    return ArrayBlock.from_arrays(keys, [matrix(key) for key in keys])
 
 
 class Faulty:
@@ -70,7 +70,7 @@ def entries(writer: io_ark.Writer[Any]) -> Iterator[tuple[list[str], Callable[[]
 
 def blocks(writer: io_ark.Writer[Any]) -> Iterator[tuple[list[str], Callable[[], None]]]:
     for keys in KEYS[:3], KEYS[3:]:
-        block = block_of(keys)
+        block = create_block(keys)
         yield keys, lambda block=block: writer.write_block(block)
 
 
@@ -215,7 +215,7 @@ def by_writer(write_block: bool) -> None:
     with io_ark.Writer("ark,scp:o.ark,o.scp", kind="matrix") as writer:
         if write_block:
             for keys in MANY[:9], MANY[9:]:
-                writer.write_block(block_of(keys))
+                writer.write_block(create_block(keys))
         else:
             for key in MANY:
                 writer[key] = matrix(key)

@@ -126,7 +126,7 @@ def test_damaged_headers_of_large_matrices(
 def test_reading_stops_after_the_entry_that_was_taken(tmp_path: Path) -> None:
     path = tmp_path / "table.ark"
     path.write_bytes(LARGE[0])
-    source = OpenFile(str(path)).source(0)
+    source = OpenFile(str(path)).open_source(0)
     entries = read_entries(source, codec("matrix"))
     taken = [next(entries)[0] for _ in range(3)]
     entries.close()

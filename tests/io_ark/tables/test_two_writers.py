@@ -71,7 +71,7 @@ def test_writer_that_is_forgotten_says_that_its_entries_are_lost(
         for i in range(10 - run):
             writer[f"run{run}-{i}"] = MATRIX
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == [
-        f"o.ark: {AGAIN}: the bytes written here are lost"
+        f"o.ark: {AGAIN}, and its bytes are lost: close it before you open it again"
     ]
     writer.close()
     assert list(dict(io_ark.read("o.ark"))) == [f"run1-{i}" for i in range(9)]

@@ -138,7 +138,7 @@ def test_flushed_tables_are_on_disk_after_each_block(kind: str, folder: Path) ->
             if kind == "single":
                 writer[key] = value
             elif kind == "arrays":
-                writer.write_block(ArrayBlock.of([key], [value]))
+                writer.write_block(ArrayBlock.from_arrays([key], [value]))
             else:
                 packed: np.ndarray = np.frombuffer(f"{key} ".encode() + b"\0BFM \4\0\0\0\0\4\0\0\0\0", np.uint8)
                 writer.write_block(PackedBlock(f"{key}\n".encode(), packed, np.array([2])))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.blocks import Block, Skip, block_of
+from io_ark.blocks import Block, Skip, create_block
 from io_ark.errors import FormatError
 from kaldi_compat.cli.loop import Counts, map_table
 from kaldi_compat.cli.tables import Missing
@@ -61,7 +61,7 @@ def by_look_up(block: Block) -> Block:
 def test_results_before_an_error_are_written_and_warnings_come_in_order(
     function: object, kinds: list[list[int]]
 ) -> None:
-    blocks = [block_of([f"{i}-{j}" for j in range(len(each))], each) for i, each in enumerate(kinds)]
+    blocks = [create_block([f"{i}-{j}" for j in range(len(each))], each) for i, each in enumerate(kinds)]
     entries = [entry for block in blocks for entry in block.entries()]
     first_error = next((at for at, (_, kind) in enumerate(entries) if kind in ERRORS), len(entries))
     written, counts = Written(), Counts()

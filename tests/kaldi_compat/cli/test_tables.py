@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.blocks import Skip, block_of
+from io_ark.blocks import Skip, create_block
 from kaldi_compat.cli import tables as module
 from kaldi_compat.cli.tables import LookupReader, Tables
 
@@ -75,7 +75,7 @@ def test_keys_of_a_block_are_looked_up_once(tmp_path: Path) -> None:
     with io_ark.Writer(f"ark:{path}", kind="vector") as writer:
         for number, key in enumerate("abde"):
             writer[key] = np.full(2, number, np.float32)
-    block = block_of(list("abcde"), list(range(5)))
+    block = create_block(list("abcde"), list(range(5)))
     for options in "ark", "ark,o", "ark,s,cs":
         with LookupReader[np.ndarray](f"{options}:{path}", kind="vector") as reader:
             with pytest.raises(Skip):
@@ -109,7 +109,7 @@ def test_a_key_that_comes_several_times_is_looked_up_once(tmp_path: Path, monkey
 def test_an_error_is_raised_again_at_its_key(tmp_path: Path) -> None:
     path = tmp_path / "v.ark"
     path.write_text("a [ 1 ]\nb [ 2 ]\nc [ x ]\nd [ 4 ]\n")
-    block = block_of(list("abcd"), list(range(4)))
+    block = create_block(list("abcd"), list(range(4)))
     with LookupReader[np.ndarray](f"ark:{path}", kind="vector") as reader:
         messages = []
         for part in (block, block.select(np.arange(4) >= 2), block.select(np.arange(4) == 2)):
@@ -123,7 +123,7 @@ def test_an_error_is_raised_again_at_its_key(tmp_path: Path) -> None:
 def test_error_of_an_entry_between_those_looked_up(tmp_path: Path) -> None:
     path = tmp_path / "v.ark"
     path.write_text("a 1\nb 2\nunasked 3 4\nd 5\n")
-    block = block_of(list("abd"), list(range(3)))
+    block = create_block(list("abd"), list(range(3)))
     with LookupReader[float](f"ark:{path}", kind="float") as reader:
         for part in block, block.select(np.arange(3) == 2):
             with pytest.raises(io_ark.ArkError, match="unasked"):

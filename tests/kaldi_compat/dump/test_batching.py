@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import io_ark
-from io_ark.blocks import ObjectBlock, PackedBlock, block_of
+from io_ark.blocks import ObjectBlock, PackedBlock, create_block
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
 from kaldi_compat.dump.encode import Encoder
@@ -164,7 +164,7 @@ def test_one_row_holds_all_vtln_factors_and_another_what_is_resampled(
 def test_features_that_cannot_be_compressed_are_written_uncompressed() -> None:
     encode = Encoder(DumpOptions(), Trial())
     features = np.full((20, 3), np.nan, np.float32)
-    (result,) = encode(Features(4, block_of(["u"], [features]), np.ones(1)))
+    (result,) = encode(Features(4, create_block(["u"], [features]), np.ones(1)))
     assert isinstance(result, Encoded) and result.left_uncompressed
     data = result.block.data.tobytes()
     assert data.startswith(b"u \0BFM ") and np.isnan(np.frombuffer(data[17:], np.float32)).all()
@@ -318,7 +318,7 @@ def read_back(result: Result) -> Result:
     matrices = [
         codec("matrix").read(BytesSource(one.block.data[one.block.objects[0] :].tobytes())) for one in cut(result)
     ]
-    block = ObjectBlock.of(result.block.names(), [np.asarray(each) for each in matrices])
+    block = ObjectBlock.from_values(result.block.names(), [np.asarray(each) for each in matrices])
     return Features(result.index, block, result.durations)
 
 

@@ -21,7 +21,7 @@ import torch
 
 import io_ark
 import kaldi_compat
-from io_ark.streams.unfinished import TEMPORARY, machine
+from io_ark.streams.unfinished import TEMPORARY, identify_machine
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.errors import OptionError
@@ -188,7 +188,9 @@ def test_empty_audio_fails_alone(data: Path) -> None:
     key = keys_of(data / "wav.scp")[4]
     write_wav(data / "wav" / f"{key}.wav", audio(0, seed=1))
     said("--module=extract.py:Mean", str(data), status=1)
-    assert failures(data).startswith(f"{key} ") and failures(data).endswith("a wave file has no samples\n")
+    assert failures(data).startswith(f"{key} ") and failures(data).endswith(
+        "a wave file has no samples: remove it from the script file\n"
+    )
 
 
 def test_resume_refuses_a_changed_module_and_a_missing_one(data: Path, tmp_path: Path) -> None:
@@ -517,7 +519,7 @@ def test_files_of_a_killed_dump_are_removed_whatever_the_output(data: Path) -> N
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     for path in (data / "means.scp", data / "data" / "spk_loudness_train.ark"):
-        left = path.with_name(f"{path.name}{TEMPORARY}{machine()}-{ended.pid}-1")
+        left = path.with_name(f"{path.name}{TEMPORARY}{identify_machine()}-{ended.pid}-1")
         left.touch()
     said("--module=extract.py:Mean", str(data), "--resume")
     assert not list(data.glob(f"**/*{TEMPORARY}*"))

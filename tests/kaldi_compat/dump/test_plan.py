@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from io_ark.streams.unfinished import remove_unfinished, temporary_name
+from io_ark.streams.unfinished import choose_temporary_name, remove_unfinished
 from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import read_sealed, whole_file, write_sealed
@@ -212,7 +212,7 @@ def test_file_is_complete_or_not_there(tmp_path: Path) -> None:
 
 def test_only_abandoned_temporary_files_of_a_file_are_removed(tmp_path: Path) -> None:
     kept = [tmp_path / name for name in ("a[1].ark", "a[1].ark.2", "a1.ark.unfinished-00")]
-    kept.append(temporary_name(tmp_path / "a[1].ark"))
+    kept.append(choose_temporary_name(tmp_path / "a[1].ark"))
     left = left_by_a_dead_process(tmp_path / "a[1].ark")
     for path in (*kept, left):
         path.write_text("")
@@ -222,7 +222,7 @@ def test_only_abandoned_temporary_files_of_a_file_are_removed(tmp_path: Path) ->
 
 def test_unfinished_file_of_another_running_process_is_kept(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        name = temporary_name(tmp_path / "a.ark").name.replace(f"-{os.getpid()}-", f"-{other.pid}-")
+        name = choose_temporary_name(tmp_path / "a.ark").name.replace(f"-{os.getpid()}-", f"-{other.pid}-")
         (tmp_path / name).write_text("half")
         remove_unfinished(tmp_path / "a.ark")
         assert (tmp_path / name).exists()

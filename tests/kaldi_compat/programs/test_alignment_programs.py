@@ -89,7 +89,7 @@ def test_weights_of_a_pdf_are_added_up(frames: list[list[tuple[int, float]]]) ->
     columns = zip(*(pair for frame in frames for pair in frame), strict=True) if any(frames) else ((), ())
     integers, weights = (np.array(column, kind) for column, kind in zip(columns, "if", strict=True))
     counts = np.array([len(frame) for frame in frames], np.int64)
-    assert post_to_pdf_post.of_pdfs(PosteriorArrays(counts, integers, weights), model).lists() == expected
+    assert post_to_pdf_post.of_pdfs(PosteriorArrays(counts, integers, weights), model).to_lists() == expected
 
 
 def test_infinite_vectors_become_zero() -> None:

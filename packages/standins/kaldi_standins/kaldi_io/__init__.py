@@ -40,9 +40,9 @@ from io_ark.errors import (
     SpecifierError,
     WriteError,
 )
-from io_ark.specifier import name_of
+from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
-from io_ark.streams.files import reason_of
+from io_ark.streams.files import describe_error
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables import raises_again
 from io_ark.tables.blocks import read_entries
@@ -144,7 +144,7 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     """
     if not isinstance(file, str | PathLike):
         return file
-    name = _without_prefix(name_of(file))
+    name = _without_prefix(decode_file_name(file))
     if gzipped := ".gz" in name and _GZIPPED.fullmatch(name):
         opened: Any = _open_gzipped(gzipped, mode)
     elif "w" in mode or "a" in mode or name.startswith("|"):
@@ -534,7 +534,7 @@ def _open_gzipped(name: re.Match[str], mode: str) -> Any:
 
 def _source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
     if isinstance(file, str | PathLike):
-        name = _without_prefix(name_of(file))
+        name = _without_prefix(decode_file_name(file))
         if gzipped := _GZIPPED.fullmatch(name):
             return _gzipped_source(gzipped)
         file = name
@@ -616,7 +616,7 @@ def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Acc
             mark_broken(file)
             if not isinstance(error, (OSError, ValueError)):
                 raise
-            raise WriteError(f"cannot be written: {reason_of(error)}", file=name_of_stream(file)) from error
+            raise WriteError(f"cannot be written: {describe_error(error)}", file=name_of_stream(file)) from error
     elif isinstance(file, str | PathLike):
         with open_or_fd(file, "wb", pipes=access.pipes, network=access.network) as output:
             output.write(data)

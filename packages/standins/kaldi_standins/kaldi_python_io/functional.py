@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from io_ark.specifier import name_of
+from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
 from io_ark.tables.loader import read_from
 from kaldi_standins.kaldi_python_io.kinds import FloatCodec
@@ -26,11 +26,11 @@ def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bo
     Raises:
         ArkError: the file cannot be opened, or does not hold a matrix.
     """
-    matrix: Array = read_from(FloatCodec("matrix"), name_of(file), Access(pipes, network))
+    matrix: Array = read_from(FloatCodec("matrix"), decode_file_name(file), Access(pipes, network))
     return matrix
 
 
 def read_kaldi_vec(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
     """Read the float vector of a file; see :func:`read_kaldi_mat`."""
-    vector: Array = read_from(FloatCodec("vector"), name_of(file), Access(pipes, network))
+    vector: Array = read_from(FloatCodec("vector"), decode_file_name(file), Access(pipes, network))
     return vector

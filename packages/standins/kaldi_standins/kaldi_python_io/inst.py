@@ -14,9 +14,9 @@ import numpy as np
 
 from io_ark.codecs import Codec, codec
 from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
-from io_ark.specifier import name_of, parse_wxfilename
+from io_ark.specifier import decode_file_name, parse_wxfilename
 from io_ark.streams.access import Access
-from io_ark.streams.files import reason_of
+from io_ark.streams.files import describe_error
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import encode_key
 from io_ark.tables.loader import Loader
@@ -235,7 +235,7 @@ class Writer:
     def __init__(
         self, ark_path: Name, scp_path: Name | None = None, *, pipes: bool = True, network: bool = True
     ) -> None:
-        if scp_path and parse_wxfilename(name_of(ark_path)).kind != "file":
+        if scp_path and parse_wxfilename(decode_file_name(ark_path)).kind != "file":
             warnings.warn(f"{scp_path} is not written: it can only name entries of a file", stacklevel=3)
             scp_path = None
         if "\n" in f"{ark_path}" and scp_path:
@@ -244,11 +244,11 @@ class Writer:
             )
         self.ark_path, self.scp_path = ark_path, scp_path
         access = Access(pipes, network)
-        self.ark_file = output_file(name_of(ark_path), access)
+        self.ark_file = output_file(decode_file_name(ark_path), access)
         self.scp_file = None
         if scp_path:
             try:
-                lines = output_file(name_of(scp_path), access)
+                lines = output_file(decode_file_name(scp_path), access)
             except ArkError:
                 self.ark_file.close()
                 raise
@@ -277,7 +277,7 @@ def _close(file: Any) -> None:
     except ArkError:
         raise
     except OSError as error:
-        raise WriteError(f"cannot be written: {reason_of(error)}", file=name_of_stream(file)) from error
+        raise WriteError(f"cannot be written: {describe_error(error)}", file=name_of_stream(file)) from error
 
 
 class ArchiveWriter(Writer):

@@ -12,7 +12,7 @@ import numpy as np
 
 from io_ark.data_dir import TO_THE_END, load_segments
 from io_ark.errors import ArkError, FormatError, RangeError, SpecifierError
-from io_ark.specifier import name_of
+from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.streams.output import Output
@@ -80,7 +80,7 @@ def load_mat(
         ArkError: the object cannot be opened or read.
     """
     load = partial(read_from, reading_codec(endian), access=Access(pipes, network))
-    name = name_of(ark_name)
+    name = decode_file_name(ark_name)
     try:
         return load(name)
     except (RangeError, SpecifierError) as refused:

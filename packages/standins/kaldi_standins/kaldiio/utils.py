@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 from io_ark.errors import MissingKeyError, OrderError, SpecifierError
-from io_ark.specifier import FileName, classify_rspecifier, classify_wspecifier, name_of
+from io_ark.specifier import FileName, classify_rspecifier, classify_wspecifier, decode_file_name
 from io_ark.streams.access import Access
 from io_ark.tables.script import Script
 from kaldi_standins.file_objects import FileOrName, input_file, output_file, position_of
@@ -36,7 +36,7 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     """
     if not isinstance(name, str | PathLike):
         return name.buffer if "b" in mode and isinstance(name, io.TextIOWrapper) else name
-    name = name.strip() if type(name) is str else name_of(name)
+    name = name.strip() if type(name) is str else decode_file_name(name)
     if "r" in mode:
         file = input_file(name, Access(pipes, network))
     else:

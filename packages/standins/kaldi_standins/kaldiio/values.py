@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.codecs import AnyCodec, Codec, codec
-from io_ark.codecs.audio import audio_format
+from io_ark.codecs.audio import detect_audio_format
 from io_ark.codecs.base import BINARY_MARKER, NUMBER, Sink, as_array, end_line
 from io_ark.codecs.detect import detect_kind
 from io_ark.codecs.int_vector import PlainIntVectorCodec
@@ -65,13 +65,13 @@ class KaldiioCodec(AnyCodec):
     def read(self, source: Source) -> Any:
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] == BINARY_MARKER:
-            little_endian = BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source
-            return self.detect(little_endian).read(little_endian)
+            to_little_endian = BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source
+            return self.detect(to_little_endian).read(to_little_endian)
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
         if (extended := extended_reader(head)) is not None:
             return extended(source, **self._load_kwargs)
-        if source.tell() == 0 and audio_format(source):
+        if source.tell() == 0 and detect_audio_format(source):
             return decode_audio(source.read_rest(), source)
         return self._read_text(source)
 

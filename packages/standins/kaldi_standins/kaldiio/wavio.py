@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, as_array, raw_bytes
+from io_ark.codecs.base import Sink, as_array, view_raw_bytes
 from io_ark.codecs.wave import UNKNOWN_DATA_SIZES, UNKNOWN_RIFF_SIZES, Chunks, read_samples
 from io_ark.errors import ArkError, FormatError
-from io_ark.extras import not_installed
+from io_ark.extras import suggest_install
 from io_ark.streams.source import BytesSource, Source
 from kaldi_standins.file_objects import FileOrName, open_sink, open_source
 
@@ -79,7 +79,7 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
         raise FormatError(f"{size} exceed the limits of a wave file: split the audio")
     sink.write(struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + samples.nbytes, b"WAVEfmt ", 16, 1, channels, int(rate),
                            int(rate) * block, block, 8 * samples.itemsize, b"data", samples.nbytes))  # fmt: skip
-    sink.write(raw_bytes(samples))
+    sink.write(view_raw_bytes(samples))
 
 
 def read_audio(source: Source) -> Audio:
@@ -149,7 +149,9 @@ def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options
     try:
         import soundfile
     except ImportError:
-        source.fail(f"{not_installed('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'")
+        source.fail(
+            f"{suggest_install('soundfile', 'this audio format')}, or use a pipe such as 'flac -c -d -s FILE |'"
+        )
     try:
         samples, rate = soundfile.read(io.BytesIO(data), **options)
     except (soundfile.LibsndfileError, RuntimeError, TypeError, ValueError) as error:
