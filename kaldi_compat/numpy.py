@@ -30,7 +30,7 @@ from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, rate_advice, refuse_lengths
 from kaldi_compat.options import constructors
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
 from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,
@@ -93,12 +93,12 @@ class ArrayFeature(AudioFeature):
         return np.random.default_rng()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({changes(self.options)})"
+        return f"{type(self).__name__}({format_changes(self.options)})"
 
     def _repr_html_(self) -> str:
         from kaldi_compat.options import describe
 
-        return describe.html(f"{type(self).__name__} (NumPy)", self.options, engine="exact")
+        return describe.render_html(f"{type(self).__name__} (NumPy)", self.options, engine="exact")
 
     @property
     def dim(self) -> int:

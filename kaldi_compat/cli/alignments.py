@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
-from kaldi_compat.cli.files import text_lines
-from kaldi_compat.cli.orders import hash_order
+from kaldi_compat.cli.files import read_lines
+from kaldi_compat.cli.orders import order_by_hash
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import INT32
 from kaldi_compat.options.config import parse_real
@@ -25,34 +25,34 @@ Weights = npt.NDArray[np.float32]
 PART_FRAMES = 1 << 13  # Frames of a part, whose arrays fit the cache.
 
 
-def with_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
+def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
     """Return posteriors of the same frames under the keys of a block."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
-def parts(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
+def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
     """Yield parts of sets of posteriors of the same frames that fit a cache."""
     count = len(sets[0].counts)
     frames = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(frames) for posteriors in sets), strict=True)
 
 
-def in_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Return ``function(posteriors)``, computed in :func:`parts`."""
-    return PosteriorArrays.concatenate([function(part) for (part,) in parts(posteriors)])
+def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Return ``function(posteriors)``, computed in :func:`split_for_cache`."""
+    return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 
-def frames_of_entries(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
+def number_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
     """Return the frame of each entry of posteriors: (entries,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
 
 
-def frame_values(block: PosteriorBlock, values: Weights) -> ArrayBlock:
+def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
     """Return a vector with a number for each frame, under the keys of a block."""
     return ArrayBlock(block.keys, values, np.column_stack((block.frames, np.zeros_like(block.frames))), dimensions=1)
 
 
-def frame_sums(frames: Integers, weights: Weights, count: int) -> Weights:
+def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
     """Return the sums of weights by frame, (count,), added in order in single precision."""
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
@@ -68,13 +68,13 @@ def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArray
     return PosteriorArrays(counts, posteriors.integers[entries], posteriors.weights[entries])
 
 
-def first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
+def select_first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
     """Return the first integers of each frame."""
     starts = np.cumsum(lists.counts) - lists.counts
     return select_entries(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
 
 
-def in_reverse(posteriors: PosteriorArrays) -> PosteriorArrays:
+def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
     """Reverse the entries of each frame: the order of a hash table in which no two keys share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
@@ -83,14 +83,14 @@ def in_reverse(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
     """Add up the weights of each integer of a frame, and return them in the order of a hash table."""
-    pairs = frames_of_entries(posteriors) << 32 | posteriors.integers
+    pairs = number_entry_frames(posteriors) << 32 | posteriors.integers
     places, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(places), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
     in_order = np.argsort(firsts)  # frame by frame, in the order of insertion
     frames, integers = np.divmod(places[in_order], 1 << 32)
     counts = np.bincount(frames, minlength=len(posteriors.counts))
-    order = in_order[hash_order(integers, frames, counts)]
+    order = in_order[order_by_hash(integers, frames, counts)]
     return PosteriorArrays(counts, (places[order] % (1 << 32)).astype(np.int32), weights[order])
 
 
@@ -101,7 +101,7 @@ def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> P
     return select_entries(multiplied, np.broadcast_to(by_entry != 0, multiplied.weights.shape))
 
 
-def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
+def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
     """Merge two sets frame by frame, the first set first. Also return a mask of the second set's entries."""
     pairs = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
@@ -111,7 +111,7 @@ def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[Poster
     return PosteriorArrays(pairs.sum(axis=1), integers, weights), is_second
 
 
-def run_sums(values: Weights, starts: Integers, sizes: Integers) -> Weights:
+def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
     """Return the sums of runs of values, added in order in single precision."""
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
@@ -132,7 +132,7 @@ def parse_number(text: str, message: str, end: float = math.inf) -> float:
     return float(np.float32(number))
 
 
-def single_file(name: str) -> str:
+def require_single_file(name: str) -> str:
     """Return the name of a file that is not a table.
 
     Raises:
@@ -156,7 +156,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
     symbols: dict[int, str] = {}
     seen: set[str] = set()
     counted = 0
-    for line_number, line in enumerate(text_lines(rxfilename), 1):
+    for line_number, line in enumerate(read_lines(rxfilename), 1):
         words = re.findall(r"[^ \t]+", line.split("\0", 1)[0])
         if not words:
             continue
@@ -182,7 +182,7 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
         ArkError: the file cannot be read.
     """
     phones: dict[int, int] = {}
-    for number, line in enumerate(text_lines(rxfilename), 1):
+    for number, line in enumerate(read_lines(rxfilename), 1):
         if not line.strip():
             continue
         pair = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)

@@ -1,7 +1,7 @@
 """Parse command lines, and write the text that explains them (Kaldi: src/util/parse-options.cc).
 
 Programs and the dump share this module. The dump takes options in the style of Kaldi's shell scripts, which
-:func:`from_script_style` rewrites to that of Kaldi's programs.
+:func:`rewrite_script_style` rewrites to that of Kaldi's programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kaldi_compat.options.config import (
     Flag,
     UsageError,
     find_flag,
-    flag_table,
+    get_flags,
     normalize,
     read_config,
     split_flag,
@@ -69,8 +69,8 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     Raises:
         OptionError: an unknown option, an invalid value, or a bad configuration file.
     """
-    standard_flags = flag_table(standard)
-    flags = (options if isinstance(options, dict) else flag_table(options)) | standard_flags
+    standard_flags = get_flags(standard)
+    flags = (options if isinstance(options, dict) else get_flags(options)) | standard_flags
     named = list(takewhile(lambda argument: argument != "--", argv))
     options_of_line = list(takewhile(lambda argument: argument.startswith("--"), named))
     values: dict[str, Scalar] = {}
@@ -95,14 +95,14 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     return CommandLine(by_field, standard(**shared), tuple(arguments))
 
 
-def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
+def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
     """Rewrite a command line in the style of Kaldi's shell scripts for :func:`parse`.
 
     In that style, options may come before, after and between the arguments, a value may follow its option after a
     space, and ``--no-name`` sets a boolean to false.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
-    >>> from_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], flag_table(CmvnOptions))
+    >>> rewrite_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], get_flags(CmvnOptions))
     ['--norm-means=false', '--norm-vars=true', '--', 'a', 'b']
 
     Raises:
@@ -119,11 +119,11 @@ def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
         if not argument.startswith("--") and argument != "-h":
             arguments.append(argument)
             continue
-        flagged.append("--help" if argument == "-h" else _with_value(argument, left, flags))
+        flagged.append("--help" if argument == "-h" else _join_value(argument, left, flags))
     return [*flagged, "--", *arguments]
 
 
-def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
+def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Join an option and its value, which may be the next argument."""
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))
@@ -140,27 +140,27 @@ def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) ->
     return f"{argument}={following.popleft()}"
 
 
-def usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
+def format_usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
     """Return a program's usage, with every option, its type and default."""
-    lists = (option_list("Options:", options), option_list("Standard options:", standard))
+    lists = (format_option_list("Options:", options), format_option_list("Standard options:", standard))
     return "\n".join(["", text.strip("\n"), "", *filter(None, lists)])
 
 
-def option_list(title: str, options: type[Any]) -> str:
+def format_option_list(title: str, options: type[Any]) -> str:
     """Return Kaldi's list of options below a title, one line for an option; "" without options."""
     lines = [
         f"  --{flag.name:<25} : {flag.description} ({flag.kind}, default = {flag.shown_default})\n"
-        for flag in flag_table(options).values()
+        for flag in get_flags(options).values()
     ]
     return f"{title}\n{''.join(lines)}" if lines else ""
 
 
-def version(program: str) -> str:
+def format_version(program: str) -> str:
     """Return the line of ``--version``."""
     return f"{program} (kaldi-compat) {__version__}"
 
 
-def shell_line(words: Sequence[str]) -> str:
+def format_shell_line(words: Sequence[str]) -> str:
     """Join words to a line of a shell. Quote the words that need quotes as Kaldi does."""
     line = []
     for word in words:

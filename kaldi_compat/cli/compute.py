@@ -20,8 +20,8 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, Block, Skip, Wave, WaveBlock
 from io_ark.codecs import HtkFeatures
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, only, results, with_progress
-from kaldi_compat.cli.objects import Matrix, channel_of, durations_of, waves_of
+from kaldi_compat.cli.loop import Counts, compute_results, log_progress, require_one_entry
+from kaldi_compat.cli.objects import Matrix, compute_durations, list_waves, select_channel
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
@@ -70,24 +70,24 @@ class VtlnOptions(ApplicationOptions):
     utt2spk: str = option("", "rspecifier of the utterances' speakers, for --vtln-map")
 
 
-def feature_options(cls: type[Options], options: Any) -> Options:
+def select_feature_options(cls: type[Options], options: Any) -> Options:
     """Return the feature's options among those of a program."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
-def program_options(feature: FeatureType) -> type[ApplicationOptions]:
+def make_program_options(feature: FeatureType) -> type[ApplicationOptions]:
     """Return the options of the program that computes a feature: the feature's own and the application's."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
     return type("Options", bases, {"__module__": __name__})
 
 
-def spectral_program(name: str) -> Program:
+def make_spectral_program(name: str) -> Program:
     """Return the program that computes a feature: ``spectral_program("fbank")`` is compute-fbank-feats."""
     feature = SPECTRAL_FEATURES[name]
     program_name = f"compute-{name}-feats"
     text = USAGE.format(description=feature.description, program=program_name, name=name)
-    return program(program_name, text, program_options(feature))(partial(compute_features, feature))
+    return program(program_name, text, make_program_options(feature))(partial(compute_features, feature))
 
 
 def compute_features(
@@ -113,22 +113,22 @@ def compute_features(
     is_htk = options.output_format == "htk"
     counts = Counts()
     with Tables() as tables:
-        warps = tables.lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
+        warps = tables.open_lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
         blocks = tables.read("wave", source)
         writer = tables.write("htk" if is_htk else "matrix", target)
         durations = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
 
-        def computed(block: Block) -> ArrayBlock:
-            features = extractor.of_block(block, warps)
+        def compute_and_log(block: Block) -> ArrayBlock:
+            features = extractor.compute_block(block, warps)
             if feature.can_be_nan:
                 warn_of_nan(features)
             if durations is not None:
-                durations.write_block(features.with_numbers(durations_of(block)))
+                durations.write_block(features.with_numbers(compute_durations(block)))
             return features
 
-        finished = results(computed, tables.ahead(blocks), counts)
-        for features in tables.ahead(with_progress(finished, lambda: counts.total)):
-            writer.write_block(htk_block(features, feature, options) if is_htk else features)
+        finished = compute_results(compute_and_log, tables.compute_ahead(blocks), counts)
+        for features in tables.compute_ahead(log_progress(finished, lambda: counts.total)):
+            writer.write_block(convert_to_htk(features, feature, options) if is_htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
@@ -147,9 +147,9 @@ def warn_of_nan(block: ArrayBlock) -> None:
             )
 
 
-def htk_block(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
+def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
     """Return a block of features in HTK's format. Kaldi's header has a shift of 10 ms except for the spectrogram."""
-    period, kind = 100_000, feature.htk_kind(options)  # in units of 100 ns
+    period, kind = 100_000, feature.get_htk_kind(options)  # in units of 100 ns
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))
     return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
@@ -160,10 +160,12 @@ class SpectralExtractor:
 
     def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
-        self.computer = computer_for(feature, options)
+        self.computer = choose_computer(feature, options)
         self._random = KaldiRandom()
 
-    def of_block(self, block: Block, warps: LookupReader[float] | None, noise: NoiseSource | None = None) -> ArrayBlock:
+    def compute_block(
+        self, block: Block, warps: LookupReader[float] | None, noise: NoiseSource | None = None
+    ) -> ArrayBlock:
         """Compute the features of each utterance.
 
         Args:
@@ -175,14 +177,14 @@ class SpectralExtractor:
             Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. For
                 a block of several utterances, ``Skip`` asks the caller to split the block.
         """
-        audio = self.audio(block)
-        factors = self.warps(block, warps)
+        audio = self.select_channels(block)
+        factors = self.find_warps(block, warps)
         random = copy.copy(self._random)
         try:
             self.check_rates(audio)
-            features, counts = self.computer.features(audio, factors, noise or random)
+            features, counts = self.computer.compute(audio, factors, noise or random)
         except (KaldiCompatError, MemoryError) as error:
-            key = only(block, block.names())[0]
+            key = require_one_entry(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
                 self._random.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
@@ -195,23 +197,23 @@ class SpectralExtractor:
         shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
-    def audio(self, block: Block) -> WaveBlock:
+    def select_channels(self, block: Block) -> WaveBlock:
         """Return the channel of each utterance that the options select.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.
         """
-        channel, (key, *_), durations = self.options.channel, block.names(), durations_of(block)
+        channel, (key, *_), durations = self.options.channel, block.names(), compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():
             raise Skip(f"File: {key} is too short ({durations[0]:g} sec): producing no output.")
-        channels = 1 if isinstance(block, WaveBlock) else len(waves_of(block)[0].samples)
+        channels = 1 if isinstance(block, WaveBlock) else len(list_waves(block)[0].samples)
         if channel >= channels:
             raise Skip(
                 f"File with id {key} has {channels} channels but you specified channel {channel}, producing no output."
             )
-        return channel_of(block, channel)
+        return select_channel(block, channel)
 
-    def warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
+    def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
         """Return the VTLN factors of the utterances, or one factor for all."""
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
@@ -228,7 +230,7 @@ class SpectralExtractor:
                 )
 
 
-def computer_for(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
+def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
     """Return the computer of a feature for the engine and device that the options name.
 
     Raises:
@@ -236,13 +238,13 @@ def computer_for(feature: FeatureType, options: ApplicationOptions) -> ExactComp
     """
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
-    own_options = feature_options(feature.options, options)
+    own_options = select_feature_options(feature.options, options)
     is_supported = feature.options in KINDS
     if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
     if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
         return ExactComputer(plan_of(own_options))
-    return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
+    return TorchComputer(feature.import_class()(own_options, engine=cast(Any, options.engine)), options.device)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class ExactComputer:
 
     plan: Plan
 
-    def features(
+    def compute(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
         """Compute the features of audio, and return all frames and the utterances' numbers of frames.
@@ -285,16 +287,16 @@ class TorchComputer:
         except (RuntimeError, AssertionError) as error:
             raise OptionError(f"--device={device}: {str(error).splitlines()[0]}") from error
 
-    def features(
+    def compute(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio: see :meth:`ExactComputer.features`."""
+        """Compute the features of audio: see :meth:`ExactComputer.compute`."""
         factors = itertools.repeat(warps) if isinstance(warps, float) else warps
         waves = (wave for _, wave in block.entries())
-        parts = [self._features(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]
+        parts = [self._compute_utterance(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]
         return np.concatenate(parts), np.array([len(part) for part in parts])
 
-    def _features(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
+    def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         import torch
 
         from kaldi_compat.torch.features.resample import linear_resample

@@ -17,7 +17,7 @@ from io_ark.streams import open_input, open_output
 from io_ark.streams.system import WRITE_FLAGS as TRUNCATING_FLAGS
 from io_ark.streams.unfinished import is_replaceable
 from io_ark.tables.overwriting import Identity, Inputs, overwriting_error
-from kaldi_compat.cli.command_line import shell_line
+from kaldi_compat.cli.command_line import format_shell_line
 from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
@@ -26,18 +26,18 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag.
 Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
-def text_lines(rxfilename: str) -> Iterator[str]:
+def read_lines(rxfilename: str) -> Iterator[str]:
     """Yield the lines of a text file without their line ends.
 
     Raises:
         ArkError: the file cannot be opened or read.
     """
-    for lines in text_line_lists(rxfilename):
+    for lines in read_line_lists(rxfilename):
         yield from lines
 
 
-def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
-    """Yield the lines of a text file, as :func:`text_lines` does, in lists of lines that arrive together.
+def read_line_lists(rxfilename: str) -> Iterator[list[str]]:
+    """Yield the lines of a text file, as :func:`read_lines` does, in lists of lines that arrive together.
 
     Raises:
         ArkError: the file cannot be opened or read.
@@ -47,14 +47,14 @@ def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
             yield b"\n".join(lines).decode(errors="surrogateescape").split("\n")
 
 
-def printable_rxfilename(rxfilename: str) -> str:
+def format_rxfilename(rxfilename: str) -> str:
     """Return the name in the form of Kaldi's logs."""
-    return "standard input" if rxfilename in ("", "-") else shell_line([rxfilename])
+    return "standard input" if rxfilename in ("", "-") else format_shell_line([rxfilename])
 
 
-def printable_wxfilename(wxfilename: str) -> str:
+def format_wxfilename(wxfilename: str) -> str:
     """Return the name in the form of Kaldi's logs."""
-    return "standard output" if wxfilename in ("", "-") else shell_line([wxfilename])
+    return "standard output" if wxfilename in ("", "-") else format_shell_line([wxfilename])
 
 
 def write_text(wxfilename: str, text: str) -> None:

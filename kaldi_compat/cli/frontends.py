@@ -40,20 +40,20 @@ class Parser(argparse.ArgumentParser):
         print(self.format_help(), end="", file=file, flush=True)
 
 
-def command_parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
-    def command(name: str, about: str) -> argparse.ArgumentParser:
+    def add_command(name: str, about: str) -> argparse.ArgumentParser:
         added: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
         return added
 
-    command("list", "list the presets")
-    show = command("show", "show the settings of a preset, and where they come from")
+    add_command("list", "list the presets")
+    show = add_command("show", "show the settings of a preset, and where they come from")
     show.add_argument("name", help=PRESET_HELP)
     show.add_argument("--json", action="store_true", help="print JSON with all options, for other programs or your own")
-    check = command("check", "compare a preset with features that you have computed; status 1 if they differ")
+    check = add_command("check", "compare a preset with features that you have computed; status 1 if they differ")
     check.add_argument("name", help=PRESET_HELP)
     check.add_argument(
         "--against",
@@ -64,7 +64,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
     check.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
-    export = command("export", "write a preset as an ONNX file, which needs no FFT")
+    export = add_command("export", "write a preset as an ONNX file, which needs no FFT")
     export.add_argument("name", help=PRESET_HELP)
     export.add_argument("file", metavar="OUT.onnx", help="the file to write")
     export.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
@@ -86,18 +86,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        options = command_parser().parse_args(sys.argv[2:] if argv is None else argv)
+        options = make_parser().parse_args(sys.argv[2:] if argv is None else argv)
     except SystemExit as end:  # --help exits
         return int(end.code or 0)
     except OptionError as error:
-        return fail(error)
+        return report_error(error)
     try:
         with warnings_in_one_line():
             return _run(options)
     except MemoryError as error:
-        return fail(KaldiCompatError(f"out of memory: {error}"))
+        return report_error(KaldiCompatError(f"out of memory: {error}"))
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
-        return fail(error)
+        return report_error(error)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -141,7 +141,7 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
     require(0 <= options.tolerance < np.inf, f"tolerance={options.tolerance} must be a number of at least 0")
     frontend = Frontend(preset, statistics=options.statistics)
     largest, total, count = 0.0, 0.0, 0
-    for label, samples, expected, rate in _references(options.against):
+    for label, samples, expected, rate in _read_references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
             print(f"{label}: features have the shape {expected.shape}, those of the preset {features.shape}")
@@ -161,7 +161,7 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
     return 0 if same else DIFFERENT_STATUS
 
 
-def _references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
+def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield label, samples, features and sampling rate of each pair in a NumPy file."""
     try:
         stored = load_npz(path)
@@ -187,7 +187,7 @@ def warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def fail(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """Print an error and return the exit status; raise it if standard output cannot be written to."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error

@@ -47,7 +47,7 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     import shlex
     import shutil
 
-    texts = _stages(command)
+    texts = _split_pipeline(command)
     stages = list(map(shlex.split, texts))
     first = len(stages)
     while first and _is_ours(stages[first - 1], first == 1):
@@ -75,7 +75,7 @@ def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
     return status, data
 
 
-def _stages(command: str) -> list[str]:
+def _split_pipeline(command: str) -> list[str]:
     """Return the commands of a pipeline; none if it has other shell syntax than quotes."""
     return re.findall(rf"({_STAGE})(?:\||$)", command) if re.fullmatch(_PIPELINE, command) else []
 
@@ -89,12 +89,12 @@ def _is_ours(words: list[str], is_first: bool) -> bool:
         and not any(word.startswith("--") or is_table_rspecifier(word) for word in arguments)
         and (arguments[0] in ("-", "")) != is_first
         and not any(re.match(_ELSEWHERE, word) for word in words)
-        and _is_found(words[0], os.environ.get("PATH", ""))
+        and _is_installed_here(words[0], os.environ.get("PATH", ""))
     )
 
 
 @lru_cache(maxsize=16)
-def _is_found(name: str, path: str) -> bool:
+def _is_installed_here(name: str, path: str) -> bool:
     """Return True if a program of this name on PATH is the one of this installation."""
     import shutil
 

@@ -27,19 +27,19 @@ MAX_VERBOSE = 9
 _command: ContextVar[str] = ContextVar("program that runs as a command in this process", default="")
 
 
-def vlog(level: int, message: str, *values: object) -> None:
+def log_verbose(level: int, message: str, *values: object) -> None:
     """Log a message that is shown from ``--verbose=level`` on."""
     logger.log(logging.INFO - level, message, *values, stacklevel=2)
 
 
 def log_error(error: BaseException) -> None:
     """Log an error with the place in the code that raised it."""
-    place = _raised_at(error.__traceback__)
+    place = _find_origin(error.__traceback__)
     message = " ".join(str(error).splitlines()) or type(error).__name__
     logger.handle(logger.makeRecord(logger.name, logging.ERROR, place[0], place[1], message, (), None, func=place[2]))
 
 
-def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
+def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
     if traceback is None:
         return __file__, 0, "main"
     while traceback.tb_next is not None:
@@ -48,7 +48,7 @@ def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
     return code.co_filename, traceback.tb_lineno, code.co_name
 
 
-def as_text(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a number as C++ does, with the sign of NaN."""
     return "-nan" if value != value and math.copysign(1, value) < 0 else f"{value:g}"
 
@@ -84,7 +84,7 @@ class StandardErrorHandler(logging.Handler):
         say(f"{severity} ({place}) {printable(shorten(record.getMessage()))}")
 
 
-def handler_of_commands() -> logging.Handler:
+def make_command_handler() -> logging.Handler:
     """Return a handler for logs of commands in this process, for a process that is not a program."""
     handler = StandardErrorHandler("")
     handler.addFilter(lambda record: bool(_command.get()))

@@ -19,7 +19,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, MapError, Skip, block_of
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -55,7 +55,7 @@ class Counts:
         return 0 if self.done else 1
 
 
-def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
+def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
     """Yield ``function(block)`` for each block or part of one, and count the entries with and without a result.
 
     Raises:
@@ -71,9 +71,9 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
             raise_with_key(error.key, error.__cause__ or error)
         except (Skip, KaldiCompatError, ArkError) as refusal:
             if isinstance(refusal, Missing) and len(refusal.warnings) == len(block):
-                yield from _results_around(refusal.warnings, function, block, counts)
+                yield from _compute_around_missing(refusal.warnings, function, block, counts)
             elif len(block) > 1:
-                yield from results(function, parts(block), counts)
+                yield from compute_results(function, split_block(block), counts)
             elif isinstance(refusal, Skip):
                 _skip(str(refusal), counts)
             else:
@@ -84,7 +84,7 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
             yield result
 
 
-def _results_around(
+def _compute_around_missing(
     warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
 ) -> Iterator[Block]:
     """Yield the results of entries without a warning, and log the warnings, in the order of the entries."""
@@ -92,7 +92,7 @@ def _results_around(
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
         if run[0] is None:
-            yield from results(function, [part], counts)
+            yield from compute_results(function, [part], counts)
         else:
             for warning in run:
                 _skip(warning or "", counts)
@@ -104,7 +104,7 @@ def _skip(warning: str, counts: Counts) -> None:
         logger.warning("%s", warning)
 
 
-def with_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
+def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
     """Yield blocks of results, and log how many utterances have been processed: after every tenth, as some programs do.
 
     Args:
@@ -115,23 +115,23 @@ def with_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator
         first = count() - len(block) + 1
         if logger.isEnabledFor(logging.INFO - 2):
             for total, key in enumerate(block.names(), first):
-                _log_progress(total)
-                vlog(2, "Processed features for key %s", key)
+                _log_every_tenth(total)
+                log_verbose(2, "Processed features for key %s", key)
         else:
             for total in range(first + -first % _LOG_EVERY, count() + 1, _LOG_EVERY):
-                _log_progress(total)
+                _log_every_tenth(total)
         yield block
 
 
-def _log_progress(total: int) -> None:
+def _log_every_tenth(total: int) -> None:
     if total % _LOG_EVERY == 0:
         logger.info("Processed %d utterances", total)
 
 
-def for_each(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
+def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
     """Call ``function(block)`` for each block, as :func:`map_table` does, and count without writing a table."""
     counts = counts or Counts()
-    for _ in results(function, blocks, counts):
+    for _ in compute_results(function, blocks, counts):
         pass
     return counts
 
@@ -160,7 +160,7 @@ def raise_with_key(key: str, error: BaseException) -> NoReturn:
     raise error
 
 
-def parts(block: Block) -> Iterator[Block]:
+def split_block(block: Block) -> Iterator[Block]:
     """Return the parts of a block of several entries, in order."""
     bounds = {len(block) * part // _PARTS for part in range(_PARTS + 1)}
     return block.split(sorted(bounds))
@@ -169,16 +169,16 @@ def parts(block: Block) -> Iterator[Block]:
 def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *, progress: bool = False) -> Counts:
     """Write ``function(block)`` for each block of a table, and count the entries with and without a result.
 
-    With ``progress``, log how many results there are (see :func:`with_progress`).
+    With ``progress``, log how many results there are (see :func:`log_progress`).
     """
     counts = Counts()
-    computed = results(function, blocks, counts)
-    for result in with_progress(computed, lambda: counts.done) if progress else computed:
+    computed = compute_results(function, blocks, counts)
+    for result in log_progress(computed, lambda: counts.done) if progress else computed:
         writer.write_block(result)
     return counts
 
 
-def features(block: ArrayBlock) -> Matrix:
+def stack_rows(block: ArrayBlock) -> Matrix:
     """Return the rows of all matrices of a block, (rows, columns).
 
     Raises:
@@ -186,7 +186,7 @@ def features(block: ArrayBlock) -> Matrix:
     """
     rows = block.matrix()
     if rows is None:
-        rows = only(block, block.values).reshape(block.shapes[0].tolist())
+        rows = require_one_entry(block, block.values).reshape(block.shapes[0].tolist())
     return rows
 
 
@@ -198,11 +198,11 @@ def stack_matrices(block: ArrayBlock) -> Matrix:
     """
     matrices = block.stack()
     if matrices is None:
-        matrices = only(block, block.values).reshape(1, *block.shapes[0].tolist())
+        matrices = require_one_entry(block, block.values).reshape(1, *block.shapes[0].tolist())
     return matrices
 
 
-def vectors(block: ArrayBlock) -> Vector:
+def stack_vectors(block: ArrayBlock) -> Vector:
     """Return the vectors of a block, (entries, length).
 
     Raises:
@@ -214,7 +214,7 @@ def vectors(block: ArrayBlock) -> Vector:
     return block.values.reshape(len(block), length)
 
 
-def only(block: Block, value: Any) -> Any:
+def require_one_entry(block: Block, value: Any) -> Any:
     """Return ``value`` if a block has one entry.
 
     Raises:
@@ -307,7 +307,7 @@ def convert_table(
         return map_table(blocks, writer or tables.write(kind_out or kind, target), function, progress=progress)
 
 
-def packed_or_same(block: Block, writer: io_ark.Writer[Any]) -> Block:
+def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
     """Return the packed form of a block if it has one that the writer accepts; otherwise the block."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

@@ -14,24 +14,24 @@ DoubleMatrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 
-def duration_of(num_samples: int, rate: float) -> float:
+def compute_duration(num_samples: int, rate: float) -> float:
     """Return the length of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h)."""
     return float(np.float32(num_samples) / np.float32(rate))
 
 
-def waves_of(block: Block) -> list[Wave]:
+def list_waves(block: Block) -> list[Wave]:
     """Return the audio of a block's entries."""
     return [wave for _, wave in block.entries()]
 
 
-def durations_of(block: Block) -> npt.NDArray[np.float64]:
+def compute_durations(block: Block) -> npt.NDArray[np.float64]:
     """Return the length of each entry's audio in seconds, in single precision as in Kaldi."""
     if isinstance(block, WaveBlock):
         return block.durations()
-    return np.array([duration_of(wave.samples.shape[1], wave.sample_frequency) for wave in waves_of(block)])
+    return np.array([compute_duration(wave.samples.shape[1], wave.sample_frequency) for wave in list_waves(block)])
 
 
-def channel_of(block: Block, channel: int) -> WaveBlock:
+def select_channel(block: Block, channel: int) -> WaveBlock:
     """Return a channel of each entry's audio.
 
     Args:
@@ -46,7 +46,7 @@ def channel_of(block: Block, channel: int) -> WaveBlock:
         return block
     if len(block) > 1:
         raise Skip
-    (wave,) = waves_of(block)
+    (wave,) = list_waves(block)
     if channel < 0 and len(wave.samples) > 1:
         logger.warning(
             "Channel not specified but you have data with %d channels; defaulting to zero", len(wave.samples)

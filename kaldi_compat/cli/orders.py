@@ -12,7 +12,7 @@ BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 852
 MAX_SORTED_BY_INSERTION = 16  # Most elements that GNU's std::sort sorts by insertion, which is stable.
 
 
-def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Return the frames in which keys share a bucket of the smallest hash table, such as equal keys.
 
     Args:
@@ -28,7 +28,7 @@ def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int
     return collides
 
 
-def hash_order(
+def order_by_hash(
     pdfs: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Return the order of the keys in hash tables, one table for each frame.
@@ -45,11 +45,11 @@ def hash_order(
     ends = np.cumsum(counts)
     for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():
         begin, end = int(ends[frame] - counts[frame]), int(ends[frame])
-        order[begin:end] = begin + np.array(large_hash_order(pdfs[begin:end].tolist()))
+        order[begin:end] = begin + np.array(order_by_growing_hash(pdfs[begin:end].tolist()))
     return order
 
 
-def large_hash_order(keys: list[int]) -> list[int]:
+def order_by_growing_hash(keys: list[int]) -> list[int]:
     """Return the positions of keys in the order of a hash table that grows while they are inserted."""
     order: list[int] = []
     for begin, end in pairwise((0, *BUCKETS, len(keys))):
@@ -63,7 +63,7 @@ def large_hash_order(keys: list[int]) -> list[int]:
     return order
 
 
-def sort_order(keys: list[int]) -> list[int]:
+def order_by_sort(keys: list[int]) -> list[int]:
     """Return the places of keys in the order in which GNU's std::sort leaves them.
 
     It partitions spans of more than 16 keys, which may exchange equal keys, and sorts the rest stably. Its heap sort

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.loop import Counts, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import ERROR_STATUS
@@ -25,9 +25,9 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
     """Combine the entries of tables under the keys of the first table, and return the exit status."""
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
-        lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.lookup(kind, name)) for name in others]
+        lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
-        def combined(block: ArrayBlock) -> ArrayBlock:
+        def combine_block(block: ArrayBlock) -> ArrayBlock:
             others_of_block = [
                 table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
@@ -35,8 +35,8 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
             values, lengths = combine([[array for _, array in block.entries()], *others_of_block], block.names())
             return block.with_vectors(values, lengths) if values.ndim == 1 else block.with_rows(values, lengths)
 
-        counts = map_table(blocks, writer, combined)
-    return logged_status(counts)
+        counts = map_table(blocks, writer, combine_block)
+    return log_status(counts)
 
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
@@ -52,13 +52,13 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
     return 0
 
 
-def logged_status(counts: Counts) -> int:
+def log_status(counts: Counts) -> int:
     """Log how many utterances are done and return the exit status, as the programs that append to entries do."""
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
-def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
+def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
     """Return the smallest length of the arrays of each entry.
 
     Args:
@@ -73,14 +73,14 @@ def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Seque
     shortest, longest = lengths.min(axis=0), lengths.max(axis=0)
     differ = np.flatnonzero(longest > shortest).tolist()
 
-    def mismatch(entry: int) -> str:
+    def describe_mismatch(entry: int) -> str:
         key = f" for utt {keys[entry]}" if keys[entry] else ""
         return f"Length mismatch {longest[entry]} vs. {shortest[entry]}{key}"
 
     if ((longest - shortest > tolerance) | (shortest == 0)).any():
-        raise Skip(f"{mismatch(0)} exceeds tolerance {tolerance}")
+        raise Skip(f"{describe_mismatch(0)} exceeds tolerance {tolerance}")
     for entry in differ:
-        vlog(2, "%s within tolerance %d", mismatch(entry), tolerance)
+        log_verbose(2, "%s within tolerance %d", describe_mismatch(entry), tolerance)
     common: list[int] = shortest.tolist()
     return common
 
@@ -110,5 +110,5 @@ def paste_columns(
     """
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
         raise Skip
-    lengths = common_lengths(parts, tolerance, keys)
+    lengths = find_common_lengths(parts, tolerance, keys)
     return np.concatenate([join_columns(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)

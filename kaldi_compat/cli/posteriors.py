@@ -22,7 +22,7 @@ def require_post_dim(options: PosteriorOptions) -> None:
     require(options.post_dim > 0, "You have to set the dimensionality of posteriors with '--post-dim=D'")
 
 
-def posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
+def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
     """Convert a posterior to ``(frames, classes)``; if a frame lists a class twice, the last weight counts.
 
     Raises:

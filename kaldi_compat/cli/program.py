@@ -11,10 +11,11 @@ A program is a module with a class of options (if it has any) and one function::
         logger.info("Scaled %d features.", counts.done)
         return counts.status
 
-The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
-takes any number (``at_least`` arguments in all). Parameters whose names end with ``target`` are outputs. If the last
-parameter's name does, the last argument is an output. Options that start with ``write_`` are outputs as well. A table
-that is an input, or another output, is refused as an output.
+The function's parameters after ``options`` are the program's arguments. A parameter with a default is an optional
+argument. ``*names`` takes any number of arguments; ``min_arguments`` is the smallest number of all arguments. Parameters
+whose names end with ``target`` are outputs, and so are options that start with ``write_``. If the name of the last
+parameter ends with ``target``, the last argument is an output. A program refuses to write to a table that is also an
+input or another output.
 
 The function returns the exit status. An exception ends the program with status 255 and one line; ``ArkError`` and
 ``KaldiCompatError`` are for mistakes that the user can correct. ``[project.scripts]`` of pyproject.toml names ``main``;
@@ -37,7 +38,14 @@ from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, not_installed
 from io_ark.streams.pipes import WITHHELD
 from io_ark.tables.overwriting import refuse_conflicts
-from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
+from kaldi_compat.cli.command_line import (
+    CommandLine,
+    StandardOptions,
+    format_shell_line,
+    format_usage,
+    format_version,
+    parse,
+)
 from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.cli.memory import SETTINGS
@@ -69,42 +77,42 @@ class InternalError(KaldiCompatError):
 class Program:
     """A command-line program: called with its arguments (by default this process's), it returns the exit status."""
 
-    def __init__(self, name: str, text: str, options: type[Any], run: Callable[..., int], at_least: int) -> None:
+    def __init__(self, name: str, text: str, options: type[Any], run: Callable[..., int], min_arguments: int) -> None:
         self.name = name
         self.text = text
         self.options = options
         self.run = run
         parameters = list(inspect.signature(run).parameters.values())[1:]
         required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-        self.at_least = max(at_least, len(required))
-        self.at_most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
+        self.min_arguments = max(min_arguments, len(required))
+        self.max_arguments = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
         self.names = [parameter.name for parameter in parameters]
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run with these arguments and return the exit status. Without arguments, run as this process and end it."""
         if argv is None:
             open_closed_streams()
-            return end_of_process(self(sys.argv[1:]))
+            return end_process(self(sys.argv[1:]))
         try:
             line = parse(argv, self.options, StandardOptions)
         except KaldiCompatError as error:
             with logging_as_kaldi(self.name, verbose=0):
                 if isinstance(error, UsageError):
-                    say(self.usage())
-                    say(f"Command line was: {shell_line([self.name, *argv])}")
+                    say(self.format_usage())
+                    say(f"Command line was: {format_shell_line([self.name, *argv])}")
                 log_error(error)
             return ERROR_STATUS
         if line.standard.help:
-            say(self.usage())
+            say(self.format_usage())
             return 0
         if line.standard.version:
-            print(version(self.name), flush=True)
+            print(format_version(self.name), flush=True)
             return 0
         if line.standard.print_args:
-            say(f"{shell_line([self.name, *argv])} ")
-        if not self.at_least <= len(line.arguments) <= self.at_most:
+            say(f"{format_shell_line([self.name, *argv])} ")
+        if not self.min_arguments <= len(line.arguments) <= self.max_arguments:
             status = self.end_with_usage()
-            say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
+            say(f"{self.name}: {self.describe_wrong_count(len(line.arguments))}")
             return status
         with logging_as_kaldi(self.name, line.standard.verbose), commands_in_process():
             return self._run_guarded(line)
@@ -120,23 +128,23 @@ class Program:
             (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
         refuse_conflicts(outputs, inputs)
 
-    def usage(self) -> str:
+    def format_usage(self) -> str:
         """Return the text of ``--help``."""
-        return usage(self.text, self.options)
+        return format_usage(self.text, self.options)
 
     def end_with_usage(self) -> int:
         """Print the usage, and return the status of wrong arguments."""
-        say(self.usage())
+        say(self.format_usage())
         return USAGE_STATUS
 
-    def wrong_number(self, count: int) -> str:
+    def describe_wrong_count(self, count: int) -> str:
         """Return the message for a wrong number of arguments."""
-        if self.at_least == self.at_most:
-            expected = str(self.at_least)
-        elif self.at_most == sys.maxsize:
-            expected = f"at least {self.at_least}"
+        if self.min_arguments == self.max_arguments:
+            expected = str(self.min_arguments)
+        elif self.max_arguments == sys.maxsize:
+            expected = f"at least {self.min_arguments}"
         else:
-            expected = f"{self.at_least} to {self.at_most}"
+            expected = f"{self.min_arguments} to {self.max_arguments}"
         return f"expected {expected} argument{'s' * (expected != '1')}, not {count}"
 
     def _run_guarded(self, line: CommandLine[StandardOptions]) -> int:
@@ -173,10 +181,10 @@ class Program:
 
 
 def program(
-    name: str, text: str, options: type[Any] = NoOptions, *, at_least: int = 0
+    name: str, text: str, options: type[Any] = NoOptions, *, min_arguments: int = 0
 ) -> Callable[[Callable[..., int]], Program]:
     """Make a function a program (see the module's docstring)."""
-    return lambda run: Program(name, text, options, run, at_least)
+    return lambda run: Program(name, text, options, run, min_arguments)
 
 
 @contextmanager
@@ -210,7 +218,7 @@ def open_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
 
 
-def printing(run: Callable[[], int]) -> int:
+def run_printing_command(run: Callable[[], int]) -> int:
     """Run a command of ``kaldi-compat`` that prints; return its status, or an error's if printing fails."""
     why = "it is closed"
     try:
@@ -227,7 +235,7 @@ def printing(run: Callable[[], int]) -> int:
     return ERROR_STATUS
 
 
-def end_of_process(status: int) -> int:
+def end_process(status: int) -> int:
     """End this process with this status, without unloading its modules, which takes as long as half of their import.
 
     After ^C and with a broken pipe, it dies of the signal, as Kaldi's programs do: if a program only ends with the

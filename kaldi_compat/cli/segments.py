@@ -7,7 +7,7 @@ from io_ark.blocks import Skip, Wave
 from io_ark.data_dir import Segment
 from io_ark.errors import FormatError, RangeError
 from io_ark.text import split_words
-from kaldi_compat.cli.objects import duration_of
+from kaldi_compat.cli.objects import compute_duration
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.base import BaseOptions, as_float32, option
 from kaldi_compat.options.config import parse_real
@@ -22,10 +22,10 @@ def parse_segment(line: str) -> Segment:
     try:
         return data_dir.parse_segment(line)
     except FormatError as error:
-        raise Skip(f"Invalid line in segments file{_fault(line)}: {line}") from error
+        raise Skip(f"Invalid line in segments file{_describe_mistake(line)}: {line}") from error
 
 
-def _fault(line: str) -> str:
+def _describe_mistake(line: str) -> str:
     """Return the part of Kaldi's warning that names the mistake of a line."""
     fields = split_words(line)
     if len(fields) not in (4, 5):
@@ -57,13 +57,13 @@ def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line
     try:
         return segment.cut(recording, min_length=options.min_segment_length, max_overshoot=options.max_overshoot)
     except RangeError as error:
-        raise _refusal(recording, segment, options, line) from error
+        raise _make_refusal(recording, segment, options, line) from error
 
 
-def _refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
+def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
     """Return the exception for a segment that cannot be cut: Kaldi's checks in Kaldi's order."""
     channels, count = recording.samples.shape
-    length = duration_of(count, recording.sample_frequency)
+    length = compute_duration(count, recording.sample_frequency)
     if segment.start > length:
         return Skip(
             f"Segment start is out of file data range [0, {length:g}s]; skipping segment '{line or segment.key}'"

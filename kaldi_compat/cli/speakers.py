@@ -12,17 +12,17 @@ from io_ark.codecs.text_format import format_row
 from io_ark.streams import open_input, open_output
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import split_words
-from kaldi_compat.cli.log import as_text, logger
+from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.errors import FeatureError, OptionError
 
 Find = Callable[[Sequence[str]], Sequence[Any]]
-_TRIALS_AT_ONCE = 1024  # Number of trials whose vectors fit into the cache.
+_TRIALS_PER_BLOCK = 1024  # Number of trials whose vectors fit into the cache.
 
 
-def vectors_of_speaker(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
+def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
     """Return the utterances of a speaker that have a vector, and their vectors. Log the other utterances.
 
     Raises:
@@ -95,8 +95,8 @@ class Trials:
         counts, total, squares = Counts(), 0.0, 0.0
         with open_input(source) as opened, open_output(target) as output:
             for lines in opened.source.read_line_lists():
-                for start in range(0, len(lines), _TRIALS_AT_ONCE):
-                    part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_AT_ONCE]]
+                for start in range(0, len(lines), _TRIALS_PER_BLOCK):
+                    part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
                     pairs = [split_words(line) for line in part]
                     end = next((at for at, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
                     scored, scores = self._score(pairs[:end])
@@ -113,7 +113,9 @@ class Trials:
         if counts.done:
             mean, scatter = np.float32(total / counts.done), np.float32(squares / counts.done)
             spread = np.sqrt(scatter - mean * mean)
-            logger.info("Mean %s was %s, standard deviation was %s", self.name, as_text(mean), as_text(spread))
+            logger.info(
+                "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(spread)
+            )
         return counts
 
     def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float]]:

@@ -45,10 +45,10 @@ class Tables(ExitStack):
         """
         reader = self.enter_context(io_ark.SequentialReader[Any](rspecifier, kind=kind))
         if is_needed is not None and parse_rspecifier(rspecifier).kind == "scp":
-            return _needed_blocks(reader, is_needed, size)
+            return _read_needed_blocks(reader, is_needed, size)
         return reader.blocks()
 
-    def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
+    def open_lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
         """Open a table to look up entries by key."""
         reader = LookupReader[Any](rspecifier, kind=kind, utt2spk=utt2spk)
         self.callback(reader.close)
@@ -58,7 +58,7 @@ class Tables(ExitStack):
         """Open a table to write."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
-    def ahead(self, items: Iterator[Value]) -> Iterator[Value]:
+    def compute_ahead(self, items: Iterator[Value]) -> Iterator[Value]:
         """Return an iterator over items that are computed ahead in a thread if the process has a second core.
 
         This is the one queue of the programs. A chain of them makes a pipeline: one thread reads, one computes, and the
@@ -76,7 +76,7 @@ class Tables(ExitStack):
         self.callback(queue.close)
         return iter(queue)
 
-    def computed(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
+    def map_in_threads(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
         """Return ``function(item)`` for each item, in order, computed in threads if the process has a second core."""
         if not has_second_core():
             return map(function, items)
@@ -90,10 +90,10 @@ class Tables(ExitStack):
         except RuntimeError:  # as above
             all_started.abort()
             return map(function, items)
-        return (future.result() for future in self.ahead(pool.submit(function, item) for item in items))
+        return (future.result() for future in self.compute_ahead(pool.submit(function, item) for item in items))
 
 
-def _needed_blocks(
+def _read_needed_blocks(
     reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], max_bytes: int
 ) -> Iterator[Block]:
     keys: list[str] = []
@@ -143,7 +143,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
     def __init__(self, rspecifier: str, *, kind: Kind, utt2spk: str = "") -> None:
         super().__init__(rspecifier, kind=kind, utt2spk=utt2spk)
         table = parse_rspecifier(rspecifier)
-        self.is_once = table.once and table.kind == "ark"
+        self.allows_one_lookup = table.once and table.kind == "ark"
         # Values of the keys of the last block, or None: a value may have been released since.
         self._found: dict[str, Value | None] = {}
         self._failed: tuple[str, ArkError] | None = None
@@ -196,7 +196,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             Skip: ``keys`` are several, but the table allows one look-up of a key (option ``o``).
             ArkError: a value cannot be read.
         """
-        if self.is_once:
+        if self.allows_one_lookup:
             if len(keys) > 1:
                 raise Skip
             return [self.get(key) for key in keys]
@@ -210,11 +210,11 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
 
     def has(self, key: str) -> bool:
         """Return True if the table has a key. The value stays in memory, because a look-up of the key follows."""
-        return key in self if self.is_once else self.find_each([key])[0] is not None
+        return key in self if self.allows_one_lookup else self.find_each([key])[0] is not None
 
     def prefetch(self, keys: Sequence[str]) -> None:
         """Look up keys at once that are then asked for one by one. An error is raised again at its key."""
-        if not self.is_once:
+        if not self.allows_one_lookup:
             with suppress(ArkError):
                 self.find_each(keys)
 
@@ -235,7 +235,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 self._failed = key, error
                 raise
 
-    def finds_many(self, rspecifier: str) -> bool:
+    def can_find_many(self, rspecifier: str) -> bool:
         """Return True if many keys of the table can be looked up at once without taking more memory or time.
 
         This holds for archives that keep what has been read. It does not hold for standard input and named pipes, from

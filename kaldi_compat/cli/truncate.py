@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.objects import Indices, Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
@@ -31,8 +31,8 @@ def append_to_table(
         append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.functional`).
     """
 
-    def appended(block: ArrayBlock) -> ArrayBlock:
-        feats = features(block)
+    def append_to_block(block: ArrayBlock) -> ArrayBlock:
+        feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for key {block.names()[0]}")
         if options.truncate > feats.shape[1]:
@@ -43,5 +43,5 @@ def append_to_table(
             feats = np.ascontiguousarray(feats[:, : options.truncate])
         return block.with_rows(append(feats, block.rows()))
 
-    convert_table(appended, "matrix", source, target, output_first=True)
+    convert_table(append_to_block, "matrix", source, target, output_first=True)
     return 0

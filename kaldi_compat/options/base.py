@@ -5,7 +5,7 @@ documentation derive from this declaration. For example, the field ``num_mel_bin
 
 >>> class LoudnessOptions(BaseOptions):
 ...     gain: float = option(0.0, "added to the level", unit="dB", ge=-60, le=60)
->>> infos(LoudnessOptions)["gain"].description
+>>> get_infos(LoudnessOptions)["gain"].description
 'added to the level, in dB; from -60 to 60'
 >>> LoudnessOptions(gain=99)
 Traceback (most recent call last):
@@ -124,18 +124,18 @@ def option(
     return dataclasses.field(default=default, metadata={"option": described})
 
 
-def info(field: dataclasses.Field[Any]) -> OptionInfo:
+def get_info(field: dataclasses.Field[Any]) -> OptionInfo:
     """Return the declaration of an option."""
     described: OptionInfo = field.metadata["option"]
     return described
 
 
-def infos(options: type[Any]) -> dict[str, OptionInfo]:
+def get_infos(options: type[Any]) -> dict[str, OptionInfo]:
     """Return the declaration of each option of a class, by name."""
-    return {field.name: info(field) for field in dataclasses.fields(options)}
+    return {field.name: get_info(field) for field in dataclasses.fields(options)}
 
 
-def changes(options: Any) -> str:
+def format_changes(options: Any) -> str:
     """Return the options that differ from Kaldi's defaults, as keyword arguments."""
     values = ((field.name, getattr(options, field.name), field.default) for field in dataclasses.fields(options))
     return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
@@ -161,9 +161,9 @@ class ConstructorSignature:
     def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        from kaldi_compat.options.describe import signature
+        from kaldi_compat.options.describe import make_signature
 
-        with_self = signature(owner.__init__, getattr(owner, "Options", None))
+        with_self = make_signature(owner.__init__, getattr(owner, "Options", None))
         return with_self.replace(parameters=list(with_self.parameters.values())[1:])
 
 
@@ -178,9 +178,9 @@ class OptionsDocumentation:
         # The dataclass decorator asks for the docstring before it sets __match_args__; it need not wait for the list.
         if self.text is None or "__match_args__" not in vars(options):
             return self.text
-        from kaldi_compat.options.describe import documentation
+        from kaldi_compat.options.describe import format_documentation
 
-        return documentation(self.text, options)
+        return format_documentation(self.text, options)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -197,7 +197,7 @@ class BaseOptions:
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
             if name not in cls.__dataclass_fields__:
-                raise unknown_option(cls.__name__, cls, name)
+                raise make_unknown_option_error(cls.__name__, cls, name)
         return super().__new__(cls)
 
     def __init_subclass__(cls) -> None:
@@ -210,14 +210,16 @@ class BaseOptions:
             argument = getattr(self, field.name)
             if argument is field.default:
                 continue
-            value = _as_type(type(field.default), argument)
+            value = _convert_value(type(field.default), argument)
             if value is None:
-                raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_briefly(argument)}")
-            described = info(field)
+                raise OptionError(
+                    f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_format_wrong_value(argument)}"
+                )
+            described = get_info(field)
             if not described.allows(value):
-                known = nearest_name(str(argument), described.choices)
+                known = find_nearest_name(str(argument), described.choices)
                 hint = f": did you mean {known!r}?" if known else ""
-                raise OptionError(f"{field.name} must be {described.range}, not {_shown(argument)}{hint}")
+                raise OptionError(f"{field.name} must be {described.range}, not {_format_value(argument)}{hint}")
             object.__setattr__(self, field.name, value)
 
 
@@ -237,7 +239,7 @@ def make_options(owner: str, kind: type[Options], options: Options | None, chang
         raise OptionError(f"{owner} takes {kind.__name__}, not {type(options).__name__}: give options by name")
     for change in changes:
         if change not in kind.__dataclass_fields__:
-            raise unknown_option(owner, kind, change)
+            raise make_unknown_option_error(owner, kind, change)
     base: Any = kind() if options is None else options
     result: Options = dataclasses.replace(base, **changes) if changes else base
     return result
@@ -250,36 +252,36 @@ def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
     """
 
     def with_signature(function: Function) -> Function:
-        from kaldi_compat.options.describe import signature
+        from kaldi_compat.options.describe import make_signature
 
-        setattr(function, "__signature__", signature(function, kind))  # noqa: B010  mypy wants a function to have it
+        setattr(function, "__signature__", make_signature(function, kind))  # noqa: B010  mypy wants a function to have it
         return function
 
     return with_signature
 
 
-def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:
+def make_unknown_option_error(owner: str, options: type[Any], name: str) -> OptionError:
     """Make the error for a keyword argument that is not an option, with the nearest option and its unit."""
-    known = nearest(name, infos(options))
-    unit = infos(options)[known].unit if known else ""
+    known = find_nearest_option(name, get_infos(options))
+    unit = get_infos(options)[known].unit if known else ""
     hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
     return OptionError(f"{owner} has no option {name}: {hint}")
 
 
-def nearest(name: str, options: Mapping[str, OptionInfo]) -> str:
+def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
     """Return the option that a misspelled name probably means, or "".
 
     >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> nearest("num_mell_bins", infos(FbankOptions)), nearest("n_mels", infos(FbankOptions))
-    ('num_mel_bins', 'num_mel_bins')
+    >>> [find_nearest_option(name, get_infos(FbankOptions)) for name in ("num_mell_bins", "n_mels")]
+    ['num_mel_bins', 'num_mel_bins']
     """
     names = {other: own for own, described in options.items() for other in described.known_as}
     names.update({own: own for own in options})
-    near = nearest_name(name.lower().replace("-", "_"), names)
+    near = find_nearest_name(name.lower().replace("-", "_"), names)
     return names[near] if near else ""
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str:
+def find_nearest_name(name: str, names: Iterable[str]) -> str:
     """Return the most similar of the names, or ""."""
     import difflib  # only needed for mistakes
 
@@ -287,7 +289,7 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-def _as_type(kind: type[Any], value: Any) -> Any:
+def _convert_value(kind: type[Any], value: Any) -> Any:
     """Return the value in the option's own type, or None if it is of another type."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
@@ -299,11 +301,11 @@ def _as_type(kind: type[Any], value: Any) -> Any:
     return value if kind is str and isinstance(value, str) else None
 
 
-def _briefly(value: Any) -> str:
+def _format_wrong_value(value: Any) -> str:
     """Show a value of a wrong type. Python does not convert integers of more than 4,300 digits to a string."""
     bits = value.bit_length() if isinstance(value, int) else 0
     return f"an integer of {bits} bits" if bits > MAX_SHOWN_BITS else repr(value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return repr(value) if isinstance(value, str) else f"{value:g}"

@@ -4,7 +4,7 @@ Kaldi's rules (src/util/parse-options.cc): ``--name=value``, or ``--name`` alone
 case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
 
 >>> from kaldi_compat.options.spectral import FbankOptions
->>> flag_table(FbankOptions)["num-mel-bins"].parse("80")
+>>> get_flags(FbankOptions)["num-mel-bins"].parse("80")
 80
 """
 
@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 
 from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
+from kaldi_compat.options.base import INT32, OptionInfo, Scalar, find_nearest_option, get_info
 
 OptionsType = TypeVar("OptionsType")
 
@@ -87,16 +87,16 @@ class Flag:
         if isinstance(self.default, int):
             integer = parse_integer(text)
             if integer is None:
-                raise OptionError(f"--{self.name}={_shortened(text)}: expected an integer of 32 bits")
+                raise OptionError(f"--{self.name}={_shorten(text)}: expected an integer of 32 bits")
             return integer
         real = parse_real(text, end=FLOAT32_END)
         if real is None:
             limit = " of single precision, at most 3.4e38" if REAL.fullmatch(text) else ""
-            raise OptionError(f"--{self.name}={_shortened(text)}: expected a number{limit}")
+            raise OptionError(f"--{self.name}={_shorten(text)}: expected a number{limit}")
         return real
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
@@ -121,17 +121,17 @@ def normalize(name: str) -> str:
     return name.replace("_", "-").lower()
 
 
-def _flags_of(options: type[Any]) -> dict[str, Flag]:
+def _make_flags(options: type[Any]) -> dict[str, Flag]:
     """Return the flags of an options dataclass by their normalized names, sorted as Kaldi lists them."""
     flags = [
-        Flag(info(field).flag or normalize(field.name), field.name, cast(Scalar, field.default), info(field))
+        Flag(get_info(field).flag or normalize(field.name), field.name, cast(Scalar, field.default), get_info(field))
         for field in dataclasses.fields(options)
     ]
     return {normalize(flag.name): flag for flag in sorted(flags, key=lambda flag: normalize(flag.name))}
 
 
 # The cache is for programs that run many times in one process. mypy takes classes for unhashable.
-flag_table: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_flags_of))
+get_flags: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_make_flags))
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
@@ -142,7 +142,7 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
     """
     flag = flags.get(normalize(name))
     if flag is None:
-        known = nearest(name, {candidate.field: candidate.info for candidate in flags.values()})
+        known = find_nearest_option(name, {candidate.field: candidate.info for candidate in flags.values()})
         hint = f"did you mean --{normalize(known)}?" if known else "--help lists all options"
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
@@ -170,7 +170,7 @@ def spell_as_flags(message: str, options: type[Any]) -> str:
     >>> spell_as_flags("norm_vars=true needs norm_means=true", CmvnOptions)
     '--norm-vars=true needs --norm-means=true'
     """
-    names = {flag.field: f"--{flag.name}" for flag in flag_table(options).values()}
+    names = {flag.field: f"--{flag.name}" for flag in get_flags(options).values()}
     if not names:
         return message
     any_name = "|".join(map(re.escape, names))
@@ -242,5 +242,5 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
     ...     load_options(FbankOptions, file.name, dither=0.0).num_mel_bins
     80
     """
-    values = {flag.field: value for flag, value in read_config(path, flag_table(options))}
+    values = {flag.field: value for flag, value in read_config(path, get_flags(options))}
     return options(**{**values, **changes})

@@ -29,7 +29,7 @@ class FbankSettings:
 Get = Callable[[str, Any], Any]
 
 
-def _settings(
+def _make_settings(
     get: Get, mel_bins: tuple[str, int], frames: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
 ) -> FbankSettings:
     """Return the filter bank of an extractor.
@@ -46,18 +46,18 @@ def _settings(
     return FbankSettings(bank if frames is None else _with_frames(bank, *frames), floor)
 
 
-def _frames(get: Get) -> tuple[int, int, int]:
+def _get_frames(get: Get) -> tuple[int, int, int]:
     return int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
 
 
 EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
-    "ASTFeatureExtractor": lambda get: _settings(
+    "ASTFeatureExtractor": lambda get: _make_settings(
         get, ("num_mel_bins", 128), window_type="hanning", allow_empty_bins=True
     ),
-    "LasrFeatureExtractor": lambda get: _settings(
+    "LasrFeatureExtractor": lambda get: _make_settings(
         get,
         ("feature_size", 128),
-        _frames(get),
+        _get_frames(get),
         floor=1e-5,
         window_type="hanning",
         preemphasis_coefficient=0.0,
@@ -66,10 +66,10 @@ EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
         high_freq=7500.0,
         allow_empty_bins=True,
     ),
-    "Phi4MultimodalFeatureExtractor": lambda get: _settings(
+    "Phi4MultimodalFeatureExtractor": lambda get: _make_settings(
         get,
         ("feature_size", 80),
-        _frames(get),
+        _get_frames(get),
         floor=1.0,
         window_type="hamming",
         preemphasis_coefficient=float(get("preemphasis", 0.97)),
@@ -78,16 +78,16 @@ EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
         high_freq=float(get("mel_max_frequency", 7690)),
         waveform_scale=INT16_SCALE,
     ),
-    "SeamlessM4TFeatureExtractor": lambda get: _settings(
+    "SeamlessM4TFeatureExtractor": lambda get: _make_settings(
         get, ("num_mel_bins", 80), (400, 160, 512), waveform_scale=INT16_SCALE
     ),
-    "Speech2TextFeatureExtractor": lambda get: _settings(
+    "Speech2TextFeatureExtractor": lambda get: _make_settings(
         get, ("num_mel_bins", 80), dither=float(get("dither", 0.0)), waveform_scale=INT16_SCALE
     ),
 }
 
 
-def fbank_settings(extractor: Any) -> FbankSettings:
+def read_fbank_settings(extractor: Any) -> FbankSettings:
     """Return the filter bank that a feature extractor computes before it normalizes, stacks and pads.
 
     Args:
@@ -97,8 +97,8 @@ def fbank_settings(extractor: Any) -> FbankSettings:
     Raises:
         OptionError: the extractor does not compute Kaldi's filter bank, or has settings that Kaldi has not.
 
-    >>> from kaldi_compat.options.extractors import fbank_settings
-    >>> fbank_settings({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 64}).options.num_mel_bins
+    >>> from kaldi_compat.options.extractors import read_fbank_settings
+    >>> read_fbank_settings({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 64}).options.num_mel_bins
     64
     """
     extractor = getattr(extractor, "feature_extractor", extractor)

@@ -30,12 +30,12 @@ class FeatureType:
     takes_vtln: bool = True  # True if VTLN factors change it
     can_be_nan: bool = False  # True if, as in Kaldi, features of digital silence without dithering can be NaN
 
-    def htk_kind(self, options: Any) -> int:
+    def get_htk_kind(self, options: Any) -> int:
         """Return the parameter kind of HTK files, with its flags."""
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 
-    def module(self) -> type[Any]:
+    def import_class(self) -> type[Any]:
         """Import the class of its module, and torch with it."""
         module = import_module(f"kaldi_compat.torch.features.{self.name}")
         module_class: type[Any] = getattr(module, self.name.capitalize())

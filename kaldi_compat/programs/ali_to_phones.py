@@ -47,12 +47,12 @@ def main(options: Options, model: str, source: str, target: str) -> int:
         else:
             sink = tables.write("int-pair-vector" if options.write_lengths else "int-vector", target)
         form = "lengths" if options.ctm_output or options.write_lengths else "frames" if options.per_frame else "phones"
-        counts = map_table(blocks, sink, lambda block: phones_of(block, transitions, form))
+        counts = map_table(blocks, sink, lambda block: convert_to_phones(block, transitions, form))
     logger.info("Done %d utterances.", counts.done)
     return 0
 
 
-def phones_of(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
+def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
     """Return the phones of alignments: for each frame ("frames"), or once, with lengths ("lengths") or without."""
     segments = split_to_phones(model, block.values, block.rows())
     if form == "frames":

@@ -15,11 +15,11 @@ e.g.:  am-info final.mdl
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
     """Print four lines. Only the transition model, at the head of the file, is read."""
-    write_text("-", properties(source))
+    write_text("-", format_properties(source))
     return 0
 
 
-def properties(source: str) -> str:
+def format_properties(source: str) -> str:
     """Return the properties of the model in a file, one in each line."""
     model = io_ark.load(source, kind="transition-model")
     numbers = {

@@ -4,7 +4,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features, only
+from kaldi_compat.cli.loop import convert_table, require_one_entry, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.sliding import normalize_by_windows
@@ -25,12 +25,12 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
-        feats = features(block)
+        feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         normalized = sliding_cmvn(feats, block.rows(), options)
         if normalized is None:  # Kaldi floors a variance, and warns
-            normalized = normalize_with_warnings(only(block, feats), options)
+            normalized = normalize_with_warnings(require_one_entry(block, feats), options)
         return block.with_rows(normalized)
 
     counts = convert_table(normalize, "matrix", source, target)

@@ -7,7 +7,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, Skip, block_of
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, only, stack_matrices
+from kaldi_compat.cli.loop import map_table, require_one_entry, stack_matrices
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -44,11 +44,11 @@ def main(options: Options, a: str, b: str, target: str) -> int:
     if not a_is_table and not b_is_table:
         return compose_files(options, a, b, target)
     with Tables() as tables:
-        speakers = tables.lookup("token", options.utt2spk) if options.utt2spk else None
+        speakers = tables.open_lookup("token", options.utt2spk) if options.utt2spk else None
         writer = tables.write("matrix", target)
         if a_is_table:
             blocks = tables.read("matrix", a, lambda key: has_b(key), 0)
-            find_b, has_b = finder(tables, b, speakers, options.utt2spk)
+            find_b, has_b = make_finder(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
                 matrices = find_b(block)  # first: if it is missing, the one of A need not be readable
@@ -56,14 +56,16 @@ def main(options: Options, a: str, b: str, target: str) -> int:
 
             map_table(blocks, writer, compose_with_b)
         else:
-            of_all = io_ark.load(a, kind="matrix")
+            shared_matrix = io_ark.load(a, kind="matrix")
             map_table(
-                tables.read("matrix", b), writer, lambda block: compose(block, of_all, stack_matrices(block), options)
+                tables.read("matrix", b),
+                writer,
+                lambda block: compose(block, shared_matrix, stack_matrices(block), options),
             )
     return 0
 
 
-def finder(
+def make_finder(
     tables: Tables, source: str, speakers: LookupReader[str] | None, utt2spk: str
 ) -> tuple[Callable[[ArrayBlock], Matrix], Callable[[str], bool]]:
     """Return functions that find the matrices of a block in a table (optionally by speaker), or the one in a file.
@@ -72,17 +74,19 @@ def finder(
     differ in shape. The second one says whether there is one for a key.
     """
     if not io_ark.is_table_rspecifier(source):
-        of_all: Matrix = io_ark.load(source, kind="matrix")
-        return lambda _: of_all, lambda _: True
-    table: LookupReader[Matrix] = tables.lookup("matrix", source)
+        shared_matrix: Matrix = io_ark.load(source, kind="matrix")
+        return lambda _: shared_matrix, lambda _: True
+    table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
     def find(block: Block) -> Matrix:
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
-            block = block_of(only(block, speakers).find(block, lambda _: warning), [None])
+            block = block_of(require_one_entry(block, speakers).find(block, lambda _: warning), [None])
         transforms = table.find(block, lambda key: f"Second table does not have key {key}")
         matrices: Matrix = np.stack(
-            transforms if len({transform.shape for transform in transforms}) == 1 else only(block, transforms)
+            transforms
+            if len({transform.shape for transform in transforms}) == 1
+            else require_one_entry(block, transforms)
         )
         return matrices
 

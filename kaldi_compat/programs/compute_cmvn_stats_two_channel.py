@@ -9,7 +9,7 @@ import numpy as np
 from io_ark.blocks import BLOCK_BYTES, ArrayBlock
 from io_ark.errors import ArkError
 from io_ark.text import split_words
-from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.files import read_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Matrix
@@ -30,7 +30,7 @@ Usage: compute-cmvn-stats-two-channel [options] <reco2file-and-channel> <feats-r
 e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp:data/train_unseg/feats.scp ark,t:-
 """
 
-CALLS_AT_ONCE = 256
+CALLS_PER_LOOKUP = 256
 ALONE, ONE, OTHER = range(3)  # roles of utterances in calls
 
 
@@ -44,18 +44,18 @@ class Options(BaseOptions):
 def main(options: Options, calls: str, source: str, target: str) -> int:
     """Write the statistics of each utterance, call by call."""
     counts = Counts()
-    of_calls = groups(text_lines(calls), calls)
+    calls_utterances = group_by_call(read_lines(calls), calls)
     with Tables() as tables:
-        table, writer = tables.lookup("matrix", source), tables.write("double-matrix", target)
-        size = CALLS_AT_ONCE if table.finds_many(source) else 1
-        for block in blocks_of(of_calls, table, size, counts):
+        table, writer = tables.open_lookup("matrix", source), tables.write("double-matrix", target)
+        size = CALLS_PER_LOOKUP if table.can_find_many(source) else 1
+        for block in read_calls(calls_utterances, table, size, counts):
             if block.keys:
-                writer.write_block(block.statistics(options.quieter_channel_weight))
+                writer.write_block(block.compute_statistics(options.quieter_channel_weight))
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
 
-def groups(lines: Iterable[str], name: str) -> list[list[str]]:
+def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
     """Group utterances by call, in order of the calls' names; calls without two sides give groups of one.
 
     Raises:
@@ -88,7 +88,7 @@ class CallBlock:
     roles: list[int] = field(default_factory=list)  # each OTHER follows its ONE
     size: int = 0  # bytes of the features
 
-    def takes(self, feats: list[Matrix]) -> bool:
+    def can_add(self, feats: list[Matrix]) -> bool:
         """Return True if features can be added, with the same dimension, to a block that is not too large."""
         if not self.feats:
             return True
@@ -101,7 +101,7 @@ class CallBlock:
         self.roles += roles
         self.size += sum([matrix.nbytes for matrix in feats])
 
-    def statistics(self, quieter_channel_weight: float) -> ArrayBlock:
+    def compute_statistics(self, quieter_channel_weight: float) -> ArrayBlock:
         """Compute the statistics (2, dim + 1) of each utterance."""
         lengths = np.array(list(map(len, self.feats)))
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
@@ -115,11 +115,13 @@ class CallBlock:
         return ArrayBlock.of(self.keys, list(statistics(rows, bounds, weights=weights)))
 
 
-def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:
+def read_calls(
+    calls_utterances: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts
+) -> Iterator[CallBlock]:
     """Yield the utterances of calls in blocks, and count those that are there and those that are not.
 
     Args:
-        of_calls: the utterances of each call.
+        calls_utterances: the utterances of each call.
         table: table of the features.
         size: number of calls that are looked up at once.
         counts: added to.
@@ -130,13 +132,13 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
     """
     block = CallBlock()
     try:
-        for number, utterances in enumerate(of_calls):
+        for number, utterances in enumerate(calls_utterances):
             if number % size == 0:
-                table.prefetch(list(chain.from_iterable(of_calls[number : number + size])))
-            keys, feats = present(utterances, table)
+                table.prefetch(list(chain.from_iterable(calls_utterances[number : number + size])))
+            keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
-            if not block.takes(feats):
+            if not block.can_add(feats):
                 yield block
                 block = CallBlock()
             block.add(keys, feats, roles)
@@ -147,7 +149,7 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
     yield block
 
 
-def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
+def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
     """Return the utterances of a call that have features, and the features; log a warning for missing features."""
     keys, feats = [], []
     for key in utterances:

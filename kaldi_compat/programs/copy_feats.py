@@ -6,7 +6,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block
 from io_ark.codecs import CompressionMethod, GeneralMatrix, HtkFeatures, compress, compressed_block
 from io_ark.errors import FormatError
-from kaldi_compat.cli.files import printable_rxfilename, printable_wxfilename
+from kaldi_compat.cli.files import format_rxfilename, format_wxfilename
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, map_table
 from kaldi_compat.cli.objects import Matrix
@@ -44,8 +44,8 @@ def main(options: Options, source: str, target: str) -> int:
     require(not options.compress, "--compress works on tables, not on single files")
     require(not options.write_num_frames, "--write-num-frames option not supported when writing/reading single files.")
     require(not options.sphinx_in, "For single files, sphinx input is not yet supported.")
-    io_ark.save(target, matrix_of(io_ark.load(source, kind=options.kind_in)), kind="matrix", binary=options.binary)
-    logger.info("Copied features from %s to %s", printable_rxfilename(source), printable_wxfilename(target))
+    io_ark.save(target, unwrap_matrix(io_ark.load(source, kind=options.kind_in)), kind="matrix", binary=options.binary)
+    logger.info("Copied features from %s to %s", format_rxfilename(source), format_wxfilename(target))
     return 0
 
 
@@ -57,7 +57,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
         method = CompressionMethod.of(options.compression_method) if options.compress else None
 
         def copy(block: Block) -> Block:
-            matrices = block.map(lambda _, value: matrix_of(value)) if options.htk_in else block
+            matrices = block.map(lambda _, value: unwrap_matrix(value)) if options.htk_in else block
             copied = matrices if method is None else compress_block(matrices, method, writer)
             if num_frames is not None:
                 num_frames.write_block(matrices.map(lambda _, matrix: len(matrix)))
@@ -86,7 +86,7 @@ def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> Gene
         return matrix
 
 
-def matrix_of(value: Any) -> Matrix:
+def unwrap_matrix(value: Any) -> Matrix:
     """Return the matrix of an object that was read: HTK files also have a header."""
     matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
     return matrix

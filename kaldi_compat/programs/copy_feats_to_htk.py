@@ -5,7 +5,7 @@ from typing import Any
 from io_ark.codecs.htk import encode_htk_block
 from kaldi_compat.cli.files import Encode, FileSink
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import for_each
+from kaldi_compat.cli.loop import visit_blocks
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -37,7 +37,7 @@ def write_files(options: Any, source: str, file_format: str, encode: Encode) -> 
     """Write the files, in a format that a function encodes, as ``output_dir`` and ``output_ext`` say."""
     sink = FileSink(options.output_dir, options.output_ext, file_format, encode, source)
     with Tables() as tables:
-        counts = for_each(sink.write, tables.read("matrix", source))
+        counts = visit_blocks(sink.write, tables.read("matrix", source))
     # The misspelt word is Kaldi's.
     logger.info("%d %s feature files generated in the direcory: %s", counts.done, file_format, options.output_dir)
     return 1 if counts.failed else counts.status

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, features
+from kaldi_compat.cli.loop import convert, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.libm import expf, logf
@@ -44,7 +44,7 @@ def main(options: Options, source: str, target: str) -> int:
     changes = options != Options(binary=options.binary)
 
     def copy(block: ArrayBlock) -> ArrayBlock:
-        return block.with_rows(change_elements(features(block), options)) if changes else block
+        return block.with_rows(change_elements(stack_rows(block), options)) if changes else block
 
     with np.errstate(all="ignore"):  # infinities and NaN are valid results, as in Kaldi
         counts = convert(copy, "matrix", source, target, binary=options.binary, output_first=True)

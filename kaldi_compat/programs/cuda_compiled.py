@@ -20,7 +20,7 @@ class CudaCompiled(Program):
         if argv is None:
             return super().__call__()
         if argv:
-            say(self.usage())
+            say(self.format_usage())
         return 1
 
 

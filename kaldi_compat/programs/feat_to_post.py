@@ -18,12 +18,12 @@ e.g.:  feat-to-post scp:feats.scp ark:feats.post
 
 @program("feat-to-post", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    counts = convert_table(posteriors_of, "matrix", source, target, kind_out=PosteriorArraysCodec())
+    counts = convert_table(make_posteriors, "matrix", source, target, kind_out=PosteriorArraysCodec())
     logger.info("Converted %d alignments.", counts.done)
     return counts.status
 
 
-def posteriors_of(block: ArrayBlock) -> PosteriorBlock:
+def make_posteriors(block: ArrayBlock) -> PosteriorBlock:
     """Return posteriors that list each dimension of each frame."""
     rows, columns = block.shapes.T
     counts = np.repeat(columns, rows)

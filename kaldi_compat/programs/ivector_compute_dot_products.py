@@ -29,14 +29,14 @@ See also: ivector-plda-scoring
 def main(options: NoOptions, trials: str, first: str, second: str, target: str) -> int:
     """Score the trials of a file."""
     with Tables() as tables:
-        finds = find_in(tables.lookup("vector", first)), find_in(tables.lookup("vector", second))
+        finds = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"
-        counts = Trials("dot-product", names, finds, dot_products).write(trials, target, first, second)
+        counts = Trials("dot-product", names, finds, compute_dot_products).write(trials, target, first, second)
     logger.info("Processed %d trials %d had errors.", counts.done, counts.failed)
     return counts.status
 
 
-def find_in(table: LookupReader[Vector]) -> Find:
+def make_finder(table: LookupReader[Vector]) -> Find:
     """Return a function that looks up keys one by one, as Kaldi does."""
 
     def find(keys: Sequence[str]) -> list[Vector | None]:
@@ -46,7 +46,7 @@ def find_in(table: LookupReader[Vector]) -> Find:
     return find
 
 
-def dot_products(first: list[Vector], second: list[Vector]) -> Vector:
+def compute_dot_products(first: list[Vector], second: list[Vector]) -> Vector:
     """Return the dot products of vectors.
 
     Raises:

@@ -6,8 +6,8 @@ import numpy as np
 
 import io_ark
 from io_ark.models import Lda
-from kaldi_compat.cli.files import printable_wxfilename
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.files import format_wxfilename
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.speakers import require_usable
@@ -41,7 +41,7 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
     """Estimate and write a transform."""
     vectors, speakers, failed, dim = dict[str, Vector](), list[str](), 0, 0
     with Tables() as tables:
-        blocks, table = tables.read("vector", source), tables.lookup("token", utt2spk)
+        blocks, table = tables.read("vector", source), tables.open_lookup("token", utt2spk)
         for block in blocks:
             for key, vector in block.entries():
                 if key in vectors:
@@ -68,7 +68,7 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
         total_covariance_factor=options.total_covariance_factor,
         covariance_floor=options.covariance_floor,
     )
-    vlog(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(lda.matrix[:, -1]))
+    log_verbose(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(lda.matrix[:, -1]))
     io_ark.save(target, lda.matrix, kind="matrix", binary=options.binary)
-    logger.info("Wrote LDA transform to %s", printable_wxfilename(target))
+    logger.info("Wrote LDA transform to %s", format_wxfilename(target))
     return 0

@@ -10,7 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.speakers import vectors_of_speaker
+from kaldi_compat.cli.speakers import find_speaker_vectors
 from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
@@ -36,11 +36,11 @@ class Options(BaseOptions):
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
     if target is None:
-        return mean_of_table(options, first, second)
-    return means_of_speakers(first, second, target, counts_target)
+        return average_table(options, first, second)
+    return average_speakers(first, second, target, counts_target)
 
 
-def mean_of_table(options: Options, source: str, target: str) -> int:
+def average_table(options: Options, source: str, target: str) -> int:
     """Average all vectors of a table in double precision."""
     with Tables() as tables:
         total, count = sum_of_vectors(tables.read("vector", source))
@@ -50,17 +50,17 @@ def mean_of_table(options: Options, source: str, target: str) -> int:
     return 0
 
 
-def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
+def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
     """Average the vectors of each speaker."""
     squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
-        table, speakers = tables.lookup("vector", source), tables.read("token-vector", spk2utt)
+        table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
         counter = tables.write("int", numbers) if numbers else None
 
         def average(speaker: str, utterances: list[str]) -> Vector:
             nonlocal dim, done, failed
-            vectors = [vector for _, vector in vectors_of_speaker(table, utterances)]
+            vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
@@ -71,7 +71,7 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
                 counter[speaker] = len(vectors)
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))
 
-        def averages(block: Block) -> Block:
+        def average_block(block: Block) -> Block:
             nonlocal squares, total
             result = block.map(average)
             means = [mean for _, mean in result.entries()]
@@ -82,7 +82,7 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
                 total = np.add.reduce([total if len(total) else np.zeros(dim), *means])
             return result
 
-        counts = map_table(speakers, writer, averages)
+        counts = map_table(speakers, writer, average_block)
     logger.info(
         "Computed mean of %d speakers (%d with no utterances), consisting of %d utterances (%d absent from input).",
         counts.done, counts.failed, done, failed,

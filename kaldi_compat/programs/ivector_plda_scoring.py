@@ -9,7 +9,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import Block
 from io_ark.models import Plda
-from kaldi_compat.cli.log import as_text, logger
+from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.speakers import Trials
@@ -46,11 +46,11 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
     plda = io_ark.load(model, kind="plda")
     with Tables() as tables:
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
-        numbers = tables.lookup("int", options.num_utts) if options.num_utts else None
+        numbers = tables.open_lookup("int", options.num_utts) if options.num_utts else None
         logger.info("Reading train iVectors")
         speakers, missing = Vectors("training", "speaker"), 0
         for block in train_blocks:
-            entries = list(block.entries()) if numbers is None else with_numbers(block, numbers)
+            entries = list(block.entries()) if numbers is None else select_numbered(block, numbers)
             missing += len(block) - len(entries)
             speakers.add(plda, options, entries, None if numbers is None else [numbers[key] for key, _ in entries])
         logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
@@ -72,7 +72,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
     return counts.status
 
 
-def with_numbers(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Vector]]:
+def select_numbered(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Vector]]:
     """Return the entries of a block whose key has a number of utterances. Log the other keys."""
     entries = []
     for key, vector in block.entries():
@@ -132,7 +132,7 @@ class Vectors:
         """
         if not self.mapped:
             raise OptionError(f"No {self.name} iVectors present.")
-        mean = as_text(self.total_scale / len(self.mapped))
+        mean = format_number(self.total_scale / len(self.mapped))
         logger.info("Average renormalization scale on %s iVectors was %s", self.name, mean)
 
     def find(self, keys: Sequence[str]) -> list[tuple[Vector, int] | None]:

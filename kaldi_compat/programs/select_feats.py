@@ -5,7 +5,7 @@ import re
 
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import features, map_table
+from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
@@ -43,7 +43,7 @@ def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
     Raises:
         FeatureError: the features have fewer columns than the first utterance.
     """
-    feats = features(block)
+    feats = stack_rows(block)
     if max(columns) >= feats.shape[1]:
         raise FeatureError(f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}")
     return block.with_rows(select_columns(feats, columns))
@@ -65,14 +65,14 @@ def parse_selection(selection: str, dim: int) -> list[int]:
     require(selection != "", "No ranges or indices in selection string!")
     columns: list[int] = []
     for part in selection.removesuffix(",").split(","):  # like Kaldi, ignore one comma at the end
-        start, end = bounds(part)
+        start, end = parse_range(part)
         require(0 <= start < dim, f"Invalid range start: {start} in {part!r}: indices are 0 to {dim - 1}")
         require(0 <= end < dim, f"Invalid range end: {end} in {part!r}: indices are 0 to {dim - 1}")
         columns += range(start, end + 1) if start <= end else range(start, end - 1, -1)
     return columns
 
 
-def bounds(part: str) -> tuple[int, int]:
+def parse_range(part: str) -> tuple[int, int]:
     """Return the first and last column of a part of a selection, as Kaldi parses it (select-feats.cc).
 
     Kaldi parses the start of a range from as many characters as follow the hyphen. It parses the longest prefix that is
@@ -83,10 +83,10 @@ def bounds(part: str) -> tuple[int, int]:
     """
     before, hyphen, after = part.partition("-")
     if not hyphen:
-        start = end = leading_integer(part)
+        start = end = parse_leading_integer(part)
     else:
         require(after != "", f"Invalid range end: there is no number after the hyphen in {part!r}")
-        start, end = leading_integer(part[: len(after)]), leading_integer(after)
+        start, end = parse_leading_integer(part[: len(after)]), parse_leading_integer(after)
     as_written = PLAIN.fullmatch(part) and (not hyphen or int(before) == start)
     if not as_written:
         shown = f"{start}-{end}" if hyphen else str(start)
@@ -94,7 +94,7 @@ def bounds(part: str) -> tuple[int, int]:
     return start, end
 
 
-def leading_integer(text: str) -> int:
+def parse_leading_integer(text: str) -> int:
     """Return the integer at the start of a string, or 0 if there is none, as C++ streams do.
 
     Raises:

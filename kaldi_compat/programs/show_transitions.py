@@ -34,11 +34,11 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
     for phone in np.unique(transitions.tuples[:, 0]).tolist():
         if phone >= len(names) and phone not in names:
             raise OptionError(f"{symbols}: no symbol for phone {phone}")
-    write_text("-", "".join(lines(transitions, names, counts)))
+    write_text("-", "".join(format_transitions(transitions, names, counts)))
     return 0
 
 
-def lines(model: TransitionModel, names: dict[int, str], counts: npt.NDArray[Any] | None) -> Iterator[str]:
+def format_transitions(model: TransitionModel, names: dict[int, str], counts: npt.NDArray[Any] | None) -> Iterator[str]:
     """Yield the lines of all transition-states."""
     ids = np.arange(1, model.num_transition_ids + 1)
     probabilities, targets, loops = expf(model.log_probs[1:]), model.targets(ids), model.are_self_loops(ids)

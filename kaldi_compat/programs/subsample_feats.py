@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features, only
+from kaldi_compat.cli.loop import convert_table, require_one_entry, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option, require
 
@@ -37,10 +37,10 @@ def main(options: Options, source: str, target: str) -> int:
 
     def subsample(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames_in, frames_out
-        feats = features(block)
+        feats = stack_rows(block)
         chosen, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
-            frames_in += only(block, len(feats))
+            frames_in += require_one_entry(block, len(feats))
             raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
         frames_in += len(feats)
         frames_out += len(chosen)

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, vectors
+from kaldi_compat.cli.loop import map_table, stack_vectors
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
@@ -38,7 +38,7 @@ def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
         Skip: the vectors of several entries differ in length.
         FeatureError: the transform does not fit.
     """
-    rows = vectors(block)
+    rows = stack_vectors(block)
     dim, columns = rows.shape[1], matrix.shape[1]
     if columns not in (dim, dim + 1):
         raise FeatureError(f"Dimension mismatch: input vector has dimension {dim} and transform has {columns} columns.")

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import Wave
 from io_ark.codecs import pcm16
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError, OptionError
@@ -55,18 +55,18 @@ def main(options: Options, source: str, target: str) -> int:
         parts = [(options.rir_channel, options.noise_channel)]
 
     for channel, _ in parts:
-        if rir is not None and not channel_of(rir, channel, options.impulse_response).any():
+        if rir is not None and not get_channel(rir, channel, options.impulse_response).any():
             where = f" in channel {channel}" if len(rir.samples) > 1 else ""
             logger.warning(
                 "The impulse response %s is silent%s; the output is silent, too.", options.impulse_response, where
             )
-    speech = channel_of(wave, options.input_wave_channel, source)
+    speech = get_channel(wave, options.input_wave_channel, source)
     output = [
         reverberate(
             speech,
             wave.sample_frequency,
-            None if rir is None else channel_of(rir, in_rir, options.impulse_response) / FULL_SCALE,
-            [AdditiveSignal(channel_of(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
+            None if rir is None else get_channel(rir, in_rir, options.impulse_response) / FULL_SCALE,
+            [AdditiveSignal(get_channel(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
             options,
             rir_frequency=None if rir is None else rir.sample_frequency,
         )
@@ -80,7 +80,7 @@ def read_wave(name: str) -> Wave:
     """Read a file or the output of a command."""
     wave: Wave = io_ark.load(name, kind="wave")
     channels, samples = wave.samples.shape
-    vlog(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
+    log_verbose(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
     return wave
 
 
@@ -94,7 +94,7 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
     names = [name for name in options.additive_signals.split(",") if name]
     if not names:
         return []
-    snrs, starts = numbers(options.snrs, "--snrs"), numbers(options.start_times, "--start-times")
+    snrs, starts = parse_numbers(options.snrs, "--snrs"), parse_numbers(options.start_times, "--start-times")
     require(
         len(names) == len(snrs) == len(starts),
         f"--additive-signals has {len(names)} entries, --snrs {len(snrs)} and --start-times {len(starts)}:"
@@ -109,7 +109,7 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
     return noises
 
 
-def numbers(text: str, name: str) -> list[float]:
+def parse_numbers(text: str, name: str) -> list[float]:
     """Parse comma-separated numbers.
 
     Raises:
@@ -120,7 +120,7 @@ def numbers(text: str, name: str) -> list[float]:
     return [number for number in numbers if number is not None]
 
 
-def channel_of(wave: Wave, channel: int, name: str) -> Vector:
+def get_channel(wave: Wave, channel: int, name: str) -> Vector:
     """Return the samples of a channel, on the 16-bit scale.
 
     Raises:
