@@ -1,4 +1,4 @@
-"""Blocks of alignments and of posteriors, as programs change them."""
+"""Change blocks of posteriors, and read the text files that go with alignments."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Integers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
 
-PART_FRAMES = 1 << 13  # Frames of a part, whose arrays fit the cache.
+PART_FRAMES = 1 << 13  # Number of frames whose arrays of integers and weights fit into a core's cache.
 
 
 def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return posteriors of the same frames under the keys of a block."""
+    """Return a block with the same keys and frames, but other posteriors."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Yield parts of sets of posteriors of the same frames that fit a cache."""
+    """Split sets of posteriors of the same frames into parts of :data:`PART_FRAMES` frames."""
     count = len(sets[0].counts)
     frames = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(frames) for posteriors in sets), strict=True)
@@ -43,24 +43,33 @@ def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors
 
 
 def number_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
-    """Return the frame of each entry of posteriors: (entries,)."""
+    """Return the index of the frame that each entry of posteriors belongs to, (entries,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
 
 
 def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
-    """Return a vector with a number for each frame, under the keys of a block."""
+    """Return a block of vectors, under the keys of a block of posteriors, from one value per frame, (frames,)."""
     return ArrayBlock(block.keys, values, np.column_stack((block.frames, np.zeros_like(block.frames))), dimensions=1)
 
 
 def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
-    """Return the sums of weights by frame, (count,), added in order in single precision."""
+    """Add up weights by frame, in order and in single precision as Kaldi does.
+
+    Args:
+        frames: index of the frame of each weight, (entries,).
+        weights: the weights, (entries,).
+        count: number of frames.
+
+    Returns:
+        The sums, (count,).
+    """
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
     return sums
 
 
 def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
-    """Select the entries for which a mask (entries,) is true."""
+    """Return the entries for which the mask ``entries``, (entries,), is true."""
     if entries.all():
         return posteriors
     so_far = np.append(0, np.cumsum(entries))
@@ -69,25 +78,25 @@ def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArray
 
 
 def select_first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
-    """Return the first integers of each frame."""
+    """Return the first ``n`` integers of each frame."""
     starts = np.cumsum(lists.counts) - lists.counts
     return select_entries(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
 
 
 def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Reverse the entries of each frame: the order of a hash table in which no two keys share a bucket."""
+    """Reverse the entries of each frame, which is the order of GNU's hash table if no two keys share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
 
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Add up the weights of each integer of a frame, and return them in the order of a hash table."""
+    """Add up the weights of equal integers in a frame. Return the sums in the order of GNU's hash table."""
     pairs = number_entry_frames(posteriors) << 32 | posteriors.integers
     places, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(places), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
-    in_order = np.argsort(firsts)  # frame by frame, in the order of insertion
+    in_order = np.argsort(firsts)  # Sorts by frame, then by order of insertion.
     frames, integers = np.divmod(places[in_order], 1 << 32)
     counts = np.bincount(frames, minlength=len(posteriors.counts))
     order = in_order[order_by_hash(integers, frames, counts)]
@@ -95,14 +104,14 @@ def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
 
 
 def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
-    """Multiply the weights of frames by factors, (frames,) or one number. A factor of 0 removes the entries."""
+    """Multiply weights by one factor, or by a factor for each frame, (frames,). A factor of 0 removes entries."""
     by_entry = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
     multiplied = posteriors._replace(weights=posteriors.weights * by_entry)
     return select_entries(multiplied, np.broadcast_to(by_entry != 0, multiplied.weights.shape))
 
 
 def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Merge two sets frame by frame, the first set first. Also return a mask of the second set's entries."""
+    """Concatenate two sets of posteriors frame by frame. Also return a mask of the second set's entries."""
     pairs = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
@@ -112,7 +121,13 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Return the sums of runs of values, added in order in single precision."""
+    """Add up runs of consecutive values, in order and in single precision as Kaldi does.
+
+    Args:
+        values: the values, (entries,).
+        starts: index of the first value of each run, (runs,).
+        sizes: number of values of each run, (runs,).
+    """
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)
@@ -124,7 +139,7 @@ def parse_number(text: str, message: str, end: float = math.inf) -> float:
     """Parse a number below ``end`` and round it to single precision.
 
     Raises:
-        OptionError: the string is not such a number; with ``message``.
+        OptionError: the string is not a number below ``end``. The error has the text ``message``.
     """
     number = parse_real(text, end)
     if number is None:
@@ -136,18 +151,18 @@ def require_single_file(name: str) -> str:
     """Return the name of a file that is not a table.
 
     Raises:
-        OptionError: the name is a table's.
+        OptionError: the name is an rspecifier of a table.
     """
     if is_table_rspecifier(name):
-        raise OptionError(f"{name}: expected a single file, not a table")
+        raise OptionError(f"{name} is a table: name a single file")
     return name
 
 
 def read_symbols(rxfilename: str) -> dict[int, str]:
-    """Read a symbol table, such as phones.txt: a symbol and its number in each line.
+    """Read a symbol table such as phones.txt, whose lines contain a symbol and its number.
 
-    As in OpenFst, a NUL ends a line, and a symbol has its first number. While the numbers count up from 0 at the start
-    of the file, a number has its first symbol, later its last symbol.
+    As in OpenFst, a NUL ends a line, and the first number of a repeated symbol counts. Of several symbols for one
+    number, the first counts while the file numbers its symbols 0, 1, 2 and so on; after that, the last counts.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.
@@ -161,7 +176,7 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
         if not words:
             continue
         if len(words) != 2 or not re.fullmatch(r"[\v\f\r]*(\+?\d+|-0+)", words[1], re.ASCII):
-            raise OptionError(f"{rxfilename}: line {line_number}: expected a symbol and its number, found {line!r}")
+            raise OptionError(f"{rxfilename}: line {line_number}: expected a symbol and its number, not {line!r}")
         symbol, number = words[0], int(words[1])
         if symbol in seen:
             continue
@@ -170,12 +185,12 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
         counted += number == counted == len(seen)
         seen.add(symbol)
     if not symbols:
-        raise OptionError(f"{rxfilename}: the symbol table is empty")
+        raise OptionError(f"{rxfilename}: the symbol table is empty: name a file such as phones.txt")
     return symbols
 
 
 def read_phone_map(rxfilename: str) -> dict[int, int]:
-    """Read a map of phones. A line holds an old phone and a new phone.
+    """Read a map from old to new phones, whose lines contain the number of an old phone and of a new phone.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.
@@ -187,7 +202,7 @@ def read_phone_map(rxfilename: str) -> dict[int, int]:
             continue
         pair = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
         if pair is None or not all(int(phone) in INT32 for phone in pair.groups()):
-            raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new one, found {line!r}")
+            raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new phone, not {line!r}")
         old, new = pair.groups()
         if int(old) in phones or not int(old) or not int(new):
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")

@@ -1,7 +1,7 @@
 """Parse command lines, and write the text that explains them (Kaldi: src/util/parse-options.cc).
 
 Programs and the dump share this module. The dump takes options in the style of Kaldi's shell scripts, which
-:func:`rewrite_script_style` rewrites to that of Kaldi's programs.
+:func:`rewrite_script_style` rewrites to the style of Kaldi's programs.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ Standard = TypeVar("Standard", bound=CommonOptions)
 class CommandLine(Generic[Standard]):
     """A parsed command line."""
 
-    values: dict[str, Scalar]  # maps fields of the program's options to their values, if the line sets them
-    standard: Standard  # options of every program
-    arguments: tuple[str, ...]  # arguments that are not options, in order
+    values: dict[str, Scalar]  # Values of the program's own options that the command line sets, by field.
+    standard: Standard  # Options that programs share.
+    arguments: tuple[str, ...]  # Arguments that are not options, in order.
 
 
 def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]) -> CommandLine[Standard]:
@@ -62,12 +62,12 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     such an argument.
 
     Args:
-        argv: the arguments.
-        options: the dataclass of the program's own options, or their flags.
+        argv: the words of the command line.
+        options: the dataclass of the program's own options, or a dictionary of their flags.
         standard: the dataclass of the options that programs share, such as :class:`StandardOptions`.
 
     Raises:
-        OptionError: an unknown option, an invalid value, or a bad configuration file.
+        OptionError: an option is unknown or has an invalid value, or a configuration file is invalid.
     """
     standard_flags = get_flags(standard)
     flags = (options if isinstance(options, dict) else get_flags(options)) | standard_flags
@@ -136,18 +136,18 @@ def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) ->
     if flag.kind == "bool":
         return f"{argument}={following.popleft()}" if following and following[0] in ("true", "false") else argument
     if not following or following[0].startswith("--"):
-        raise UsageError(f"--{flag.name} needs a value: --{flag.name}=...")
+        raise UsageError(f"--{flag.name} needs a value: write --{flag.name}=VALUE")
     return f"{argument}={following.popleft()}"
 
 
 def format_usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
-    """Return a program's usage, with every option, its type and default."""
+    """Format a program's usage: its text, then all options with type and default."""
     lists = (format_option_list("Options:", options), format_option_list("Standard options:", standard))
     return "\n".join(["", text.strip("\n"), "", *filter(None, lists)])
 
 
 def format_option_list(title: str, options: type[Any]) -> str:
-    """Return Kaldi's list of options below a title, one line for an option; "" without options."""
+    """Format options as Kaldi does, in one line per option below a title. Return "" if there are no options."""
     lines = [
         f"  --{flag.name:<25} : {flag.description} ({flag.kind}, default = {flag.shown_default})\n"
         for flag in get_flags(options).values()
@@ -156,12 +156,12 @@ def format_option_list(title: str, options: type[Any]) -> str:
 
 
 def format_version(program: str) -> str:
-    """Return the line of ``--version``."""
+    """Format the line that ``--version`` prints."""
     return f"{program} (kaldi-compat) {__version__}"
 
 
 def format_shell_line(words: Sequence[str]) -> str:
-    """Join words to a line of a shell. Quote the words that need quotes as Kaldi does."""
+    """Join words to a shell command, quoted as Kaldi quotes command lines in its logs."""
     line = []
     for word in words:
         if word and all((char.isascii() and char.isalnum()) or char in UNQUOTED for char in word):

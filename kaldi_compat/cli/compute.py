@@ -1,6 +1,6 @@
 """Shared code of compute-fbank-feats, compute-mfcc-feats, compute-plp-feats and compute-spectrogram-feats.
 
-The programs differ in their options, the module that computes, and the HTK parameter kind of the result.
+The four programs differ in their options, the module that computes the features, and the HTK parameter kind.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MONO = -1
 
 
 class ApplicationOptions(FrameOptions):
-    """Options of the four programs, without the options of the feature."""
+    """Options that the four programs share, in addition to the options of the feature."""
 
     output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
@@ -71,19 +71,19 @@ class VtlnOptions(ApplicationOptions):
 
 
 def select_feature_options(cls: type[Options], options: Any) -> Options:
-    """Return the feature's options among those of a program."""
+    """Select the options of a feature from the options of a program."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
 def make_program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """Return the options of the program that computes a feature: the feature's own and the application's."""
+    """Make the class of a program's options: the feature's options and the options that the four programs share."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
     return type("Options", bases, {"__module__": __name__})
 
 
 def make_spectral_program(name: str) -> Program:
-    """Return the program that computes a feature: ``spectral_program("fbank")`` is compute-fbank-feats."""
+    """Make the program that computes a feature: ``make_spectral_program("fbank")`` is compute-fbank-feats."""
     feature = SPECTRAL_FEATURES[name]
     program_name = f"compute-{name}-feats"
     text = USAGE.format(description=feature.description, program=program_name, name=name)
@@ -99,7 +99,7 @@ def compute_features(
     """Compute the features of a table of audio and write them as a table; return the exit status.
 
     Args:
-        feature: feature type.
+        feature: type of the feature.
         options: options of the program.
         source: rspecifier of audio.
         target: wspecifier of features.
@@ -107,7 +107,7 @@ def compute_features(
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
         message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map"
-        require(feature.name != "mfcc", message)  # Kaldi's other programs check the opposite, so they only ignore it.
+        require(feature.name != "mfcc", message)  # Of Kaldi's programs, only compute-mfcc-feats refuses it.
         logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
     is_htk = options.output_format == "htk"
@@ -134,7 +134,7 @@ def compute_features(
 
 
 def warn_of_nan(block: ArrayBlock) -> None:
-    """Log a warning if features hold NaN, which Kaldi's PLP has for frames of digital silence without dither."""
+    """Log a warning if features contain NaN. Kaldi's PLP gives NaN for frames of digital silence without dither."""
     if not np.isnan(block.values.sum()):
         return
     for key, features in block.entries():
@@ -148,8 +148,8 @@ def warn_of_nan(block: ArrayBlock) -> None:
 
 
 def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Return a block of features in HTK's format. Kaldi's header has a shift of 10 ms except for the spectrogram."""
-    period, kind = 100_000, feature.get_htk_kind(options)  # in units of 100 ns
+    """Convert features to HTK's format. As in Kaldi, the header's frame shift is 10 ms except for the spectrogram."""
+    period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))
     return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
@@ -170,8 +170,8 @@ class SpectralExtractor:
 
         Args:
             block: audio.
-            warps: the VTLN factors of utterances; None for the factor among the options.
-            noise: source of the noise of dithering; Kaldi's random numbers if None.
+            warps: table of VTLN factors by utterance; the factor of the options if None.
+            noise: source of the noise for dithering; Kaldi's random numbers if None.
 
         Raises:
             Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. For
@@ -186,7 +186,7 @@ class SpectralExtractor:
         except (KaldiCompatError, MemoryError) as error:
             key = require_one_entry(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
-                self._random.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise
+                self._random.frame_seeds(1)  # Kaldi draws the first frame's noise before the error.
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
         self._random = random
         if self.options.subtract_mean:
@@ -198,7 +198,7 @@ class SpectralExtractor:
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
     def select_channels(self, block: Block) -> WaveBlock:
-        """Return the channel of each utterance that the options select.
+        """Return the channel that the options select, of each utterance.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.
@@ -214,13 +214,13 @@ class SpectralExtractor:
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Return the VTLN factors of the utterances, or one factor for all."""
+        """Look up the VTLN factors of the utterances, or return one factor for all utterances."""
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` if audio must be resampled, and is not alone or the options forbid it."""
+        """Raise :class:`AudioError` if audio must be resampled, but the options forbid it or it is not alone."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
@@ -231,10 +231,10 @@ class SpectralExtractor:
 
 
 def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
-    """Return the computer of a feature for the engine and device that the options name.
+    """Return the object that computes a feature with the engine and on the device that the options name.
 
     Raises:
-        OptionError: that engine cannot compute on that device, or the device does not exist.
+        OptionError: the engine cannot compute the feature or use the device, or the device does not exist.
     """
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
@@ -249,16 +249,22 @@ def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactC
 
 @dataclass(frozen=True)
 class ExactComputer:
-    """Computes features with Kaldi's bits, on one thread of a CPU."""
+    """Computes features in one thread of a CPU. The results have Kaldi's bits."""
 
     plan: Plan
 
     def compute(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
+        """Compute the features of a block of utterances. Audio that must be resampled has to be alone in its block.
 
-        Audio of another rate is resampled. It must be alone in its block.
+        Args:
+            block: audio with one channel.
+            warps: a VTLN factor for each utterance, or one factor for all utterances.
+            noise: source of the noise for dithering.
+
+        Returns:
+            The frames of all utterances, (frames, dim), and the number of frames of each utterance, (utterances,).
         """
         samples: npt.NDArray[Any] = block.samples
         starts, lengths, options = block.starts, block.lengths, self.plan.options
@@ -273,7 +279,7 @@ class ExactComputer:
 
 
 class TorchComputer:
-    """Computes features with a torch module."""
+    """Computes features with a torch module, on any device."""
 
     def __init__(self, module: SpectralFeature, device: str) -> None:
         import torch

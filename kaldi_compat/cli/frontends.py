@@ -1,4 +1,4 @@
-"""The command ``kaldi-compat frontend`` for front ends of published models, and helpers of similar commands."""
+"""Run ``kaldi-compat frontend``: list, show, check and export the front ends of published models."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ STATISTICS_HELP = "the model's statistics: am.mvn, WeNet's JSON, or Kaldi statis
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser that reports an invalid command line in one line."""
+    """Argument parser that raises OptionError for an invalid command line."""
 
     def error(self, message: str) -> NoReturn:
         """Raise the error for :func:`main`."""
         raise OptionError(f"{message}: {self.prog} --help explains the command line")
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help. An error of writing is raised, which argparse ignores."""
+        """Print the help text. Unlike argparse, raise the error if standard output cannot be written to."""
         print(self.format_help(), end="", file=file, flush=True)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Make the parser of the command line."""
     parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         options = make_parser().parse_args(sys.argv[2:] if argv is None else argv)
-    except SystemExit as end:  # --help exits
+    except SystemExit as end:  # argparse raises it after --help.
         return int(end.code or 0)
     except OptionError as error:
         return report_error(error)
@@ -144,10 +144,10 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
     for label, samples, expected, rate in _read_references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
-            print(f"{label}: features have the shape {expected.shape}, those of the preset {features.shape}")
+            print(f"{label}: features have the shape {expected.shape}, features of the preset {features.shape}")
             return DIFFERENT_STATUS
         difference = np.abs(features.astype(np.float64) - expected)
-        largest = max(largest, float(difference.max(initial=0.0)))  # NaN is a difference as well.
+        largest = max(largest, float(difference.max(initial=0.0)))  # max() ignores NaN, which is reported below.
         total, count = total + float(difference.sum()), count + difference.size
         if not np.isfinite(difference).all():
             print(f"{label}: the features hold NaN or infinite values")
@@ -162,21 +162,21 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
 
 
 def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield label, samples, features and sampling rate of each pair in a NumPy file."""
+    """Yield label, samples, features and sampling rate (or None) of each pair of arrays in a NumPy file."""
     try:
         stored = load_npz(path)
     except ArkError as error:
-        raise FeatureError(f"cannot read {error}: np.savez writes a file of several arrays") from None
+        raise FeatureError(f"cannot read {error}: write the arrays with np.savez") from None
     prefixes = [key.removesuffix("samples") for key in stored if key == "samples" or key.endswith(".samples")]
     if not prefixes:
         raise FeatureError(f"{path} has no array 'samples': np.savez({path!r}, samples=..., features=...) writes both")
     for prefix in prefixes:
         if f"{prefix}features" not in stored:
-            raise FeatureError(f"{path} has no array '{prefix}features'")
+            raise FeatureError(f"{path} has no array '{prefix}features': store the features of '{prefix}samples' in it")
         rate = stored.get(f"{prefix}sampling_rate")
         samples, features = stored[f"{prefix}samples"], stored[f"{prefix}features"]
         if features.dtype.kind not in "fiu":
-            raise FeatureError(f"{path}: {prefix}features are no real numbers, but of the type {features.dtype}")
+            raise FeatureError(f"{path}: {prefix}features have the type {features.dtype}: store real numbers")
         yield f"{path}, {prefix.rstrip('.') or 'samples'}", samples, features, None if rate is None else rate.tolist()
 
 
@@ -188,7 +188,7 @@ def warnings_in_one_line() -> Iterator[None]:
 
 
 def report_error(error: Exception) -> int:
-    """Print an error and return the exit status; raise it if standard output cannot be written to."""
+    """Print an error and return the exit status. Raise the error if it comes from writing to standard output."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS

@@ -15,7 +15,7 @@ from kaldi_compat.native import library
 
 
 def describe_installation() -> str:
-    """Return a line for each engine and library, for people and for bug reports.
+    """Describe versions, engines, libraries and programs, a line for each, for users and bug reports.
 
     >>> from kaldi_compat.cli.info import describe_installation
     >>> print(describe_installation().splitlines()[0].split()[0])
@@ -40,7 +40,7 @@ def _describe_library(library: io_ark.native.Library) -> str:
 
 
 def _describe_programs() -> str:
-    """Say whose programs a shell would run. Every recipe calls compute-mfcc-feats."""
+    """Say whether PATH finds the programs of this package. Look for compute-mfcc-feats, which recipes call."""
     path = shutil.which("compute-mfcc-feats")
     if path is None:
         return "not on PATH"

@@ -1,4 +1,4 @@
-"""Types of the objects in tables."""
+"""Name the types of objects in tables, and measure audio or select its channels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Indices = npt.NDArray[np.intp]
 
 
 def compute_duration(num_samples: int, rate: float) -> float:
-    """Return the length of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h)."""
+    """Compute the duration of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h)."""
     return float(np.float32(num_samples) / np.float32(rate))
 
 
@@ -25,22 +25,22 @@ def list_waves(block: Block) -> list[Wave]:
 
 
 def compute_durations(block: Block) -> npt.NDArray[np.float64]:
-    """Return the length of each entry's audio in seconds, in single precision as in Kaldi."""
+    """Compute the duration of each entry's audio in seconds, (entries,), in single precision as in Kaldi."""
     if isinstance(block, WaveBlock):
         return block.durations()
     return np.array([compute_duration(wave.samples.shape[1], wave.sample_frequency) for wave in list_waves(block)])
 
 
 def select_channel(block: Block, channel: int) -> WaveBlock:
-    """Return a channel of each entry's audio.
+    """Select a channel of each entry's audio.
 
     Args:
         block: the audio.
-        channel: number of the channel, from 0. If it is negative, the audio should have one channel; the first is
-            returned, with Kaldi's warning if there are more.
+        channel: index of the channel. If negative, select the first channel, with Kaldi's warning if there are several
+            channels.
 
     Raises:
-        Skip: a block of several entries has audio with several channels, or without 16-bit samples.
+        Skip: a block of several entries contains audio with several channels, or samples that are not 16-bit.
     """
     if isinstance(block, WaveBlock):
         return block

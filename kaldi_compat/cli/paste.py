@@ -1,4 +1,4 @@
-"""Shared code of the programs that combine entries of several tables."""
+"""Combine entries of several tables, for paste-feats, paste-vectors, multiply-vectors and append programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kaldi_compat.cli.program import ERROR_STATUS
 from kaldi_compat.cli.tables import LookupReader, Tables
 
 Array = npt.NDArray[Any]
-# Function of the arrays of the tables and the keys that returns the numbers of the results and their lengths.
+# Function from the arrays of each table and the keys to the values of all results and the length of each result.
 Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.NDArray[np.int64]]]
 
 
@@ -40,7 +40,7 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
-    """Combine the objects of single files, called ``what`` in the log, and return the exit status."""
+    """Combine the objects of single files, and return the exit status. The log calls the result ``what``."""
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
         result, _ = combine([[array] for array in arrays], [""])
@@ -53,18 +53,18 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
 
 
 def log_status(counts: Counts) -> int:
-    """Log how many utterances are done and return the exit status, as the programs that append to entries do."""
+    """Log the number of utterances with and without a result as Kaldi does, and return the exit status."""
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
 def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
-    """Return the smallest length of the arrays of each entry.
+    """Return the length of the shortest array of each entry.
 
     Args:
         parts: for each table, the array of each entry.
-        tolerance: largest allowed difference of the lengths of an entry's arrays.
-        keys: the entries' keys, for messages.
+        tolerance: maximum difference between the lengths of an entry's arrays.
+        keys: keys of the entries, for messages.
 
     Raises:
         Skip: lengths differ by more than the tolerance, or an array is empty.
@@ -98,15 +98,15 @@ def paste_columns(
 
     Args:
         parts: for each table, the matrix of each entry.
-        keys: the entries' keys, for messages.
-        tolerance: largest allowed difference of the rows of an entry's matrices.
+        keys: keys of the entries, for messages.
+        tolerance: maximum difference between the numbers of rows of an entry's matrices.
 
     Returns:
-        The rows of all results, and their numbers of rows.
+        The rows of all results, (rows, columns), and the number of rows of each result, (entries,).
 
     Raises:
-        Skip: the numbers of rows differ by more than the tolerance, or a matrix has no rows; or the matrices of a table
-            differ in their columns.
+        Skip: the numbers of rows differ by more than the tolerance, a matrix has no rows, or the matrices of a table
+            have different numbers of columns.
     """
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
         raise Skip

@@ -1,4 +1,4 @@
-"""Lines of a segments file in a program: an invalid line is skipped with a warning."""
+"""Parse lines of a segments file, and cut segments from recordings. Invalid lines are skipped with a warning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse_segment(line: str) -> Segment:
     """Parse ``<segment> <recording> <start> <end> [<channel>]``.
 
     Raises:
-        Skip: the line is invalid, or the segment is empty; with Kaldi's warning.
+        Skip: the line is invalid, or the segment is empty. The exception has Kaldi's warning.
     """
     try:
         return data_dir.parse_segment(line)
@@ -26,7 +26,7 @@ def parse_segment(line: str) -> Segment:
 
 
 def _describe_mistake(line: str) -> str:
-    """Return the part of Kaldi's warning that names the mistake of a line."""
+    """Return the part of Kaldi's warning that names the mistake in a line, or "" for a wrong number of fields."""
     fields = split_words(line)
     if len(fields) not in (4, 5):
         return ""
@@ -51,7 +51,8 @@ def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line
     """Return the segment's audio (see :meth:`io_ark.Segment.cut`). Warnings show the segment's ``line``.
 
     Raises:
-        Skip: the segment lies outside the recording, is too short, or its channel does not exist; with Kaldi's warning.
+        Skip: the segment lies outside the recording, is too short, or names a channel that does not exist. The
+            exception has Kaldi's warning.
         AudioError: the recording has several channels and the segment does not specify one.
     """
     try:
@@ -61,7 +62,7 @@ def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line
 
 
 def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
-    """Return the exception for a segment that cannot be cut: Kaldi's checks in Kaldi's order."""
+    """Make the exception for a segment that cannot be cut. The checks are in Kaldi's order."""
     channels, count = recording.samples.shape
     length = compute_duration(count, recording.sample_frequency)
     if segment.start > length:

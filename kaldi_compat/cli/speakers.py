@@ -1,4 +1,4 @@
-"""The vectors of speakers, and scores of trials, for the programs of speaker verification."""
+"""Look up vectors of speakers, and score trials, for the programs of speaker verification."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TRIALS_PER_BLOCK = 1024  # Number of trials whose vectors fit into the cache.
 
 
 def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
-    """Return the utterances of a speaker that have a vector, and their vectors. Log the other utterances.
+    """Return the utterances of a speaker that have a vector, with the vectors. Log utterances without a vector.
 
     Raises:
         FeatureError: the speaker has no utterances, or the vectors differ in dimension.
@@ -39,7 +39,7 @@ def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str])
         else:
             vectors.append((utterance, vector))
     if len({len(vector) for _, vector in vectors}) > 1:
-        raise FeatureError("the vectors of the utterances differ in dimension")
+        raise FeatureError("the vectors of the utterances differ in dimension: extract them with one model")
     return vectors
 
 
@@ -50,13 +50,13 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         key: the key of the vector.
         vector: the vector.
         dim: the expected dimension.
-        owner: what has this dimension, for the message.
+        owner: subject and verb of the message's end, such as "the PLDA model has".
 
     Raises:
         FeatureError: the vector has another dimension, is empty, or contains NaN or infinities.
     """
     if not len(vector):
-        raise FeatureError(f"{key}: the vector is empty")
+        raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
         raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}")
     if not np.isfinite(vector).all():
@@ -70,8 +70,8 @@ class Trials:
     Attributes:
         name: name of a score in the log.
         tables: the names of the tables of the first and the second key, in warnings.
-        find: two functions that return the values under keys, None for a missing key.
-        score: takes the values of the first and of the second keys, and returns the scores.
+        find: functions that look up the first and the second keys. They return None for a missing key.
+        score: function from the values of the first keys and of the second keys to the scores.
     """
 
     name: str
@@ -83,8 +83,8 @@ class Trials:
         """Write a line for each trial, log the mean score, and count the trials with and without a score.
 
         Args:
-            source: file with two keys in each line.
-            target: file of the scores.
+            source: file of the trials, with two keys in each line.
+            target: file that the scores are written to.
             tables: rspecifiers of tables that are read while the scores are written.
 
         Raises:
@@ -119,7 +119,7 @@ class Trials:
         return counts
 
     def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float]]:
-        """Return the pairs that have both values, and their scores. Log the missing keys."""
+        """Score the pairs whose keys both have values. Return these pairs and the scores. Log missing keys."""
         values = [find([pair[side] for pair in pairs]) for side, find in enumerate(self.find)]
         complete = []
         for at, (pair, *sides) in enumerate(zip(pairs, *values, strict=True)):

@@ -1,4 +1,4 @@
-"""The common part of vector-sum and matrix-sum."""
+"""Sums of vectors and matrices for vector-sum, matrix-sum and the programs that average vectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
 def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return the form of the arguments: several tables, one table, several files, or none of these."""
+    """Tell whether the arguments of a sum name several tables, one table and a file, or only files, else "none"."""
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):
@@ -40,10 +40,10 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
 
     Args:
         kind: type of the entries.
-        source: the table.
-        target: the file.
+        source: rspecifier of the table.
+        target: name of the output file.
         average: divide the sum by the number of entries.
-        binary: write in binary.
+        binary: write the file in binary format.
     """
     counts = Counts()
     total = np.zeros((0,) * DIMENSIONS[kind])
@@ -66,7 +66,7 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
 
 
 def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expected: Sequence[int]) -> None:
-    """Log that entries are left out of a sum with another shape."""
+    """Log that entries are left out of a sum, because their shape differs or they are empty."""
     for key in keys:
         if shape[0]:
             logger.warning("Dimension mismatch for key %s: %s vs. %s", key, format_shape(shape), format_shape(expected))
@@ -85,20 +85,22 @@ def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
         for part in split_by_shape(block):
             if count and part.shapes[0, 0] != len(total):
                 key = part.names()[0]
-                raise FeatureError(f"{key}: dimension {part.shapes[0, 0]}, but {len(total)} before")
+                raise FeatureError(
+                    f"{key}: dimension {part.shapes[0, 0]}, but {len(total)} before: sum vectors of one dimension"
+                )
             total = add_entries(total, part)
             count += len(part)
     return total, count
 
 
 def split_by_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
-    """Return the parts of a block whose entries have one shape."""
+    """Split a block into runs of consecutive entries of the same shape."""
     changes = np.flatnonzero((block.shapes[1:] != block.shapes[:-1]).any(axis=1)) + 1
     return block.split([0, *changes.tolist(), len(block)])
 
 
 def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
-    """Add the entries of a block, which have one shape, to a sum in order. An empty sum has no terms."""
+    """Add the entries of a block, which must have one shape, to ``total`` in order. An empty ``total`` counts as 0."""
     terms = block.values.reshape(len(block), *block.shapes[0, : block.dimensions].tolist()).astype(np.float64)
     terms = terms if total.shape != terms.shape[1:] else np.concatenate((total[None], terms))
     result: Doubles = np.add.accumulate(terms, axis=0)[-1]
@@ -106,16 +108,16 @@ def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
 
 
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
-    """Add up the entries in files, and write a file.
+    """Add up the vectors or matrices in files, and write the sum to a file.
 
     Args:
         kind: type of the entries. As in Kaldi, an entry must be at least as large as the entries before it.
-        names: the files, and the one to write.
+        names: names of the input files, followed by the name of the output file.
         average: divide the sum by the number of files.
-        binary: write in binary.
+        binary: write the file in binary format.
 
     Raises:
-        OptionError: a name is a table's.
+        OptionError: a name is an rspecifier of a table.
         FeatureError: an entry is smaller than an earlier entry.
     """
     *sources, target = names
@@ -125,7 +127,7 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
         missing = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
         if any(more < 0 for _, more in missing):
             raise FeatureError(
-                f"{name}: the {kind} is {format_shape(value.shape)}, smaller than earlier ones of {format_shape(total.shape)}: "
+                f"{name}: the {kind} is {format_shape(value.shape)}, smaller than {format_shape(total.shape)} before: "
                 f"sum {PLURALS[kind]} of one shape"
             )
         total = np.pad(total, missing) + value
@@ -137,11 +139,11 @@ def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) 
 
 
 def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[float]) -> int:
-    """Add up the entries of each key of a table and of others, and write a table.
+    """Add up the entries that several tables have under each key of the first table, and write a table of the sums.
 
     Args:
         kind: type of the entries.
-        names: the tables, and the one to write.
+        names: rspecifiers of the tables, followed by the wspecifier of the output.
         scale: factor on the first table.
         scales: factors on the other tables.
     """
@@ -163,26 +165,26 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
 
 
 class _System(NamedTuple):
-    """A table whose entries are added to those of the first."""
+    """A table whose entries are added to the entries of the first table."""
 
-    reader: LookupReader[Floats]  # looks its entries up
-    factor: float  # multiplies them
-    where: str  # its place among the tables, for messages
+    reader: LookupReader[Floats]
+    factor: float  # Factor on the entries of this table.
+    where: str  # Number and rspecifier of this table, for messages.
 
 
 @dataclass
 class _Sums:
-    """Sums of the entries of a table and of other systems."""
+    """Adds the entries of other tables (systems) to the entries of the first table."""
 
-    kind: Kind  # type of the entries
-    source: str  # rspecifier of the table
-    scale: float  # factor on its entries
-    systems: list[_System] = field(default_factory=list)  # the other tables
-    total: int = 0  # number of entries found so far
-    missing: int = 0  # number of entries that the other tables lacked
+    kind: Kind
+    source: str  # Rspecifier of the first table.
+    scale: float  # Factor on the entries of the first table.
+    systems: list[_System] = field(default_factory=list)
+    total: int = 0  # Number of entries added so far, of all tables.
+    missing: int = 0  # Number of keys of the first table that other tables lacked.
 
     def add(self, block: ArrayBlock) -> ArrayBlock:
-        """Return the sums of a block's entries. An entry that another system lacks must be alone in its block."""
+        """Add the other tables' entries to a block of the first table. An entry that does not fit must be alone."""
         keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_each(keys)) for system in self.systems]
         fits = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]

@@ -1,4 +1,4 @@
-"""Shared code of add-deltas and add-deltas-sdc: keep the first columns of features and append to them."""
+"""Append columns to the first columns of features, for add-deltas and add-deltas-sdc."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def append_to_table(
     """Apply a function to each matrix of a table, cut to the first ``options.truncate`` columns.
 
     Args:
-        options: the number of columns.
+        options: options of the program.
         source: rspecifier of features.
         target: wspecifier of the results.
-        append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.functional`).
+        append: function from the rows of several utterances and their boundaries (see :mod:`kaldi_compat.functional`)
+            to the rows with appended columns.
     """
 
     def append_to_block(block: ArrayBlock) -> ArrayBlock:
