@@ -1,6 +1,6 @@
-"""Describe options to people and tools: signatures for ``inspect`` and Jupyter, lists for ``help()``.
+"""Describe options: signatures for ``inspect``, tables for Jupyter, lists for ``help()``.
 
-Computed when somebody asks for them, so that programs do not import ``inspect`` and ``textwrap``.
+This module is imported on demand, so that programs do not import ``inspect`` and ``textwrap``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from io_ark.text import html_table
 from kaldi_compat.options.base import get_info
 
-WIDTH = 100
+WIDTH = 100  # Width of the lists in characters.
 
 
 def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
-    """Return the options as keyword-only parameters with their types and defaults."""
+    """Convert options to keyword-only parameters with their types and defaults."""
     return [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=type(field.default)
@@ -28,7 +28,7 @@ def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
 
 
 def make_signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
-    """Return a function's signature, its ``**changes`` replaced by the options themselves."""
+    """Return the signature of a function, with the options in place of ``**changes``."""
     own = inspect.signature(function)
     declared = list(own.parameters.values())
     named = [
@@ -41,7 +41,7 @@ def make_signature(function: Callable[..., Any], options: type[Any] | None = Non
 
 
 def render_html(title: str, options: Any, engine: str = "") -> str:
-    """Return a table of options for Jupyter. Options that differ from Kaldi's defaults come first.
+    """Render a table of options as HTML for Jupyter. Options that differ from Kaldi's defaults come first.
 
     >>> from kaldi_compat.options.postprocessing import SpliceOptions
     >>> render_html("Splice", SpliceOptions(left_context=2)).count("<td>")
@@ -60,12 +60,12 @@ def render_html(title: str, options: Any, engine: str = "") -> str:
 
 
 def format_documentation(text: str, options: type[Any]) -> str:
-    """Return a class's docstring followed by the list of its options."""
+    """Append the list of a class's options to its docstring."""
     return f"{inspect.cleandoc(text)}\n\nOptions:\n{format_options(options)}\n"
 
 
 def format_options(options: type[Any]) -> str:
-    """Return a paragraph for each option: name, type, default, meaning, unit and range.
+    """Format a paragraph for each option, with name, type, default, meaning, unit and range.
 
     >>> from kaldi_compat.options.postprocessing import SpliceOptions
     >>> print(format_options(SpliceOptions))

@@ -7,7 +7,7 @@ import math
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
-MAX_FRAMES = 1_000_000  # A foreign preset must not take all memory.
+MAX_FRAMES = 1_000_000  # Limit on a preset's length, because a preset from an unknown source must not take all memory.
 
 
 class LowFrameRateOptions(BaseOptions):
@@ -24,13 +24,13 @@ class LowFrameRateOptions(BaseOptions):
 
 
 class StackFramesOptions(BaseOptions):
-    """Stacks of neighboring frames, each frame used once (transformers: SeamlessM4T)."""
+    """Stacks of neighboring frames without overlap (transformers: SeamlessM4T)."""
 
     size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
 
 
 class PadFramesOptions(BaseOptions):
-    """Padding of the frames to a length, or to a multiple of one."""
+    """Padding of the frames to a fixed length, or to a multiple of a length."""
 
     length: int = option(
         0,
@@ -58,7 +58,7 @@ class UtteranceCmvnOptions(BaseOptions):
 
 
 class CenteredMeanOptions(BaseOptions):
-    """Subtraction of the mean of the frames around each frame; at the ends, of those that exist (pyannote)."""
+    """Subtraction of the mean over the existing frames around each frame (pyannote)."""
 
     context: int = option(150, "frames on each side over which the mean is computed", ge=0, lt=10**6)
 

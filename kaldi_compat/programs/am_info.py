@@ -20,7 +20,7 @@ def main(options: NoOptions, source: str) -> int:
 
 
 def format_properties(source: str) -> str:
-    """Return the properties of the model in a file, one in each line."""
+    """Read the transition model in a file, and format its properties in a line each."""
     model = io_ark.load(source, kind="transition-model")
     numbers = {
         "phones": len(model.topology.phones),

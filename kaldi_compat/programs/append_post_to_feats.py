@@ -47,7 +47,7 @@ def append_posteriors(block: ArrayBlock, posteriors: list[PosteriorArrays], num_
     """Append one column per class to the matrices of a block.
 
     Raises:
-        Skip: the numbers of frames differ.
+        Skip: the features and the posteriors of an utterance have different numbers of frames.
         FeatureError: a class is out of range.
     """
     feats = stack_rows(block)

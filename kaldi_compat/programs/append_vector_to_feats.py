@@ -40,7 +40,7 @@ def append_to_frames(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:
     """Append a vector to each row of each matrix.
 
     Raises:
-        Skip: a matrix is empty; or the vectors differ in length.
+        Skip: a matrix is empty, or the vectors of several utterances differ in length.
     """
     feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:

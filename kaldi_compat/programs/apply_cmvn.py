@@ -74,7 +74,7 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
 
     Args:
         block: the features.
-        statistics: statistics of the entries, or of all entries together: (entries or 1, 2, dim + 1).
+        statistics: statistics of each entry, (entries, 2, dim + 1), or of all entries together, (1, 2, dim + 1).
         options: options of the program.
 
     Raises:

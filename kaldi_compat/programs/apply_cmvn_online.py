@@ -23,7 +23,7 @@ e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp 
        apply-cmvn-online --spk2utt=ark:spk2utt global_cmvn.stats scp:feats.scp ark:-
 """
 
-UTTERANCES_PER_BLOCK = 16  # utterances of a speaker that are held in memory
+UTTERANCES_PER_BLOCK = 16  # Number of a speaker's utterances that are in memory at the same time.
 
 
 class Options(OnlineCmvnOptions):
@@ -31,7 +31,7 @@ class Options(OnlineCmvnOptions):
     spk2utt: str = option("", "rspecifier of each speaker's utterances, which are normalized one after the other")
 
     def __post_init__(self) -> None:
-        """Leave the checks to the first utterance: as in Kaldi, the output is open then."""
+        """Check nothing here. As in Kaldi, the options are checked at the first utterance, after opening the output."""
 
 
 @program("apply-cmvn-online", USAGE, Options)
@@ -70,7 +70,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
 
 
 def group_utterances(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
-    """Yield the utterances of a speaker that has not been seen before, as blocks of their names."""
+    """Forget the last speaker, and yield the names of a new speaker's utterances in blocks."""
     online.reset()
     for first in range(0, len(names), UTTERANCES_PER_BLOCK):
         group = names[first : first + UTTERANCES_PER_BLOCK]

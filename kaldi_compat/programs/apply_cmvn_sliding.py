@@ -29,7 +29,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         normalized = sliding_cmvn(feats, block.rows(), options)
-        if normalized is None:  # Kaldi floors a variance, and warns
+        if normalized is None:  # A variance must be floored, which Kaldi warns about.
             normalized = normalize_with_warnings(require_one_entry(block, feats), options)
         return block.with_rows(normalized)
 
@@ -44,7 +44,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
 
 
 def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matrix:
-    """Normalize an utterance, and log warnings of floored variances."""
+    """Normalize an utterance, (frames, dim), and log warnings about floored variances."""
     start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
     normalized: Matrix
     normalized, variance = normalize_by_windows(feats, start, end, norm_vars=options.norm_vars)
@@ -54,7 +54,13 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
 
 
 def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
-    """Log a warning for each frame whose variance is floored, for at most ``max_warnings`` frames if not negative."""
+    """Log a warning for each frame with floored variances.
+
+    Args:
+        variance: variances before flooring, (frames, dim).
+        size: number of frames in the window of each frame, (frames,).
+        max_warnings: maximum number of warnings; negative for no limit.
+    """
     floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored > 0) & (size > 1))
     shown = frames if max_warnings < 0 else frames[:max_warnings]

@@ -55,28 +55,31 @@ def main(options: Options, first: str, second: str) -> int:
 
 
 def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
-    """Add the sums of utterances, one by one, to the sums of earlier utterances: (3, dim).
+    """Add the sums of a block's utterances, one by one, to the sums (3, dim) of earlier utterances.
 
     Raises:
-        FeatureError: the dimension differs from that of the first utterance.
+        FeatureError: the dimension differs from the dimension of the first utterance.
     """
     products = stack_matrices(block).astype(np.float64)
     if sums.size and products.shape[2] != sums.shape[1]:
         key = block.names()[0]
-        raise FeatureError(f"{key}: dimension {products.shape[2]}, but {sums.shape[1]} before")
+        raise FeatureError(
+            f"{key}: dimension {products.shape[2]}, but {sums.shape[1]} before: compare features of one dimension"
+        )
     total: DoubleMatrix = np.add.reduce(np.concatenate([sums[None], products] if sums.size else [products]), axis=0)
     return total
 
 
 def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Sum the products of each column of an utterance with itself, for both tables, and of one table with the other.
+    """Compute the inner products of the columns of an utterance's features in two tables.
 
     Returns:
-        The sums of each utterance, (3, dim).
+        For each utterance (3, dim): products of the first features with themselves, of the second features with
+        themselves, and of the first with the second features.
 
     Raises:
-        Skip: an utterance cannot be compared; with Kaldi's warning.
-        FeatureError: an utterance has different numbers of frames, for which Kaldi's program aborts.
+        Skip: an utterance cannot be compared. The exception has Kaldi's warning.
+        FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
     """
     others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.names()
@@ -94,5 +97,5 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
 
 
 def format_vector(values: DoubleMatrix) -> str:
-    """Format a vector as Kaldi logs it."""
+    """Format a vector as in Kaldi's logs."""
     return " [ " + "".join(format_number(value) + " " for value in values) + "]"

@@ -40,7 +40,7 @@ def main(options: Options, source: str, target: str) -> int:
     compute: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 
     def finish(result: Any) -> ArrayBlock:
-        """Draw the noise of utterances in their order."""
+        """Compute features from tracked pitch. The main thread draws the noise, in the order of utterances."""
         if options.simulate_first_pass_online:
             names, analyses = result
             return ArrayBlock.of(

@@ -56,10 +56,10 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[Matrix, Vector | None]:
-    """Return the frames of a block, and their weights.
+    """Return the frames of a block, (frames, dim), and their weights, (frames,), or None without weights.
 
     Raises:
-        Skip: an utterance is empty or lacks weights.
+        Skip: an utterance is empty or lacks weights, or the number of weights is wrong.
     """
     feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:
@@ -73,7 +73,7 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
 
 
 def compute_utterance_statistics(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
-    """Compute the statistics of each utterance."""
+    """Compute the statistics of each utterance, (2, dim + 1)."""
     feats, frame_weights = get_weighted_frames(block, weights)
     return block.with_matrices(statistics(feats, block.rows(), weights=frame_weights))
 
@@ -82,7 +82,7 @@ class Sum:
     """Sum of the statistics of utterances.
 
     Attributes:
-        statistics: the sum; None without any features, zeros if all utterances were skipped.
+        statistics: the sum, (2, dim + 1). None without any features, zeros if all utterances were skipped.
     """
 
     def __init__(self, weights: LookupReader[Vector] | None) -> None:
@@ -90,7 +90,7 @@ class Sum:
         self._weights = weights
 
     def add(self, blocks: Iterable[Block], counts: Counts) -> None:
-        """Add the statistics of utterances, and count those with and without."""
+        """Add the statistics of utterances, and count the utterances that were added or skipped."""
         visit_blocks(self._add, blocks, counts)
 
     def _add(self, block: ArrayBlock) -> ArrayBlock:
@@ -100,7 +100,9 @@ class Sum:
         feats, weights = get_weighted_frames(block, self._weights)
         assert self.statistics is not None
         if self.statistics.shape[1] != dim + 1:
-            raise FeatureError(f"dimension {dim}, but {self.statistics.shape[1] - 1} before")
+            raise FeatureError(
+                f"dimension {dim}, but {self.statistics.shape[1] - 1} before: use features of one dimension"
+            )
         bounds = np.array([0, len(feats)])
         self.statistics = statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         return block
@@ -109,7 +111,7 @@ class Sum:
 def write_speaker_statistics(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None
 ) -> Counts:
-    """Write statistics for each speaker, and count utterances."""
+    """Write the statistics of each speaker, and count utterances."""
     counts = Counts()
     writer = tables.write("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)
@@ -129,7 +131,7 @@ def write_speaker_statistics(
 
 
 def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
-    """Yield the features of utterances, together if all are there; count those that are not."""
+    """Yield the features of utterances, in one block if none is missing. Count and log missing features."""
     if len(keys) > 1:
         with suppress(ArkError, Skip):  # The error is raised again at its key.
             present = [value for value in table.find_each(keys) if value is not None]
@@ -152,7 +154,7 @@ def write_global_statistics(
     counts, total = Counts(), Sum(weights)
     total.add(blocks, counts)
     if total.statistics is None:
-        # As in Kaldi, only the exit status reports the failure.
+        # As in Kaldi, the failure does not stop the program, and shows only in the exit status.
         logger.warning("There are no features to compute statistics of: writing an empty matrix")
         total.statistics = np.zeros((0, 0))
     io_ark.save(target, total.statistics.astype(np.float32), kind="matrix", binary=binary)

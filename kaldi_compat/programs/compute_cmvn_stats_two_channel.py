@@ -30,8 +30,8 @@ Usage: compute-cmvn-stats-two-channel [options] <reco2file-and-channel> <feats-r
 e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp:data/train_unseg/feats.scp ark,t:-
 """
 
-CALLS_PER_LOOKUP = 256
-ALONE, ONE, OTHER = range(3)  # roles of utterances in calls
+CALLS_PER_LOOKUP = 256  # Number of calls whose features are looked up at once.
+ALONE, ONE, OTHER = range(3)  # Roles of an utterance: not compared, first side of a call, second side.
 
 
 class Options(BaseOptions):
@@ -56,7 +56,7 @@ def main(options: Options, calls: str, source: str, target: str) -> int:
 
 
 def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Group utterances by call, in order of the calls' names; calls without two sides give groups of one.
+    """Group utterances by call, in the order of the calls' names. A call without two sides gives groups of one.
 
     Raises:
         FeatureError: a line does not have three fields.
@@ -81,21 +81,21 @@ def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
 
 @dataclass
 class CallBlock:
-    """Utterances of calls."""
+    """Utterances of calls whose features have one dimension, to be computed together."""
 
     keys: list[str] = field(default_factory=list)
     feats: list[Matrix] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)  # each OTHER follows its ONE
-    size: int = 0  # bytes of the features
+    roles: list[int] = field(default_factory=list)  # The second side of a call follows the first side.
+    size: int = 0  # Size of the features in bytes.
 
     def can_add(self, feats: list[Matrix]) -> bool:
-        """Return True if features can be added, with the same dimension, to a block that is not too large."""
+        """Return True if the block has room for features, and the features have its dimension."""
         if not self.feats:
             return True
         return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}
 
     def add(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
-        """Add utterances."""
+        """Add utterances of one call."""
         self.keys += keys
         self.feats += feats
         self.roles += roles
@@ -118,17 +118,17 @@ class CallBlock:
 def read_calls(
     calls_utterances: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts
 ) -> Iterator[CallBlock]:
-    """Yield the utterances of calls in blocks, and count those that are there and those that are not.
+    """Yield the utterances of calls in blocks, and count utterances with and without features.
 
     Args:
         calls_utterances: the utterances of each call.
         table: table of the features.
         size: number of calls that are looked up at once.
-        counts: added to.
+        counts: counts that are increased.
 
     Raises:
-        FeatureError: the sides of a call differ in dimension; after the blocks before it.
-        ArkError: features cannot be read; after the blocks before them.
+        FeatureError: the sides of a call differ in dimension. Earlier calls have been yielded.
+        ArkError: features cannot be read. Earlier calls have been yielded.
     """
     block = CallBlock()
     try:
@@ -150,7 +150,7 @@ def read_calls(
 
 
 def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
-    """Return the utterances of a call that have features, and the features; log a warning for missing features."""
+    """Return the utterances of a call that have features, and the features. Log utterances without features."""
     keys, feats = [], []
     for key in utterances:
         (value,) = table.find_each([key])
@@ -163,7 +163,7 @@ def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[l
 
 
 def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
-    """Return True if two utterances are sides of equal length with frames, which are compared.
+    """Return True if utterances are the two sides of a call and have the same positive number of frames.
 
     Raises:
         FeatureError: the sides differ in dimension.
@@ -172,7 +172,9 @@ def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
         return False
     one, other = feats
     if one.shape[1] != other.shape[1]:
-        raise FeatureError(f"{keys[0]} has dimension {one.shape[1]}, but {keys[1]} has {other.shape[1]}")
+        raise FeatureError(
+            f"{keys[0]} has dimension {one.shape[1]}, but {keys[1]} has {other.shape[1]}: use one configuration"
+        )
     if len(one) != len(other):
         logger.warning(
             "Number of frames differ between %s and %s: %d vs. %d, treating them separately.",

@@ -36,7 +36,7 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     """Return the scores of target and nontarget trials.
 
     Raises:
-        OptionError: a line is invalid, or there are no trials of one kind.
+        OptionError: a line is invalid, or there are no target trials or no nontarget trials.
     """
     trials: list[tuple[str, str]] = []
     for lines in read_line_lists(rxfilename):
@@ -48,7 +48,7 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
         raise OptionError("Empty input.")
     wide = np.array([float(score) for score, _ in trials])
     for place in np.flatnonzero(abs(wide) >= FLOAT32_END).tolist():
-        if "n" not in trials[place][0].lower():  # inf is a number as well
+        if "n" not in trials[place][0].lower():  # "inf" and "nan" are valid scores.
             raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
     scores = wide.astype(np.float32)
     values, is_target = parse_trials(scores, [kind for _, kind in trials])

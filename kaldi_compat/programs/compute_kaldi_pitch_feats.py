@@ -46,10 +46,10 @@ def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
-    """Yield the first channel of each utterance in blocks.
+    """Yield blocks with the first channel of each utterance.
 
     Raises:
-        AudioError: an utterance has another sampling rate. Earlier utterances have been yielded.
+        AudioError: the sampling rate of an utterance differs from the options. Earlier utterances have been yielded.
     """
 
     def check_rate(block: Block) -> WaveBlock:
@@ -65,7 +65,7 @@ def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
 
 
 def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
-    """Track the pitch of a block of utterances."""
+    """Track the pitch of a block of utterances: correlation and pitch in Hz of each frame, (frames, 2)."""
     features, rows = track_block(block.samples, block.starts, block.lengths, options)
     counts = np.diff(rows)
     shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
@@ -73,7 +73,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 
 
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Analyze a block of utterances for the simulation of online decoding: keys and analyses."""
+    """Analyze utterances for the simulation of online decoding. Return their keys and analyses."""
     places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.names(), [Analysis.of(block.samples[a : a + n], options) for a, n in places]
 
@@ -94,7 +94,7 @@ def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
 
 
 def _drop_empty_columns(block: ArrayBlock) -> ArrayBlock:
-    """Return the block with the shape (0, 0) for matrices without rows."""
+    """Give matrices without rows the shape (0, 0), as Kaldi writes them."""
     empty = block.shapes[:, 0] == 0
     if not empty.any():
         return block

@@ -41,7 +41,9 @@ class Options(FileOptions):
 def main(options: Options, source: str, target: str) -> int:
     if are_tables(source, target):
         return copy_table(options, source, target)
-    require(not options.compress, "--compress works on tables, not on single files")
+    require(
+        not options.compress, "--compress works on tables, not on single files: use ark: or scp: for input and output"
+    )
     require(not options.write_num_frames, "--write-num-frames option not supported when writing/reading single files.")
     require(not options.sphinx_in, "For single files, sphinx input is not yet supported.")
     io_ark.save(target, unwrap_matrix(io_ark.load(source, kind=options.kind_in)), kind="matrix", binary=options.binary)
@@ -50,7 +52,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def copy_table(options: Options, source: str, target: str) -> int:
-    """Copy a table, with --compress compressed, and with --write-num-frames write the numbers of frames."""
+    """Copy a table. Compress matrices with --compress, and write numbers of frames with --write-num-frames."""
     with Tables() as tables:
         num_frames = tables.write("int", options.write_num_frames) if options.write_num_frames else None
         writer = tables.write("general-matrix", target)
@@ -69,7 +71,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
 
 def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
-    """Compress matrices. Matrices with NaN or infinities, which have no code, stay uncompressed."""
+    """Compress matrices, except matrices with NaN or infinities, which compression cannot represent."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:
@@ -87,6 +89,6 @@ def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> Gene
 
 
 def unwrap_matrix(value: Any) -> Matrix:
-    """Return the matrix of an object that was read: HTK files also have a header."""
+    """Return the matrix of an object that was read, without the header of an HTK file."""
     matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
     return matrix

@@ -48,17 +48,17 @@ class Options(BaseOptions):
 
     @cached_property
     def snipped_frames(self) -> int:
-        """Number of frames lost at the end of a segment of audio because they would reach beyond it."""
+        """Number of frames at the end of a segment that would extend beyond the segment's audio."""
         return math.ceil((self.frame_length - self.frame_shift) / self.frame_shift) if self.snip_edges else 0
 
     @cached_property
     def overshoot_frames(self) -> int:
-        """Number of frames after the features before which a segment must end to be truncated."""
+        """Number of frames by which a segment's end may exceed the features, exclusive."""
         return self.count_frames(as_float32(self.max_overshoot))
 
     @cached_property
     def min_frames(self) -> int:
-        """Number of frames that a segment must exceed."""
+        """Number of frames that a segment must exceed, or it is skipped."""
         return self.count_frames(as_float32(self.min_segment_length))
 
 
@@ -83,10 +83,10 @@ def group_by_recording(lines: list[str]) -> Iterator[list[str]]:
 
 
 def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
-    """Yield the segments of some lines, log warnings of those that cannot be cut, and count both.
+    """Yield the segments of lines in a block. Log segments that cannot be cut, and count all segments.
 
     Raises:
-        ArkError: a recording cannot be read; after the segments before it.
+        ArkError: a recording cannot be read. Earlier segments have been yielded.
     """
     keys: list[str] = []
     cuts: list[Matrix] = []
@@ -116,7 +116,7 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
 
 
 def parse_or_skip(line: str) -> Segment | Skip:
-    """Return the segment of a line, or Kaldi's warning if the line is invalid."""
+    """Parse a segment. For an invalid line, return the exception with Kaldi's warning."""
     try:
         segment = parse_segment(line)
     except Skip as reason:
@@ -130,7 +130,7 @@ def cut_frames(feats: Matrix, segment: Segment, options: Options) -> Matrix:
     """Return the frames of a segment.
 
     Raises:
-        Skip: the segment lies outside the features, or is too short; with Kaldi's warning.
+        Skip: the segment lies outside the features, or is too short. The exception has Kaldi's warning.
     """
     start, end = options.count_frames(segment.start), options.count_frames(segment.end) - options.snipped_frames
     size = f"[length:] {feats.shape[0]}x{feats.shape[1]}"

@@ -22,10 +22,10 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 
 @program("extract-segments", USAGE, SegmentOptions)
 def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
-    """Write each segment. As in Kaldi, the status is 0 even if there is none."""
+    """Write each segment. As in Kaldi, the status is 0 even if no segment is written."""
     with Tables() as tables:
         recordings, writer = tables.open_lookup("wave", source), tables.write("wave", target)
-        # The segments of a recording look it up again and again, but the option o allows one look-up.
+        # Consecutive segments of a recording share one look-up. With the option "o", each segment looks it up.
         recording = lru_cache(maxsize=0 if recordings.allows_one_lookup else 1)(recordings.get)
 
         def extract(line: str) -> Block:

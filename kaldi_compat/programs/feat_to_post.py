@@ -24,7 +24,7 @@ def main(options: NoOptions, source: str, target: str) -> int:
 
 
 def make_posteriors(block: ArrayBlock) -> PosteriorBlock:
-    """Return posteriors that list each dimension of each frame."""
+    """Convert features to posteriors: a frame lists all dimensions with their values as weights."""
     rows, columns = block.shapes.T
     counts = np.repeat(columns, rows)
     places = np.arange(len(block.values)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -27,6 +27,8 @@ def main(options: FileOptions, lda_mllt: str, lda: str, target: str, inverse_tar
         try:
             inverse = np.linalg.inv(full)
         except np.linalg.LinAlgError as error:
-            raise FeatureError(f"the full LDA+MLLT matrix of {lda_mllt} and {lda} has no inverse") from error
+            raise FeatureError(
+                f"the full LDA+MLLT matrix of {lda_mllt} and {lda} has no inverse: omit the fourth argument"
+            ) from error
         io_ark.save(inverse_target, inverse, kind="matrix", binary=options.binary)
     return 0

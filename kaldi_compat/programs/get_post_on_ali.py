@@ -36,14 +36,16 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
 
 
 def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) -> ArrayBlock:
-    """Return the weight of each frame's integer; the first one if a frame lists it twice.
+    """Look up the weight of each frame's integer. If a frame lists the integer twice, the first weight counts.
 
     Raises:
         FeatureError: the numbers of frames differ.
     """
     lengths = list(map(len, alignments))
     if lengths != block.frames.tolist():
-        raise FeatureError(f"{block.frames[0]} frames of posteriors, but {lengths[0]} of the alignment")
+        raise FeatureError(
+            f"the posteriors have {block.frames[0]} frames, but the alignment {lengths[0]}: use matching tables"
+        )
     frames = number_entry_frames(block.posteriors)
     matches = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
     values = np.zeros(sum(lengths), np.float32)

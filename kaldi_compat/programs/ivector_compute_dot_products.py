@@ -37,7 +37,7 @@ def main(options: NoOptions, trials: str, first: str, second: str, target: str) 
 
 
 def make_finder(table: LookupReader[Vector]) -> Find:
-    """Return a function that looks up keys one by one, as Kaldi does."""
+    """Make a function that looks up keys one by one, so that errors occur in Kaldi's order."""
 
     def find(keys: Sequence[str]) -> list[Vector | None]:
         table.prefetch(keys)
@@ -47,13 +47,15 @@ def make_finder(table: LookupReader[Vector]) -> Find:
 
 
 def compute_dot_products(first: list[Vector], second: list[Vector]) -> Vector:
-    """Return the dot products of vectors.
+    """Compute the dot products of pairs of vectors, (pairs,).
 
     Raises:
         FeatureError: the vectors differ in dimension.
     """
     dims = {len(vector) for vector in (*first, *second)}
     if len(dims) > 1:
-        raise FeatureError(f"the vectors of the trials differ in dimension: {', '.join(map(str, sorted(dims)))}")
+        raise FeatureError(
+            f"the vectors of the trials have different dimensions, {', '.join(map(str, sorted(dims)))}: use one model"
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         return dot(np.stack(first), np.stack(second))

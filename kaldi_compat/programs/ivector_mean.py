@@ -41,7 +41,7 @@ def main(options: Options, first: str, second: str, target: str | None = None, c
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision."""
+    """Average all vectors of a table in double precision, and write the mean to a file."""
     with Tables() as tables:
         total, count = sum_of_vectors(tables.read("vector", source))
     if not count:
@@ -51,7 +51,7 @@ def average_table(options: Options, source: str, target: str) -> int:
 
 
 def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
-    """Average the vectors of each speaker."""
+    """Write the mean vector of each speaker to a table, and optionally the numbers of utterances to ``numbers``."""
     squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
@@ -66,7 +66,7 @@ def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             dim = dim or len(vectors[0])
             if len(vectors[0]) != dim:
-                raise FeatureError("the vectors of the utterances differ in dimension")
+                raise FeatureError("the vectors of the utterances differ in dimension: extract them with one model")
             if counter is not None:
                 counter[speaker] = len(vectors)
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))

@@ -36,7 +36,7 @@ def main(options: Options, source: str, target: str) -> int:
                 logger.warning("Zero iVector")
         ratios.extend(scales.tolist())
         factors = np.where(scales == 0, 1, (1.0 / scales.astype(np.float64)).astype(np.float32))
-        # A vector of infinite length is scaled by 0. BLAS then also sets infinities to 0.
+        # A vector of infinite length is scaled by 0, where BLAS sets infinite elements to 0 as well.
         scaled = np.where(factors[:, None] == 0, np.float32(0), rows * factors[:, None])
         return block.with_vectors(scaled.reshape(-1)) if options.normalize else block
 
@@ -53,7 +53,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def compute_lengths(rows: Matrix) -> Vector:
-    """Return the Euclidean lengths. As in Kaldi, squares are added in order in single precision."""
+    """Compute the Euclidean lengths of vectors, (entries,). As in Kaldi, squares are added in single precision."""
     squares = np.append(np.zeros((len(rows), 1), np.float32), rows * rows, axis=1)
     result: Vector = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1])
     return result

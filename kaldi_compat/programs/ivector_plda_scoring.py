@@ -73,7 +73,7 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
 
 
 def select_numbered(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Vector]]:
-    """Return the entries of a block whose key has a number of utterances. Log the other keys."""
+    """Select the entries of a block whose keys have a number of utterances. Log the other keys."""
     entries = []
     for key, vector in block.entries():
         if numbers.has(key):
@@ -84,20 +84,20 @@ def select_numbered(block: Block, numbers: LookupReader[int]) -> list[tuple[str,
 
 
 class Vectors:
-    """The vectors of a table, mapped to the space of a PLDA model.
+    """Vectors of a table, mapped to the space of a PLDA model.
 
     Args:
         name: name of the table in messages.
-        owner: what a key of the table is.
+        owner: noun for a key of the table in messages, "speaker" or "utterance".
     """
 
     def __init__(self, name: str, owner: str) -> None:
         self.name, self.owner = name, owner
-        self.mapped: dict[str, tuple[Vector, int]] = {}  # vectors and numbers of utterances
+        self.mapped: dict[str, tuple[Vector, int]] = {}  # Maps keys to (vector, number of utterances).
         self.total_scale = 0.0
 
     def add(self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None) -> None:
-        """Map vectors. ``numbers`` are the numbers of utterances that the vectors are the mean of; None for 1.
+        """Map vectors. Each is the mean of as many utterances as ``numbers`` says, or of one utterance if None.
 
         Raises:
             OptionError: a key is repeated.
@@ -125,7 +125,7 @@ class Vectors:
             self.mapped[key] = vector, number
 
     def log_scale(self) -> None:
-        """Log the mean of the factors that normalize the length.
+        """Log the mean of the factors that normalize the lengths of the vectors.
 
         Raises:
             OptionError: there are no vectors.

@@ -27,7 +27,7 @@ class Options(BaseOptions):
 
 @program("ivector-subtract-global-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, last_target: str | None = None) -> int:
-    """Subtract the mean of the table, or the one in a file."""
+    """Subtract the mean of the table, or the mean in a file."""
     source, target = (first, second) if last_target is None else (second, last_target)
     # The mean of a file is subtracted in single precision, the mean of the table in double precision.
     global_mean = None if last_target is None else io_ark.load(first, kind="vector")
@@ -54,9 +54,11 @@ def shift_all(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
 
     Raises:
         Skip: the vectors of several entries differ in length.
-        FeatureError: the length of ``shift`` differs from the dimension of the vectors.
+        FeatureError: the dimensions of ``shift`` and of the vectors differ.
     """
     rows = stack_vectors(block)
     if rows.shape[1] != len(shift):
-        raise FeatureError(f"dimension {rows.shape[1]}, but the mean has {len(shift)}")
+        raise FeatureError(
+            f"the vectors have dimension {rows.shape[1]}, but the mean has {len(shift)}: use the mean of these vectors"
+        )
     return block.with_vectors((rows + shift).astype(np.float32).reshape(-1))

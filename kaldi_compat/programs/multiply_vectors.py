@@ -41,18 +41,18 @@ def main(options: Options, source: str, *others_and_target: str) -> int:
 def multiply_elements(
     factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Vector, Lengths]:
-    """Multiply vectors, truncated to the shortest.
+    """Multiply vectors element by element, truncated to the shortest vector of an entry.
 
     Args:
-        factors: factors of the entries, table by table.
-        keys: the entries' keys, for messages.
-        tolerance: largest allowed difference of the lengths of an entry's factors.
+        factors: for each table, the vector of each entry.
+        keys: keys of the entries, for messages.
+        tolerance: maximum difference between the lengths of an entry's vectors.
 
     Returns:
-        The elements of all products, and their numbers of elements.
+        The elements of all products, and the number of elements of each product, (entries,).
 
     Raises:
-        Skip: the lengths differ by more than the tolerance, or one is empty.
+        Skip: the lengths differ by more than the tolerance, or a vector is empty.
     """
     lengths = find_common_lengths(factors, tolerance, keys)
     return reduce(np.multiply, [join_columns(vectors, lengths) for vectors in factors]), np.array(lengths)

@@ -41,9 +41,9 @@ def main(options: NoOptions, model: str, source: str, target: str) -> int:
 
 
 def sum_by_pdf(posteriors: PosteriorArrays, model: TransitionModel) -> PosteriorArrays:
-    """Add up the weights of each pdf of a frame; pdfs of weight 0 are left out.
+    """Add up the weights of each pdf in a frame, and remove pdfs of weight 0.
 
-    The pdfs of a frame are in the order of a hash table, as in Kaldi.
+    As in Kaldi, the pdfs of a frame are in the order of a hash table.
     """
     pdfs = model.pdfs(posteriors.integers)
     posteriors = posteriors._replace(integers=pdfs)

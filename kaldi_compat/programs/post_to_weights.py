@@ -23,7 +23,7 @@ def main(options: NoOptions, source: str, target: str) -> int:
 
 
 def sum_weights(block: PosteriorBlock) -> ArrayBlock:
-    """Return the sum of each frame's weights."""
+    """Add up the weights of each frame."""
     posteriors = block.posteriors
     sums = sum_by_frame(number_entry_frames(posteriors), posteriors.weights, len(posteriors.counts))
     return make_frame_vectors(block, sums)

@@ -38,7 +38,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
             if not np.add.reduceat(voiced != 0, block.rows()[:-1]).all():
                 raise Skip(f"No features were judged as voiced for utterance {key}")
             if not (chosen | (voiced == 0)).all():
-                raise FeatureError("voice activity must be 0 or 1 for each frame")
+                raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")
             return block.with_rows(feats[chosen], numbers)
 
         counts = map_table(blocks, tables.write("matrix", target), select)

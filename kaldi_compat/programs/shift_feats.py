@@ -32,7 +32,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def shift_rows(block: ArrayBlock, shift: int) -> ArrayBlock:
-    """Shift rows: row ``r`` of a result is row ``r - shift``, limited to the first and last row.
+    """Shift features in time. Row ``r`` of the result is row ``r - shift``, limited to the first and last row.
 
     Raises:
         Skip: a matrix is empty.

@@ -38,12 +38,12 @@ def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
 
 
 def map_bytes_to_characters(text: str) -> str:
-    """Return a string with a character for each byte of a text, since Kaldi counts bytes to align columns."""
+    """Return a string with one character per UTF-8 byte of a text. Kaldi counts bytes to align columns."""
     return text.encode(errors="surrogateescape").decode("latin-1")
 
 
 def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
-    """Yield the lines of each alignment: the transition-ids by phone and the names of the phones, in columns."""
+    """Format alignments: a line of transition-ids in brackets, and a line of phones below them, per alignment."""
     segments = split_to_phones(model, block.values, block.rows())
     words = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
     upper, ends = words[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(words)[block.values]))

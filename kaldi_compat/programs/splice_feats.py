@@ -22,7 +22,7 @@ def main(options: SpliceOptions, source: str, target: str) -> int:
     def splice(block: ArrayBlock) -> ArrayBlock:
         feats = stack_rows(block)
         if feats.size == 0:
-            raise FeatureError("there are no frames to splice")
+            raise FeatureError("there are no frames to splice: remove the utterance")
         return block.with_rows(columns.splice_block(feats, block.rows(), options))
 
     convert_table(splice, "matrix", source, target, output_first=True)

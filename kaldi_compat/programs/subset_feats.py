@@ -31,10 +31,10 @@ class Options(BaseOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(not (self.include and self.exclude), "--include and --exclude cannot both be given")
+        require(not (self.include and self.exclude), "--include and --exclude exclude each other: set one of them")
         require(
             self.n == DEFAULT_N or not (self.include or self.exclude),
-            "--n cannot be combined with --include or --exclude",
+            "--n cannot be combined with --include or --exclude: remove one of them",
         )
 
 
@@ -69,7 +69,7 @@ def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
 
 
 def read_first_fields(lines: Iterable[str]) -> frozenset[str]:
-    """Return the first word of each line."""
+    """Return the set of the first words of lines."""
     fields = [split_words(line) for line in lines]
-    require(all(fields), "the list of utterances has an empty line")
+    require(all(fields), "the list of utterances has an empty line: remove it")
     return frozenset(field[0] for field in fields)

@@ -35,7 +35,7 @@ class Options(BaseOptions):
 
 @dataclass
 class LogDeterminants:
-    """Average of the transforms' log determinants over frames, which shows whether MLLT converges."""
+    """Averages the log determinants of transforms over frames. The average shows whether MLLT converges."""
 
     frames: int = 0
     total: float = 0.0
@@ -43,12 +43,12 @@ class LogDeterminants:
     last: tuple[Matrix, float] | None = None
 
     def add(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Count a transform of features of ``dim`` dimensions, applied to ``frames`` frames."""
+        """Add a transform that has been applied to ``frames`` frames of ``dim`` dimensions."""
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
-        if self.last is None or self.last[0] is not transform:  # A global transform is always the same object.
+        if self.last is None or self.last[0] is not transform:  # A global transform is the same object in all calls.
             self.last = transform, log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):
@@ -58,7 +58,7 @@ class LogDeterminants:
             logger.warning("Matrix has bad logdet %g", logdet)
 
     def report(self) -> None:
-        """Log the average, if there is one."""
+        """Log the average, unless no log determinant has been computed."""
         if self.last is not None:
             kind, average = "[pseudo-]" if self.is_pseudo else "", self.total / self.frames if self.frames else -np.nan
             logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.frames)
@@ -111,7 +111,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
 
 
 def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:
-    """Apply a linear or affine transform to the rows of utterances with these boundaries, by default of one."""
+    """Apply a linear or affine transform to the rows of utterances. ``bounds`` are their boundaries; None for one."""
     dim = feats.shape[1]
     linear = product_with_transpose(feats, matrix[:, :dim], bounds)
     return linear + matrix[:, dim] if matrix.shape[1] > dim else linear

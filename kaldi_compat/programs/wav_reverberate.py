@@ -49,7 +49,9 @@ def main(options: Options, source: str, target: str) -> int:
         channels = range(len(rir.samples))
         for name, noise, _, _ in noises:
             if len(noise.samples) != len(channels):
-                raise AudioError(f"{name} has {len(noise.samples)} channels, the impulse response {len(channels)}")
+                raise AudioError(
+                    f"{name} has {len(noise.samples)} channels, but the impulse response {len(channels)}: use the same"
+                )
         parts = [(channel, channel) for channel in channels]
     else:
         parts = [(options.rir_channel, options.noise_channel)]
@@ -77,7 +79,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def read_wave(name: str) -> Wave:
-    """Read a file or the output of a command."""
+    """Read audio from a file or the output of a command."""
     wave: Wave = io_ark.load(name, kind="wave")
     channels, samples = wave.samples.shape
     log_verbose(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
@@ -88,8 +90,8 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
     """Return name, audio, signal-to-noise ratio and start time of each noise.
 
     Raises:
-        OptionError: the lists of the options have different lengths.
-        AudioError: the sampling rate of a noise is not that of the input.
+        OptionError: the options list different numbers of noises, ratios and start times.
+        AudioError: the sampling rates of a noise and the input differ.
     """
     names = [name for name in options.additive_signals.split(",") if name]
     if not names:
@@ -104,7 +106,9 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
     for name, snr, start in zip(names, snrs, starts, strict=True):
         noise = read_wave(name)
         if noise.sample_frequency != sample_frequency:
-            raise AudioError(f"{name} has {noise.sample_frequency:g} Hz, but the input {sample_frequency:g} Hz")
+            raise AudioError(
+                f"{name} has {noise.sample_frequency:g} Hz, but the input {sample_frequency:g} Hz: resample it"
+            )
         noises.append((name, noise, snr, start))
     return noises
 
@@ -113,7 +117,7 @@ def parse_numbers(text: str, name: str) -> list[float]:
     """Parse comma-separated numbers.
 
     Raises:
-        OptionError: the string is something else.
+        OptionError: the string is not a list of numbers. The message starts with ``name``.
     """
     numbers = [parse_real(part, FLOAT32_END) for part in text.split(",") if part]
     require(None not in numbers, f"{name}: expected comma-separated numbers, not {text!r}")
@@ -121,7 +125,7 @@ def parse_numbers(text: str, name: str) -> list[float]:
 
 
 def get_channel(wave: Wave, channel: int, name: str) -> Vector:
-    """Return the samples of a channel, on the 16-bit scale.
+    """Return the samples of a channel, (samples,), on the scale of 16-bit integers.
 
     Raises:
         AudioError: the channel does not exist.

@@ -44,7 +44,7 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
     """Multiply the entries of each frame by its weight.
 
     Raises:
-        Skip: too many or too few weights.
+        Skip: the numbers of weights and frames differ by more than ``tolerance``.
     """
     aligned = []
     for key, frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):

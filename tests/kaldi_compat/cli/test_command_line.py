@@ -193,7 +193,7 @@ def test_missing_config_file() -> None:
 
 def test_endless_config_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "MAX_CHARACTERS", 1 << 10)
-    with pytest.raises(OptionError, match="/dev/zero has more than 1024 characters: expected a configuration file"):
+    with pytest.raises(OptionError, match="/dev/zero has more than 1024 characters: name a configuration file"):
         values("--config=/dev/zero")
 
 
