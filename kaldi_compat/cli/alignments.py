@@ -53,16 +53,7 @@ def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
 
 
 def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
-    """Add up weights by frame, in order and in single precision as Kaldi does.
-
-    Args:
-        frames: index of the frame of each weight, (entries,).
-        weights: the weights, (entries,).
-        count: number of frames.
-
-    Returns:
-        The sums, (count,).
-    """
+    """Add up weights (entries,) by their frames (entries,), in order and in single precision: (count,)."""
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
     return sums
@@ -121,13 +112,7 @@ def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[
 
 
 def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Add up runs of consecutive values, in order and in single precision as Kaldi does.
-
-    Args:
-        values: the values, (entries,).
-        starts: index of the first value of each run, (runs,).
-        sizes: number of values of each run, (runs,).
-    """
+    """Add up runs of values, given by starts and sizes (runs,), in order and in single precision: (runs,)."""
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)

@@ -14,15 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from io_ark import __version__
 from kaldi_compat.options.base import BaseOptions, Scalar, option
-from kaldi_compat.options.config import (
-    Flag,
-    UsageError,
-    find_flag,
-    get_flags,
-    normalize,
-    read_config,
-    split_flag,
-)
+from kaldi_compat.options.config import Flag, UsageError, find_flag, get_flags, normalize, read_config, split_flag
 
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 
@@ -108,19 +100,19 @@ def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[st
     Raises:
         UsageError: an option lacks its value.
     """
-    flagged: list[str] = []
+    option_words: list[str] = []
     arguments: list[str] = []
-    left = deque(argv)
-    while left:
-        argument = left.popleft()
+    remaining = deque(argv)
+    while remaining:
+        argument = remaining.popleft()
         if argument == "--":
-            arguments += left
+            arguments += remaining
             break
         if not argument.startswith("--") and argument != "-h":
             arguments.append(argument)
             continue
-        flagged.append("--help" if argument == "-h" else _join_value(argument, left, flags))
-    return [*flagged, "--", *arguments]
+        option_words.append("--help" if argument == "-h" else _join_value(argument, remaining, flags))
+    return [*option_words, "--", *arguments]
 
 
 def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:

@@ -90,12 +90,7 @@ def make_spectral_program(name: str) -> Program:
     return program(program_name, text, make_program_options(feature))(partial(compute_features, feature))
 
 
-def compute_features(
-    feature: FeatureType,
-    options: ApplicationOptions,
-    source: str,
-    target: str,
-) -> int:
+def compute_features(feature: FeatureType, options: ApplicationOptions, source: str, target: str) -> int:
     """Compute the features of a table of audio and write them as a table; return the exit status.
 
     Args:

@@ -52,9 +52,9 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
     first = len(stages)
     while first and _is_ours(stages[first - 1], first == 1):
         first -= 1
-    others = [words[0] for words in stages[:first]]
+    foreign_programs = [words[0] for words in stages[:first]]
     # Other commands must be files on PATH. The word "time" is both a file and a keyword of the shell.
-    if first == len(stages) or not all(name != "time" and shutil.which(name) for name in others):
+    if first == len(stages) or not all(name != "time" and shutil.which(name) for name in foreign_programs):
         return None
     ours = stages[first:]
     if not first:

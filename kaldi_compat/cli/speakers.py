@@ -98,7 +98,7 @@ class Trials:
                 for start in range(0, len(lines), _TRIALS_PER_BLOCK):
                     part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
                     pairs = [split_words(line) for line in part]
-                    end = next((at for at, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
+                    end = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
                     scored, scores = self._score(pairs[:end])
                     texts = zip(scored, format_row(scores).split(), strict=True)
                     text = "".join(f"{first} {second} {score}\n" for (first, second), score in texts)
@@ -122,11 +122,11 @@ class Trials:
         """Score the pairs whose keys both have values. Return these pairs and the scores. Log missing keys."""
         values = [find([pair[side] for pair in pairs]) for side, find in enumerate(self.find)]
         complete = []
-        for at, (pair, *sides) in enumerate(zip(pairs, *values, strict=True)):
+        for index, (pair, *sides) in enumerate(zip(pairs, *values, strict=True)):
             missing = next((side for side, value in enumerate(sides) if value is None), None)
             if missing is None:
-                complete.append(at)
+                complete.append(index)
             else:
                 logger.warning("Key %s not present in %s.", pair[missing], self.tables[missing])
-        first, second = ([side[at] for at in complete] for side in values)
-        return [pairs[at] for at in complete], self.score(first, second).tolist() if complete else []
+        first, second = ([side[index] for index in complete] for side in values)
+        return [pairs[index] for index in complete], self.score(first, second).tolist() if complete else []

@@ -15,11 +15,7 @@ class LowFrameRateOptions(BaseOptions):
 
     stack: int = option(7, "neighboring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
     stride: int = option(
-        6,
-        "frames from one stack to the next",
-        ge=1,
-        lt=1000,
-        known_as=("lfr_n", "n", "step", "subsampling_factor"),
+        6, "frames from one stack to the next", ge=1, lt=1000, known_as=("lfr_n", "n", "step", "subsampling_factor")
     )
 
 
@@ -33,11 +29,7 @@ class PadFramesOptions(BaseOptions):
     """Padding of the frames to a fixed length, or to a multiple of a length."""
 
     length: int = option(
-        0,
-        "number of frames after padding or cutting; 0 does not fix it",
-        ge=0,
-        le=MAX_FRAMES,
-        known_as=("max_length",),
+        0, "number of frames after padding or cutting; 0 does not fix it", ge=0, le=MAX_FRAMES, known_as=("max_length",)
     )
     multiple: int = option(1, "the number of frames is padded to a multiple of this", ge=1, le=MAX_FRAMES)
     value: float = option(0.0, "value of the added frames", known_as=("padding_value",))

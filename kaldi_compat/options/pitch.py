@@ -91,12 +91,10 @@ class PitchOptions(BaseOptions):
             f"upsample_filter_width={self.upsample_filter_width}, whose filter would reach negative lags: decrease it",
         )
         require(
-            self.window_shift >= 1,
-            f"frame_shift={self.frame_shift:g} ms is less than a resampled sample: increase it",
+            self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than a resampled sample: increase it"
         )
         require(
-            self.window_size >= 1,
-            f"frame_length={self.frame_length:g} ms is less than a resampled sample: increase it",
+            self.window_size >= 1, f"frame_length={self.frame_length:g} ms is less than a resampled sample: increase it"
         )
         require(
             self.frames_per_chunk > 0 or not self.simulate_first_pass_online,

@@ -36,7 +36,6 @@ class Options(OnlineCmvnOptions):
 
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table, or the utterances of speakers."""
     statistics = io_ark.load(statistics_source, kind="double-matrix")
     frames = 0
 

@@ -54,13 +54,7 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
 
 
 def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
-    """Log a warning for each frame with floored variances.
-
-    Args:
-        variance: variances before flooring, (frames, dim).
-        size: number of frames in the window of each frame, (frames,).
-        max_warnings: maximum number of warnings; negative for no limit.
-    """
+    """Log a warning for each frame with floored variances, at most ``max_warnings`` times if not negative."""
     floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored > 0) & (size > 1))
     shown = frames if max_warnings < 0 else frames[:max_warnings]

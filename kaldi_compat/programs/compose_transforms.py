@@ -56,11 +56,9 @@ def main(options: Options, a: str, b: str, target: str) -> int:
 
             map_table(blocks, writer, compose_with_b)
         else:
-            shared_matrix = io_ark.load(a, kind="matrix")
+            matrix = io_ark.load(a, kind="matrix")
             map_table(
-                tables.read("matrix", b),
-                writer,
-                lambda block: compose(block, shared_matrix, stack_matrices(block), options),
+                tables.read("matrix", b), writer, lambda block: compose(block, matrix, stack_matrices(block), options)
             )
     return 0
 
@@ -75,8 +73,8 @@ def make_finder(
     transform.
     """
     if not io_ark.is_table_rspecifier(source):
-        shared_matrix: Matrix = io_ark.load(source, kind="matrix")
-        return lambda _: shared_matrix, lambda _: True
+        matrix: Matrix = io_ark.load(source, kind="matrix")
+        return lambda _: matrix, lambda _: True
     table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
     def find(block: Block) -> Matrix:

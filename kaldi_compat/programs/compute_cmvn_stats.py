@@ -44,13 +44,13 @@ def main(options: Options, source: str, target: str) -> int:
     with Tables() as tables:
         weights = tables.open_lookup("vector", options.weights) if options.weights else None
         if options.spk2utt:
-            counts = write_speaker_statistics(tables, options.spk2utt, source, target, weights)
+            counts = write_by_speaker(tables, options.spk2utt, source, target, weights)
         elif to_table:
             writer = tables.write("double-matrix", target)
             blocks = tables.read("matrix", source)
             counts = map_table(blocks, writer, lambda block: compute_utterance_statistics(block, weights))
         else:
-            counts = write_global_statistics(tables.read("matrix", source), target, weights, binary=options.binary)
+            counts = write_global(tables.read("matrix", source), target, weights, binary=options.binary)
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
@@ -108,7 +108,7 @@ class Sum:
         return block
 
 
-def write_speaker_statistics(
+def write_by_speaker(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None
 ) -> Counts:
     """Write the statistics of each speaker, and count utterances."""
@@ -147,9 +147,7 @@ def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts
             yield ArrayBlock.of([key], [value])
 
 
-def write_global_statistics(
-    blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool
-) -> Counts:
+def write_global(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:
     """Write the statistics of all utterances together, in single precision as in Kaldi."""
     counts, total = Counts(), Sum(weights)
     total.add(blocks, counts)

@@ -41,14 +41,14 @@ class Options(BaseOptions):
 
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
-def main(options: Options, calls: str, source: str, target: str) -> int:
+def main(options: Options, sides: str, source: str, target: str) -> int:
     """Write the statistics of each utterance, call by call."""
     counts = Counts()
-    calls_utterances = group_by_call(read_lines(calls), calls)
+    calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:
         table, writer = tables.open_lookup("matrix", source), tables.write("double-matrix", target)
         size = CALLS_PER_LOOKUP if table.can_find_many(source) else 1
-        for block in read_calls(calls_utterances, table, size, counts):
+        for block in read_calls(calls, table, size, counts):
             if block.keys:
                 writer.write_block(block.compute_statistics(options.quieter_channel_weight))
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
@@ -115,13 +115,11 @@ class CallBlock:
         return ArrayBlock.of(self.keys, list(statistics(rows, bounds, weights=weights)))
 
 
-def read_calls(
-    calls_utterances: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts
-) -> Iterator[CallBlock]:
+def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:
     """Yield the utterances of calls in blocks, and count utterances with and without features.
 
     Args:
-        calls_utterances: the utterances of each call.
+        calls: the utterances of each call.
         table: table of the features.
         size: number of calls that are looked up at once.
         counts: counts that are increased.
@@ -132,9 +130,9 @@ def read_calls(
     """
     block = CallBlock()
     try:
-        for number, utterances in enumerate(calls_utterances):
+        for number, utterances in enumerate(calls):
             if number % size == 0:
-                table.prefetch(list(chain.from_iterable(calls_utterances[number : number + size])))
+                table.prefetch(list(chain.from_iterable(calls[number : number + size])))
             keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)

@@ -21,7 +21,6 @@ e.g.:  feat-to-dim scp:feats.scp -
 
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Write the table of dimensions, or the first dimension."""
     codec = InfoCodec("matrix")
     if io_ark.is_table_wspecifier(target):
         convert_table(lambda block: block.with_numbers(block.shapes[:, 1]), codec, source, target, kind_out="int")

@@ -18,7 +18,6 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 
 @program("feat-to-len", USAGE)
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
-    """Write the table or print the total."""
     codec = InfoCodec("matrix")
     if target is not None:
         convert_table(count_rows, codec, source, target, kind_out="int", output_first=True)

@@ -20,8 +20,6 @@ e.g.:  ivector-adapt-plda plda scp:ivectors.scp plda.adapted
 
 
 class Options(FileOptions):
-    """Options of ivector-adapt-plda."""
-
     mean_diff_scale: float = option(
         1.0, "factor on the outer product of the difference of the means, which is added to the variance", ge=0
     )
@@ -31,7 +29,6 @@ class Options(FileOptions):
 
 @program("ivector-adapt-plda", USAGE, Options)
 def main(options: Options, model: str, source: str, target: str) -> int:
-    """Adapt a model."""
     plda = io_ark.load(model, kind="plda")
     vectors = []
     with Tables() as tables:

@@ -27,7 +27,6 @@ See also: ivector-plda-scoring
 
 @program("ivector-compute-dot-products", USAGE)
 def main(options: NoOptions, trials: str, first: str, second: str, target: str) -> int:
-    """Score the trials of a file."""
     with Tables() as tables:
         finds = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"

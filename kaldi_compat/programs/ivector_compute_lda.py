@@ -25,8 +25,6 @@ e.g.:  ivector-compute-lda scp:ivectors.scp ark:data/train/utt2spk transform.mat
 
 
 class Options(FileOptions):
-    """Options of ivector-compute-lda."""
-
     dim: int = option(100, "number of dimensions that remain", ge=1)
     total_covariance_factor: float = option(
         0.0, "0 makes the within-speaker covariance unit, 1 the total covariance; values between interpolate them"
@@ -38,7 +36,6 @@ class Options(FileOptions):
 
 @program("ivector-compute-lda", USAGE, Options)
 def main(options: Options, source: str, utt2spk: str, target: str) -> int:
-    """Estimate and write a transform."""
     vectors, speakers, failed, dim = dict[str, Vector](), list[str](), 0, 0
     with Tables() as tables:
         blocks, table = tables.read("vector", source), tables.open_lookup("token", utt2spk)

@@ -25,14 +25,11 @@ e.g.:  ivector-compute-plda ark:data/train/spk2utt scp:ivectors.scp plda
 
 
 class Options(FileOptions):
-    """Options of ivector-compute-plda."""
-
     num_em_iters: int = option(10, "number of iterations of the EM algorithm")
 
 
 @program("ivector-compute-plda", USAGE, Options)
 def main(options: Options, spk2utt: str, source: str, target: str) -> int:
-    """Estimate and write a model."""
     statistics, missing = PldaStatistics(), 0
     with Tables() as tables:
         speakers, table = tables.read("token-vector", spk2utt), tables.open_lookup("vector", source)

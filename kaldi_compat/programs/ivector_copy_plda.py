@@ -15,8 +15,6 @@ e.g.:  ivector-copy-plda --smoothing=0.1 plda plda.smooth0.1
 
 
 class Options(FileOptions):
-    """Options of ivector-copy-plda."""
-
     smoothing: float = option(
         0.0, "share of the between-speaker covariance that is added to the within-speaker covariance", ge=0, le=1
     )
@@ -26,7 +24,6 @@ class Options(FileOptions):
 
 @program("ivector-copy-plda", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a model."""
     plda = io_ark.load(source, kind="plda")
     io_ark.save(target, plda.smooth(options.smoothing) if options.smoothing else plda, binary=options.binary)
     return 0

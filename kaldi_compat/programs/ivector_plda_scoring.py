@@ -31,8 +31,6 @@ See also: ivector-compute-dot-products, ivector-compute-plda
 
 
 class Options(BaseOptions):
-    """Options of ivector-plda-scoring."""
-
     normalize_length: bool = option(True, "scale vectors, by default to their expected length under the model")
     simple_length_normalization: bool = option(
         False, "scale vectors to the square root of the dimension instead of their expected length"
@@ -42,7 +40,6 @@ class Options(BaseOptions):
 
 @program("ivector-plda-scoring", USAGE, Options)
 def main(options: Options, model: str, train: str, test: str, trials: str, target: str) -> int:
-    """Score the trials of a file."""
     plda = io_ark.load(model, kind="plda")
     with Tables() as tables:
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)

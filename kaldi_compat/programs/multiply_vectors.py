@@ -31,14 +31,14 @@ class Options(FileOptions):
 @program("multiply-vectors", USAGE, Options, min_arguments=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
     *others, target = others_and_target
-    multiply = partial(multiply_elements, tolerance=options.length_tolerance)
+    multiply = partial(multiply_vectors, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):
         return combine_tables("vector", source, others, target, multiply)
     names = [source, *others]
     return combine_files("vector", names, target, multiply, binary=options.binary, what="multiplied vector")
 
 
-def multiply_elements(
+def multiply_vectors(
     factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int
 ) -> tuple[Vector, Lengths]:
     """Multiply vectors element by element, truncated to the shortest vector of an entry.

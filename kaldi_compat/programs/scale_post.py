@@ -21,18 +21,18 @@ e.g.:  scale-post ark:1.post 0.5 ark:2.post
 
 @program("scale-post", USAGE)
 def main(options: NoOptions, source: str, scale: str, target: str) -> int:
-    common_scale = (
+    scalar = (
         None
         if io_ark.is_table_rspecifier(scale)
         else parse_number(scale, f"Bad second argument {scale} (expected scale or scale rspecifier)")
     )
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source)
-        table = tables.open_lookup("float", scale) if common_scale is None else None
+        table = tables.open_lookup("float", scale) if scalar is None else None
         writer = tables.write(PosteriorArraysCodec(), target)
 
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
-            factors = [common_scale] * len(block) if table is None else table.find(block, lambda key: "")
+            factors = [scalar] * len(block) if table is None else table.find(block, lambda key: "")
             factors_of_frames = np.repeat(np.array(factors, np.float32), block.frames)
             return replace_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))
 

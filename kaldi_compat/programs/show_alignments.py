@@ -26,7 +26,7 @@ e.g.:  show-alignments phones.txt final.mdl ark:1.ali
 def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     """Print two lines and an empty line for each alignment."""
     transitions = io_ark.load(model, kind="transition-model")
-    names = {phone: map_bytes_to_characters(name) for phone, name in read_symbols(symbols).items()}
+    names = {phone: split_bytes(name) for phone, name in read_symbols(symbols).items()}
     with Tables() as tables, open_output("-") as output:
 
         def show(block: ArrayBlock) -> ArrayBlock:
@@ -37,7 +37,7 @@ def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     return 0
 
 
-def map_bytes_to_characters(text: str) -> str:
+def split_bytes(text: str) -> str:
     """Return a string with one character per UTF-8 byte of a text. Kaldi counts bytes to align columns."""
     return text.encode(errors="surrogateescape").decode("latin-1")
 
@@ -54,7 +54,5 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
     upper[segments.bounds[1:] - 1] += np.array([f"] {' ' * more}" for more in (columns - widths).tolist()], object)
     lower = list(map(str.ljust, lower, columns.tolist()))
     frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
-    for key, (begin, end), (first, last) in zip(
-        map(map_bytes_to_characters, block.names()), frames, phones, strict=True
-    ):
+    for key, (begin, end), (first, last) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
         yield f"{key}  {''.join(upper[begin:end])}\n{key}  {''.join(lower[first:last])}\n\n"

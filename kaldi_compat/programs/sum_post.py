@@ -41,7 +41,7 @@ def main(options: Options, first: str, second: str, target: str) -> int:
     frames = disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:
-        blocks, others, writer = (
+        blocks, table, writer = (
             tables.read(codec, first),
             tables.open_lookup(codec, second),
             tables.write(codec, target),
@@ -50,13 +50,13 @@ def main(options: Options, first: str, second: str, target: str) -> int:
         def add(block: PosteriorBlock) -> PosteriorBlock:
             nonlocal frames, disjoint
             missing = "Second set of posteriors has nothing for key {}, producing no output."
-            addends = others.find(block, missing.format)
+            addends = table.find(block, missing.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
             pairs = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
             sums = [add_posteriors(one, other, options) for one, other in pairs]
-            frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(apart for _, apart in sums)
+            frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(count for _, count in sums)
             return replace_posteriors(block, PosteriorArrays.concatenate([total for total, _ in sums]))
 
         counts = map_table(blocks, writer, add)
