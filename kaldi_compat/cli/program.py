@@ -7,14 +7,15 @@ A program is a module with a class of options (if it has any) and one function::
 
     @program("scale-feats", "Usage: scale-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
     def main(options: Options, source: str, target: str) -> int:
-        counts = convert(lambda block: block.with_rows(features(block) * options.scale), "matrix", source, target)
+        counts = convert(lambda block: block.with_rows(stack_rows(block) * options.scale), "matrix", source, target)
         logger.info("Scaled %d features.", counts.done)
         return counts.status
 
 The function's parameters after ``options`` are the program's arguments. A parameter with a default is an optional
 argument. ``*names`` takes any number of arguments; ``min_arguments`` is the smallest number of all arguments. An
-argument is an output if the name of its parameter ends with ``target``, an option if its name starts with ``write_``. A
-program refuses to write to a table that is also an input or another output.
+argument is an output if the name of its parameter ends with ``target``, and of ``*sources_and_target``, only the last
+argument is. Options whose names start with ``write_`` are outputs as well. A program refuses an output table that is
+also an input or another output.
 
 The function returns the exit status. An exception ends the program with status 255 and an error of one line. Raise
 ``ArkError`` or ``KaldiCompatError`` for mistakes that the user can correct. ``[project.scripts]`` in pyproject.toml
