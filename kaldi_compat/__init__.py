@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __version__ = "1.0.0rc1"
 
-# The public names of each module. ``make generate`` writes them to __init__.pyi, for type checkers and editors.
+# Maps modules to their public names. ``make generate`` writes the names to __init__.pyi for type checkers and editors.
 NAMES = {
     "torch.data.archives": "ArchiveDataset",
     "torch.data.batching": "Batch Posteriors Utterance collate pad unpad",
@@ -68,14 +68,14 @@ def __getattr__(name: str) -> object:
         if _is_imported():
             raise ModuleNotFoundError(message, name="torch") from None
         raise AttributeError(message) from None
-    return globals().setdefault(name, value)  # kaldi_compat.dump stays the package, which can be called
+    return globals().setdefault(name, value)  # kaldi_compat.dump remains the package, which is callable.
 
 
 def _is_imported() -> bool:
     """Return True if ``__getattr__`` is called by ``from kaldi_compat import name``.
 
-    hasattr(), getattr() with a default and the inspect module expect an AttributeError. An import statement replaces
-    the message of an AttributeError by its own.
+    Then, the error must be a ModuleNotFoundError, because an import statement replaces the message of an
+    AttributeError. hasattr(), getattr() with a default and the inspect module expect an AttributeError.
     """
     import sys
 

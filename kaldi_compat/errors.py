@@ -2,8 +2,8 @@
 
 __all__ = ["AudioError", "FeatureError", "KaldiCompatError", "OptionError"]
 
-INTERRUPTED_STATUS = 130  # exit status of a program after Ctrl-C, as in shells
-WRONG_NUMBERS = "docs/wrong_numbers.md"  # the page that warnings about numbers point at
+INTERRUPTED_STATUS = 130  # Exit status of a program after ^C, as in shells.
+WRONG_NUMBERS = "docs/wrong_numbers.md"  # Page that warnings about wrong numbers refer to.
 
 
 class KaldiCompatError(Exception):

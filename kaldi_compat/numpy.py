@@ -1,6 +1,6 @@
-"""The spectral features on NumPy arrays, without torch: Kaldi's bits, by the exact engine.
+"""Spectral features of NumPy arrays, without torch. The exact engine computes Kaldi's bits.
 
-The classes have the options and the call of the torch modules of the same names::
+The classes have the same options and are called like the torch modules of the same names::
 
     from kaldi_compat.numpy import Fbank
 
@@ -8,8 +8,8 @@ The classes have the options and the call of the torch modules of the same names
     features = fbank(samples)                       # (T,) -> (frames, 80)
     features, counts = fbank(batch, lengths)        # (B, T) -> (B, frames, 80), (B,)
     features = fbank([samples, others])             # a list of (frames, 80)
-    stream = fbank.stream()                         # audio in chunks
-    online = OnlineCmvn(statistics)                 # normalizes frames as they arrive, as apply-cmvn-online
+    stream = fbank.stream()                         # takes audio in chunks
+    online = OnlineCmvn(statistics)                 # normalizes frames as they arrive, like apply-cmvn-online
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, rate_advice, refuse_lengths
 from kaldi_compat.options import constructors
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
 from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayFeature", "ArrayStream", "Fbank", "Generator", "Mfcc", "OnlineCmvn", "Plp", "Spectrogram"]
 
-# numpy.random and OnlineCmvn are imported on demand, because this takes 10 ms and 4 MB.
+# numpy.random and OnlineCmvn are imported on demand, because importing them takes 10 ms and 4 MB.
 Generator = Union["np.random.Generator", NoiseSource, None]
 
 
@@ -61,10 +61,10 @@ class ArrayFeature(AudioFeature):
 
     Args:
         options: the options; Kaldi's defaults if None.
-        engine: "auto" or "exact", which are the same here; or "accurate", with an FFT in double precision in place of
-            Kaldi's, for models whose own code has one.
-        dft: "fft", the only one here.
-        changes: single options by name, which replace those in ``options``.
+        engine: "auto" or "exact", which mean the same for arrays, or "accurate", which replaces Kaldi's FFT by an FFT
+            in double precision, for models that were trained with one.
+        dft: "fft", the only algorithm for arrays.
+        changes: options by name, which replace values in ``options``.
 
     Raises:
         OptionError: Kaldi's program would refuse the options.
@@ -93,12 +93,12 @@ class ArrayFeature(AudioFeature):
         return np.random.default_rng()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({changes(self.options)})"
+        return f"{type(self).__name__}({format_changes(self.options)})"
 
     def _repr_html_(self) -> str:
         from kaldi_compat.options import describe
 
-        return describe.html(f"{type(self).__name__} (NumPy)", self.options, engine="exact")
+        return describe.render_html(f"{type(self).__name__} (NumPy)", self.options, engine="exact")
 
     @property
     def dim(self) -> int:
@@ -138,54 +138,55 @@ class ArrayFeature(AudioFeature):
         """Compute the features of audio.
 
         Args:
-            samples: audio at ``options.sample_frequency`` on Kaldi's scale (16-bit integers): an array (T,) or (B, T),
-                a list of arrays (T,), or a :class:`io_ark.Wave` such as ``io_ark.load("a.wav")``, whose rate is
-                checked. int16 is not converted; everything else is computed in float32.
-            lengths: number of samples in each row of (B, T); the samples after them are ignored.
-            vtln_warp: VTLN factor, or one per utterance. The spectrogram ignores it, as in Kaldi.
-            generator: source of the noise of dithering: a generator of this object if None, a
-                ``numpy.random.Generator``, or a :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's own noise.
+            samples: audio at ``options.sample_frequency``, on the scale of 16-bit integers as in Kaldi: an array (T,)
+                or (B, T), a list of arrays (T,), or a :class:`io_ark.Wave` such as ``io_ark.load("a.wav")``. The rate
+                of a Wave is checked. Samples other than int16 are converted to float32.
+            lengths: number of samples in each row of (B, T), (B,). Samples after it are ignored. None if rows are full.
+            vtln_warp: VTLN factor, or a factor for each utterance. The spectrogram ignores it, as in Kaldi.
+            generator: source of the noise for dithering: a ``numpy.random.Generator``, or a
+                :class:`~kaldi_compat.KaldiRandom`, which gives Kaldi's noise. If None, use a generator of this object.
 
         Returns:
-            float32 (frames, dim) or (B, frames, dim); with ``lengths``, that and the number of frames of each row, (B,)
-            (the rows after it are zero); for a list, a list.
+            float32 features, (frames, dim) or (B, frames, dim), or a list of (frames, dim) for a list. With
+            ``lengths``, also the number of frames of each row, (B,); features after the last frame of a row are zero.
 
         Raises:
-            AudioError: samples of a wrong shape or type, or lengths or VTLN factors that do not match them.
-            OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
+            AudioError: samples have a wrong shape or type, or lengths or VTLN factors do not match the samples.
+            OptionError: a VTLN factor is not a number, or moves mel bins out of their range.
         """
         if isinstance(samples, np.ndarray):
             return self._compute(self._check_audio(samples, lengths, vtln_warp), generator)
         return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
-        """Return a stream of these features, which takes audio in chunks."""
+        """Return a stream that takes audio in chunks and computes the features of complete frames."""
         return ArrayStream(self)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
-        """Compute the features of checked audio, and with lengths their numbers of frames."""
-        seeds = self._seeds(generator) if self.options.dither != 0 else None
+        """Compute the features of checked audio and, if it has lengths, the numbers of frames."""
+        seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         features, counts = features_of_rows(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
         return features if counts is None else (features, counts)
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
-        """Compute the features of utterances (T,), all at once."""
+        """Compute the features of several utterances (T,) in one batch."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
-        seeds = self._seeds(generator) if self.options.dither != 0 else None
+        seeds = self._get_seeds(generator) if self.options.dither != 0 else None
         return features_of_list(self.plan, samples, warps, seeds)
 
-    def _seeds(self, generator: Generator) -> Seeds:
-        """Return the source of the noise states of frames."""
+    def _get_seeds(self, generator: Generator) -> Seeds:
+        """Return a function from a number of frames to the states of their noise, int32 (frames,)."""
         if generator is not None and not isinstance(generator, np.random.Generator):
             return generator.frame_seeds
         return lambda count: (generator or self._random).integers(-(2**31), 2**31, count).astype(np.int32)
 
 
 class ArrayStream:
-    """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
+    """Stream of a spectral feature, which takes audio in chunks and returns the frames of the whole utterance.
 
-    With ``snip_edges=False`` the first frame waits for its right half, and the frames that extend beyond the end of the
-    audio are returned with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
+    With ``snip_edges=False``, the first frame is returned when the right half of its window has arrived. Frames that
+    extend beyond the end of the audio, which is reflected there, are returned with the final chunk (Kaldi:
+    OnlineGenericBaseFeature).
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank
@@ -202,19 +203,20 @@ class ArrayStream:
         return f"<ArrayStream of {self.feature!r}, {self._chunks.done} frames so far>"
 
     def reset(self) -> None:
-        """Discard everything received so far, for the next utterance."""
+        """Discard the audio received so far and begin a new utterance."""
         self._chunks.reset()
 
     def flush(self, *, vtln_warp: float = 1.0, generator: Generator = None) -> Floats:
-        """End the audio, return its last frames, and reset.
+        """End the utterance, return its last frames, and reset the stream.
 
-        With ``snip_edges=False`` there are such frames: pass the same factor and generator as for the chunks.
+        With ``snip_edges=True``, all frames have been returned before.
 
         Args:
-            vtln_warp, generator: see :meth:`__call__`.
+            vtln_warp: VTLN factor, the same as for the chunks.
+            generator: source of the noise for dithering, the same as for the chunks.
 
         Returns:
-            (frames, dim), float32.
+            float32 features, (frames, dim).
         """
         return self(np.empty(0, np.int16), final=True, vtln_warp=vtln_warp, generator=generator)
 
@@ -227,16 +229,17 @@ class ArrayStream:
         vtln_warp: float = 1.0,
         generator: Generator = None,
     ) -> Floats:
-        """Return the frames that are complete with a chunk.
+        """Return the features of the frames that a chunk completes.
 
         Args:
-            samples: the next chunk, (T,); T may be 0.
+            samples: the next chunk of audio, (T,). T may be 0.
             lengths: must be None, because a stream takes one utterance.
-            final: True if the utterance ends with this chunk. Its last frames are returned, and the stream is reset.
-            vtln_warp, generator: see the feature.
+            final: True if the utterance ends with this chunk. If so, return the last frames and reset the stream.
+            vtln_warp: VTLN factor.
+            generator: source of the noise for dithering: see :meth:`ArrayFeature.__call__`.
 
         Returns:
-            (frames, dim), float32.
+            float32 features, (frames, dim).
 
         Raises:
             AudioError: the chunk is not an array (T,) of real numbers.
@@ -245,7 +248,7 @@ class ArrayStream:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
         refuse_lengths(lengths, rate_advice(lengths))
         feature = self.feature
-        seeds = feature._seeds(generator) if feature.options.dither != 0 else None
+        seeds = feature._get_seeds(generator) if feature.options.dither != 0 else None
         return self._chunks.advance(feature._check_audio(samples).samples, final, vtln_warp, seeds)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import kaldi_compat
 from kaldi_compat.options.base import BaseOptions
-from kaldi_compat.options.config import flag_table
+from kaldi_compat.options.config import get_flags
 
 __all__ = ["public_reference", "with_option_table"]
 
@@ -21,7 +21,7 @@ def with_option_table(app: Any, what: str, name: str, value: Any, settings: Any,
     rows = [("option", "type", "default", "meaning")]
     rows += [
         (f"``{flag.field}``", type(flag.default).__name__, f"``{flag.default!r}``", _escaped(flag.description))
-        for flag in flag_table(options).values()
+        for flag in get_flags(options).values()
     ]
     for row in rows:
         lines += [f"   {'-' if i else '* -'} {cell}".replace("   - ", "     - ", 1) for i, cell in enumerate(row)]

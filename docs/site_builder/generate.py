@@ -14,7 +14,7 @@ import io_ark
 import kaldi_compat
 from kaldi_compat.dump.arguments import programs
 from kaldi_compat.options.base import BaseOptions
-from kaldi_compat.options.config import flag_table
+from kaldi_compat.options.config import get_flags
 from site_builder.links import PAGES
 from tools.generate.packages import PACKAGES
 
@@ -216,7 +216,7 @@ def option_table(options: type[Any]) -> str:
 
 def option_rows(options: type[Any]) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield flag, keyword argument, type, default and meaning of each option, as Markdown."""
-    for flag in flag_table(options).values():
+    for flag in get_flags(options).values():
         meaning = _escaped(flag.description)
         yield f"`--{flag.name}`", f"`{flag.field}`", flag.kind, f"`{flag.shown_default}`", meaning
 

@@ -1,4 +1,4 @@
-"""Blocks of alignments and of posteriors, as programs change them."""
+"""Change blocks of posteriors, and read the text files that go with alignments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
 from io_ark.specifier import is_table_rspecifier
-from kaldi_compat.cli.files import text_lines
-from kaldi_compat.cli.orders import hash_order
+from kaldi_compat.cli.files import read_lines
+from kaldi_compat.cli.orders import order_by_hash
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import INT32
 from kaldi_compat.options.config import parse_real
@@ -22,45 +22,45 @@ Integers = npt.NDArray[np.integer[Any]]
 Mask = npt.NDArray[np.bool_]
 Weights = npt.NDArray[np.float32]
 
-PART_FRAMES = 1 << 13  # Frames of a part, whose arrays fit the cache.
+PART_FRAMES = 1 << 13  # Number of frames whose arrays of integers and weights fit into a core's cache.
 
 
-def with_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
-    """Return posteriors of the same frames under the keys of a block."""
+def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> PosteriorBlock:
+    """Return a block with the same keys and frames, but other posteriors."""
     return PosteriorBlock(block.keys, block.frames, posteriors)
 
 
-def parts(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Yield parts of sets of posteriors of the same frames that fit a cache."""
+def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
+    """Split sets of posteriors of the same frames into parts of :data:`PART_FRAMES` frames."""
     count = len(sets[0].counts)
     frames = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(frames) for posteriors in sets), strict=True)
 
 
-def in_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Return ``function(posteriors)``, computed in :func:`parts`."""
-    return PosteriorArrays.concatenate([function(part) for (part,) in parts(posteriors)])
+def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Return ``function(posteriors)``, computed in :func:`split_for_cache`."""
+    return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 
-def frames_of_entries(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
-    """Return the frame of each entry of posteriors: (entries,)."""
+def number_entry_frames(posteriors: PosteriorArrays) -> npt.NDArray[np.int64]:
+    """Return the index of the frame that each entry of posteriors belongs to, (entries,)."""
     return np.repeat(np.arange(len(posteriors.counts)), posteriors.counts)
 
 
-def frame_values(block: PosteriorBlock, values: Weights) -> ArrayBlock:
-    """Return a vector with a number for each frame, under the keys of a block."""
+def make_frame_vectors(block: PosteriorBlock, values: Weights) -> ArrayBlock:
+    """Return a block of vectors, under the keys of a block of posteriors, from one value per frame, (frames,)."""
     return ArrayBlock(block.keys, values, np.column_stack((block.frames, np.zeros_like(block.frames))), dimensions=1)
 
 
-def frame_sums(frames: Integers, weights: Weights, count: int) -> Weights:
-    """Return the sums of weights by frame, (count,), added in order in single precision."""
+def sum_by_frame(frames: Integers, weights: Weights, count: int) -> Weights:
+    """Add up weights (entries,) by their frames (entries,), in order and in single precision: (count,)."""
     sums = np.zeros(count, np.float32)
     np.add.at(sums, frames, weights)
     return sums
 
 
 def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArrays:
-    """Select the entries for which a mask (entries,) is true."""
+    """Return the entries for which the mask ``entries``, (entries,), is true."""
     if entries.all():
         return posteriors
     so_far = np.append(0, np.cumsum(entries))
@@ -68,41 +68,41 @@ def select_entries(posteriors: PosteriorArrays, entries: Mask) -> PosteriorArray
     return PosteriorArrays(counts, posteriors.integers[entries], posteriors.weights[entries])
 
 
-def first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
-    """Return the first integers of each frame."""
+def select_first(n: int, lists: PosteriorArrays) -> PosteriorArrays:
+    """Return the first ``n`` integers of each frame."""
     starts = np.cumsum(lists.counts) - lists.counts
     return select_entries(lists, np.arange(len(lists.integers)) - np.repeat(starts, lists.counts) < n)
 
 
-def in_reverse(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Reverse the entries of each frame: the order of a hash table in which no two keys share a bucket."""
+def reverse_entries(posteriors: PosteriorArrays) -> PosteriorArrays:
+    """Reverse the entries of each frame, which is the order of GNU's hash table if no two keys share a bucket."""
     ends = np.cumsum(posteriors.counts)
     order = np.repeat(2 * ends - posteriors.counts - 1, posteriors.counts) - np.arange(len(posteriors.integers))
     return posteriors._replace(integers=posteriors.integers[order], weights=posteriors.weights[order])
 
 
 def merge_in_hash_order(posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Add up the weights of each integer of a frame, and return them in the order of a hash table."""
-    pairs = frames_of_entries(posteriors) << 32 | posteriors.integers
+    """Add up the weights of equal integers in a frame. Return the sums in the order of GNU's hash table."""
+    pairs = number_entry_frames(posteriors) << 32 | posteriors.integers
     places, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     weights = np.zeros(len(places), np.float32)
     np.add.at(weights, inverse, posteriors.weights)
-    in_order = np.argsort(firsts)  # frame by frame, in the order of insertion
+    in_order = np.argsort(firsts)  # Sorts by frame, then by order of insertion.
     frames, integers = np.divmod(places[in_order], 1 << 32)
     counts = np.bincount(frames, minlength=len(posteriors.counts))
-    order = in_order[hash_order(integers, frames, counts)]
+    order = in_order[order_by_hash(integers, frames, counts)]
     return PosteriorArrays(counts, (places[order] % (1 << 32)).astype(np.int32), weights[order])
 
 
 def scale_posteriors(posteriors: PosteriorArrays, factors: Weights | float) -> PosteriorArrays:
-    """Multiply the weights of frames by factors, (frames,) or one number. A factor of 0 removes the entries."""
+    """Multiply weights by one factor, or by a factor for each frame, (frames,). A factor of 0 removes entries."""
     by_entry = np.asarray(np.repeat(factors, posteriors.counts) if np.ndim(factors) else factors, np.float32)
     multiplied = posteriors._replace(weights=posteriors.weights * by_entry)
     return select_entries(multiplied, np.broadcast_to(by_entry != 0, multiplied.weights.shape))
 
 
-def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
-    """Merge two sets frame by frame, the first set first. Also return a mask of the second set's entries."""
+def interleave_frames(first: PosteriorArrays, second: PosteriorArrays) -> tuple[PosteriorArrays, Mask]:
+    """Concatenate two sets of posteriors frame by frame. Also return a mask of the second set's entries."""
     pairs = np.column_stack((first.counts, second.counts))
     is_second = np.repeat(np.tile([False, True], len(pairs)), pairs.reshape(-1))
     integers, weights = np.empty(len(is_second), np.int32), np.empty(len(is_second), np.float32)
@@ -111,8 +111,8 @@ def alternating(first: PosteriorArrays, second: PosteriorArrays) -> tuple[Poster
     return PosteriorArrays(pairs.sum(axis=1), integers, weights), is_second
 
 
-def run_sums(values: Weights, starts: Integers, sizes: Integers) -> Weights:
-    """Return the sums of runs of values, added in order in single precision."""
+def sum_runs(values: Weights, starts: Integers, sizes: Integers) -> Weights:
+    """Add up runs of values, given by starts and sizes (runs,), in order and in single precision: (runs,)."""
     sums: Weights = values[starts]
     for place in range(1, sizes.max(initial=0)):
         longer = np.flatnonzero(sizes > place)
@@ -124,7 +124,7 @@ def parse_number(text: str, message: str, end: float = math.inf) -> float:
     """Parse a number below ``end`` and round it to single precision.
 
     Raises:
-        OptionError: the string is not such a number; with ``message``.
+        OptionError: the string is not a number below ``end``. The error has the text ``message``.
     """
     number = parse_real(text, end)
     if number is None:
@@ -132,22 +132,22 @@ def parse_number(text: str, message: str, end: float = math.inf) -> float:
     return float(np.float32(number))
 
 
-def single_file(name: str) -> str:
+def require_single_file(name: str) -> str:
     """Return the name of a file that is not a table.
 
     Raises:
-        OptionError: the name is a table's.
+        OptionError: the name is an rspecifier of a table.
     """
     if is_table_rspecifier(name):
-        raise OptionError(f"{name}: expected a single file, not a table")
+        raise OptionError(f"{name} is a table: name a single file")
     return name
 
 
 def read_symbols(rxfilename: str) -> dict[int, str]:
-    """Read a symbol table, such as phones.txt: a symbol and its number in each line.
+    """Read a symbol table such as phones.txt, whose lines contain a symbol and its number.
 
-    As in OpenFst, a NUL ends a line, and a symbol has its first number. While the numbers count up from 0 at the start
-    of the file, a number has its first symbol, later its last symbol.
+    As in OpenFst, a NUL ends a line, and the first number of a repeated symbol counts. Of several symbols for one
+    number, the first counts while the file numbers its symbols 0, 1, 2 and so on; after that, the last counts.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.
@@ -156,12 +156,12 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
     symbols: dict[int, str] = {}
     seen: set[str] = set()
     counted = 0
-    for line_number, line in enumerate(text_lines(rxfilename), 1):
+    for line_number, line in enumerate(read_lines(rxfilename), 1):
         words = re.findall(r"[^ \t]+", line.split("\0", 1)[0])
         if not words:
             continue
         if len(words) != 2 or not re.fullmatch(r"[\v\f\r]*(\+?\d+|-0+)", words[1], re.ASCII):
-            raise OptionError(f"{rxfilename}: line {line_number}: expected a symbol and its number, found {line!r}")
+            raise OptionError(f"{rxfilename}: line {line_number}: expected a symbol and its number, not {line!r}")
         symbol, number = words[0], int(words[1])
         if symbol in seen:
             continue
@@ -170,24 +170,24 @@ def read_symbols(rxfilename: str) -> dict[int, str]:
         counted += number == counted == len(seen)
         seen.add(symbol)
     if not symbols:
-        raise OptionError(f"{rxfilename}: the symbol table is empty")
+        raise OptionError(f"{rxfilename}: the symbol table is empty: name a file such as phones.txt")
     return symbols
 
 
 def read_phone_map(rxfilename: str) -> dict[int, int]:
-    """Read a map of phones. A line holds an old phone and a new phone.
+    """Read a map from old to new phones, whose lines contain the number of an old phone and of a new phone.
 
     Raises:
         OptionError: the file has an invalid line, or is empty.
         ArkError: the file cannot be read.
     """
     phones: dict[int, int] = {}
-    for number, line in enumerate(text_lines(rxfilename), 1):
+    for number, line in enumerate(read_lines(rxfilename), 1):
         if not line.strip():
             continue
         pair = re.fullmatch(r"(\d+)\s+(\d+)", line.strip(), re.ASCII)
         if pair is None or not all(int(phone) in INT32 for phone in pair.groups()):
-            raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new one, found {line!r}")
+            raise OptionError(f"{rxfilename}: line {number}: expected an old phone and a new phone, not {line!r}")
         old, new = pair.groups()
         if int(old) in phones or not int(old) or not int(new):
             raise OptionError(f"Error reading phone map from {rxfilename}: phone {old} is 0, or mapped twice or to 0")

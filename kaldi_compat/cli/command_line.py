@@ -1,7 +1,7 @@
 """Parse command lines, and write the text that explains them (Kaldi: src/util/parse-options.cc).
 
 Programs and the dump share this module. The dump takes options in the style of Kaldi's shell scripts, which
-:func:`from_script_style` rewrites to that of Kaldi's programs.
+:func:`rewrite_script_style` rewrites to the style of Kaldi's programs.
 """
 
 from __future__ import annotations
@@ -14,15 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from io_ark import __version__
 from kaldi_compat.options.base import BaseOptions, Scalar, option
-from kaldi_compat.options.config import (
-    Flag,
-    UsageError,
-    find_flag,
-    flag_table,
-    normalize,
-    read_config,
-    split_flag,
-)
+from kaldi_compat.options.config import Flag, UsageError, find_flag, get_flags, normalize, read_config, split_flag
 
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 
@@ -49,9 +41,9 @@ Standard = TypeVar("Standard", bound=CommonOptions)
 class CommandLine(Generic[Standard]):
     """A parsed command line."""
 
-    values: dict[str, Scalar]  # maps fields of the program's options to their values, if the line sets them
-    standard: Standard  # options of every program
-    arguments: tuple[str, ...]  # arguments that are not options, in order
+    values: dict[str, Scalar]  # Values of the program's own options that the command line sets, by field.
+    standard: Standard  # Options that programs share.
+    arguments: tuple[str, ...]  # Arguments that are not options, in order.
 
 
 def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: type[Standard]) -> CommandLine[Standard]:
@@ -62,15 +54,15 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     such an argument.
 
     Args:
-        argv: the arguments.
-        options: the dataclass of the program's own options, or their flags.
+        argv: the words of the command line.
+        options: the dataclass of the program's own options, or a dictionary of their flags.
         standard: the dataclass of the options that programs share, such as :class:`StandardOptions`.
 
     Raises:
-        OptionError: an unknown option, an invalid value, or a bad configuration file.
+        OptionError: an option is unknown or has an invalid value, or a configuration file is invalid.
     """
-    standard_flags = flag_table(standard)
-    flags = (options if isinstance(options, dict) else flag_table(options)) | standard_flags
+    standard_flags = get_flags(standard)
+    flags = (options if isinstance(options, dict) else get_flags(options)) | standard_flags
     named = list(takewhile(lambda argument: argument != "--", argv))
     options_of_line = list(takewhile(lambda argument: argument.startswith("--"), named))
     values: dict[str, Scalar] = {}
@@ -95,35 +87,35 @@ def parse(argv: Sequence[str], options: type[Any] | dict[str, Flag], standard: t
     return CommandLine(by_field, standard(**shared), tuple(arguments))
 
 
-def from_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
+def rewrite_script_style(argv: Sequence[str], flags: dict[str, Flag]) -> list[str]:
     """Rewrite a command line in the style of Kaldi's shell scripts for :func:`parse`.
 
     In that style, options may come before, after and between the arguments, a value may follow its option after a
     space, and ``--no-name`` sets a boolean to false.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
-    >>> from_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], flag_table(CmvnOptions))
+    >>> rewrite_script_style(["a", "--no-norm-means", "--norm-vars", "true", "b"], get_flags(CmvnOptions))
     ['--norm-means=false', '--norm-vars=true', '--', 'a', 'b']
 
     Raises:
         UsageError: an option lacks its value.
     """
-    flagged: list[str] = []
+    option_words: list[str] = []
     arguments: list[str] = []
-    left = deque(argv)
-    while left:
-        argument = left.popleft()
+    remaining = deque(argv)
+    while remaining:
+        argument = remaining.popleft()
         if argument == "--":
-            arguments += left
+            arguments += remaining
             break
         if not argument.startswith("--") and argument != "-h":
             arguments.append(argument)
             continue
-        flagged.append("--help" if argument == "-h" else _with_value(argument, left, flags))
-    return [*flagged, "--", *arguments]
+        option_words.append("--help" if argument == "-h" else _join_value(argument, remaining, flags))
+    return [*option_words, "--", *arguments]
 
 
-def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
+def _join_value(argument: str, following: deque[str], flags: dict[str, Flag]) -> str:
     """Join an option and its value, which may be the next argument."""
     name, equals, _ = argument[2:].partition("=")
     flag = flags.get(normalize(name))
@@ -136,32 +128,32 @@ def _with_value(argument: str, following: deque[str], flags: dict[str, Flag]) ->
     if flag.kind == "bool":
         return f"{argument}={following.popleft()}" if following and following[0] in ("true", "false") else argument
     if not following or following[0].startswith("--"):
-        raise UsageError(f"--{flag.name} needs a value: --{flag.name}=...")
+        raise UsageError(f"--{flag.name} needs a value: write --{flag.name}=VALUE")
     return f"{argument}={following.popleft()}"
 
 
-def usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
-    """Return a program's usage, with every option, its type and default."""
-    lists = (option_list("Options:", options), option_list("Standard options:", standard))
+def format_usage(text: str, options: type[Any], standard: type[Any] = StandardOptions) -> str:
+    """Format a program's usage: its text, then all options with type and default."""
+    lists = (format_option_list("Options:", options), format_option_list("Standard options:", standard))
     return "\n".join(["", text.strip("\n"), "", *filter(None, lists)])
 
 
-def option_list(title: str, options: type[Any]) -> str:
-    """Return Kaldi's list of options below a title, one line for an option; "" without options."""
+def format_option_list(title: str, options: type[Any]) -> str:
+    """Format options as Kaldi does, in one line per option below a title. Return "" if there are no options."""
     lines = [
         f"  --{flag.name:<25} : {flag.description} ({flag.kind}, default = {flag.shown_default})\n"
-        for flag in flag_table(options).values()
+        for flag in get_flags(options).values()
     ]
     return f"{title}\n{''.join(lines)}" if lines else ""
 
 
-def version(program: str) -> str:
-    """Return the line of ``--version``."""
+def format_version(program: str) -> str:
+    """Format the line that ``--version`` prints."""
     return f"{program} (kaldi-compat) {__version__}"
 
 
-def shell_line(words: Sequence[str]) -> str:
-    """Join words to a line of a shell. Quote the words that need quotes as Kaldi does."""
+def format_shell_line(words: Sequence[str]) -> str:
+    """Join words to a shell command, quoted as Kaldi quotes command lines in its logs."""
     line = []
     for word in words:
         if word and all((char.isascii() and char.isalnum()) or char in UNQUOTED for char in word):

@@ -1,6 +1,6 @@
 """Shared code of compute-fbank-feats, compute-mfcc-feats, compute-plp-feats and compute-spectrogram-feats.
 
-The programs differ in their options, the module that computes, and the HTK parameter kind of the result.
+The four programs differ in their options, the module that computes the features, and the HTK parameter kind.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, Block, Skip, Wave, WaveBlock
 from io_ark.codecs import HtkFeatures
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, only, results, with_progress
-from kaldi_compat.cli.objects import Matrix, channel_of, durations_of, waves_of
+from kaldi_compat.cli.loop import Counts, compute_results, log_progress, require_one_entry
+from kaldi_compat.cli.objects import Matrix, compute_durations, list_waves, select_channel
 from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
@@ -49,7 +49,7 @@ MONO = -1
 
 
 class ApplicationOptions(FrameOptions):
-    """Options of the four programs, without the options of the feature."""
+    """Options that the four programs share, in addition to the options of the feature."""
 
     output_format: str = option("kaldi", "format of the output", choices=OUTPUT_FORMATS)
     subtract_mean: bool = option(False, "subtract each utterance's mean features (better done by apply-cmvn)")
@@ -70,36 +70,31 @@ class VtlnOptions(ApplicationOptions):
     utt2spk: str = option("", "rspecifier of the utterances' speakers, for --vtln-map")
 
 
-def feature_options(cls: type[Options], options: Any) -> Options:
-    """Return the feature's options among those of a program."""
+def select_feature_options(cls: type[Options], options: Any) -> Options:
+    """Select the options of a feature from the options of a program."""
     return cls(**{field.name: getattr(options, field.name) for field in dataclasses.fields(cls)})
 
 
-def program_options(feature: FeatureType) -> type[ApplicationOptions]:
-    """Return the options of the program that computes a feature: the feature's own and the application's."""
+def make_program_options(feature: FeatureType) -> type[ApplicationOptions]:
+    """Make the class of a program's options: the feature's options and the options that the four programs share."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
     return type("Options", bases, {"__module__": __name__})
 
 
-def spectral_program(name: str) -> Program:
-    """Return the program that computes a feature: ``spectral_program("fbank")`` is compute-fbank-feats."""
+def make_spectral_program(name: str) -> Program:
+    """Make the program that computes a feature: ``make_spectral_program("fbank")`` is compute-fbank-feats."""
     feature = SPECTRAL_FEATURES[name]
     program_name = f"compute-{name}-feats"
     text = USAGE.format(description=feature.description, program=program_name, name=name)
-    return program(program_name, text, program_options(feature))(partial(compute_features, feature))
+    return program(program_name, text, make_program_options(feature))(partial(compute_features, feature))
 
 
-def compute_features(
-    feature: FeatureType,
-    options: ApplicationOptions,
-    source: str,
-    target: str,
-) -> int:
+def compute_features(feature: FeatureType, options: ApplicationOptions, source: str, target: str) -> int:
     """Compute the features of a table of audio and write them as a table; return the exit status.
 
     Args:
-        feature: feature type.
+        feature: type of the feature.
         options: options of the program.
         source: rspecifier of audio.
         target: wspecifier of features.
@@ -107,34 +102,34 @@ def compute_features(
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
         message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map"
-        require(feature.name != "mfcc", message)  # Kaldi's other programs check the opposite, so they only ignore it.
+        require(feature.name != "mfcc", message)  # Of Kaldi's programs, only compute-mfcc-feats refuses it.
         logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
     is_htk = options.output_format == "htk"
     counts = Counts()
     with Tables() as tables:
-        warps = tables.lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
+        warps = tables.open_lookup("float", vtln.vtln_map, vtln.utt2spk) if vtln.vtln_map else None
         blocks = tables.read("wave", source)
         writer = tables.write("htk" if is_htk else "matrix", target)
         durations = tables.write("double", options.write_utt2dur) if options.write_utt2dur else None
 
-        def computed(block: Block) -> ArrayBlock:
-            features = extractor.of_block(block, warps)
+        def compute_and_log(block: Block) -> ArrayBlock:
+            features = extractor.compute_block(block, warps)
             if feature.can_be_nan:
                 warn_of_nan(features)
             if durations is not None:
-                durations.write_block(features.with_numbers(durations_of(block)))
+                durations.write_block(features.with_numbers(compute_durations(block)))
             return features
 
-        finished = results(computed, tables.ahead(blocks), counts)
-        for features in tables.ahead(with_progress(finished, lambda: counts.total)):
-            writer.write_block(htk_block(features, feature, options) if is_htk else features)
+        finished = compute_results(compute_and_log, tables.compute_ahead(blocks), counts)
+        for features in tables.compute_ahead(log_progress(finished, lambda: counts.total)):
+            writer.write_block(convert_to_htk(features, feature, options) if is_htk else features)
     logger.info(" Done %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
 
 def warn_of_nan(block: ArrayBlock) -> None:
-    """Log a warning if features hold NaN, which Kaldi's PLP has for frames of digital silence without dither."""
+    """Log a warning if features contain NaN. Kaldi's PLP gives NaN for frames of digital silence without dither."""
     if not np.isnan(block.values.sum()):
         return
     for key, features in block.entries():
@@ -147,9 +142,9 @@ def warn_of_nan(block: ArrayBlock) -> None:
             )
 
 
-def htk_block(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
-    """Return a block of features in HTK's format. Kaldi's header has a shift of 10 ms except for the spectrogram."""
-    period, kind = 100_000, feature.htk_kind(options)  # in units of 100 ns
+def convert_to_htk(block: Block, feature: FeatureType, options: FrameOptions) -> Block:
+    """Convert features to HTK's format. As in Kaldi, the header's frame shift is 10 ms except for the spectrogram."""
+    period, kind = 100_000, feature.get_htk_kind(options)  # The unit of the period is 100 ns.
     if feature.name == "spectrogram":
         period = int(np.float32(options.frame_shift) * np.float32(10_000))
     return block.map(lambda _, matrix: HtkFeatures(matrix, sample_period=period, parameter_kind=kind))
@@ -160,31 +155,33 @@ class SpectralExtractor:
 
     def __init__(self, feature: FeatureType, options: ApplicationOptions) -> None:
         self.options = options
-        self.computer = computer_for(feature, options)
+        self.computer = choose_computer(feature, options)
         self._random = KaldiRandom()
 
-    def of_block(self, block: Block, warps: LookupReader[float] | None, noise: NoiseSource | None = None) -> ArrayBlock:
+    def compute_block(
+        self, block: Block, warps: LookupReader[float] | None, noise: NoiseSource | None = None
+    ) -> ArrayBlock:
         """Compute the features of each utterance.
 
         Args:
             block: audio.
-            warps: the VTLN factors of utterances; None for the factor among the options.
-            noise: source of the noise of dithering; Kaldi's random numbers if None.
+            warps: table of VTLN factors by utterance; the factor of the options if None.
+            noise: source of the noise for dithering; Kaldi's random numbers if None.
 
         Raises:
             Skip: an utterance is too short, lacks the channel or a VTLN factor, or its features cannot be computed. For
                 a block of several utterances, ``Skip`` asks the caller to split the block.
         """
-        audio = self.audio(block)
-        factors = self.warps(block, warps)
+        audio = self.select_channels(block)
+        factors = self.find_warps(block, warps)
         random = copy.copy(self._random)
         try:
             self.check_rates(audio)
-            features, counts = self.computer.features(audio, factors, noise or random)
+            features, counts = self.computer.compute(audio, factors, noise or random)
         except (KaldiCompatError, MemoryError) as error:
-            key = only(block, block.names())[0]
+            key = require_one_entry(block, block.names())[0]
             if isinstance(error, OptionError) and self.options.dither != 0:
-                self._random.frame_seeds(1)  # Kaldi makes the filters of a VTLN factor after the first frame's noise
+                self._random.frame_seeds(1)  # Kaldi draws the first frame's noise before the error.
             raise Skip(f"Failed to compute features for utterance {key}: {error}") from error
         self._random = random
         if self.options.subtract_mean:
@@ -195,30 +192,30 @@ class SpectralExtractor:
         shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
         return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
-    def audio(self, block: Block) -> WaveBlock:
-        """Return the channel of each utterance that the options select.
+    def select_channels(self, block: Block) -> WaveBlock:
+        """Return the channel that the options select, of each utterance.
 
         Raises:
             Skip: an utterance is too short, or lacks the channel.
         """
-        channel, (key, *_), durations = self.options.channel, block.names(), durations_of(block)
+        channel, (key, *_), durations = self.options.channel, block.names(), compute_durations(block)
         if (durations < as_float32(self.options.min_duration)).any():
             raise Skip(f"File: {key} is too short ({durations[0]:g} sec): producing no output.")
-        channels = 1 if isinstance(block, WaveBlock) else len(waves_of(block)[0].samples)
+        channels = 1 if isinstance(block, WaveBlock) else len(list_waves(block)[0].samples)
         if channel >= channels:
             raise Skip(
                 f"File with id {key} has {channels} channels but you specified channel {channel}, producing no output."
             )
-        return channel_of(block, channel)
+        return select_channel(block, channel)
 
-    def warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Return the VTLN factors of the utterances, or one factor for all."""
+    def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
+        """Look up the VTLN factors of the utterances, or return one factor for all utterances."""
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` if audio must be resampled, and is not alone or the options forbid it."""
+        """Raise :class:`AudioError` if audio must be resampled, but the options forbid it or it is not alone."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):
@@ -228,35 +225,41 @@ class SpectralExtractor:
                 )
 
 
-def computer_for(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
-    """Return the computer of a feature for the engine and device that the options name.
+def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
+    """Return the object that computes a feature with the engine and on the device that the options name.
 
     Raises:
-        OptionError: that engine cannot compute on that device, or the device does not exist.
+        OptionError: the engine cannot compute the feature or use the device, or the device does not exist.
     """
     if options.engine == "exact" and options.device != "cpu":
         raise OptionError(f"--engine=exact computes on the CPU, not on --device={options.device}: use --engine=torch")
-    own_options = feature_options(feature.options, options)
+    own_options = select_feature_options(feature.options, options)
     is_supported = feature.options in KINDS
     if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
     if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
         return ExactComputer(plan_of(own_options))
-    return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
+    return TorchComputer(feature.import_class()(own_options, engine=cast(Any, options.engine)), options.device)
 
 
 @dataclass(frozen=True)
 class ExactComputer:
-    """Computes features with Kaldi's bits, on one thread of a CPU."""
+    """Computes features in one thread of a CPU. The results have Kaldi's bits."""
 
     plan: Plan
 
-    def features(
+    def compute(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
+        """Compute the features of a block of utterances. Audio that must be resampled has to be alone in its block.
 
-        Audio of another rate is resampled. It must be alone in its block.
+        Args:
+            block: audio with one channel.
+            warps: a VTLN factor for each utterance, or one factor for all utterances.
+            noise: source of the noise for dithering.
+
+        Returns:
+            The frames of all utterances, (frames, dim), and the number of frames of each utterance, (utterances,).
         """
         samples: npt.NDArray[Any] = block.samples
         starts, lengths, options = block.starts, block.lengths, self.plan.options
@@ -271,7 +274,7 @@ class ExactComputer:
 
 
 class TorchComputer:
-    """Computes features with a torch module."""
+    """Computes features with a torch module, on any device."""
 
     def __init__(self, module: SpectralFeature, device: str) -> None:
         import torch
@@ -285,16 +288,16 @@ class TorchComputer:
         except (RuntimeError, AssertionError) as error:
             raise OptionError(f"--device={device}: {str(error).splitlines()[0]}") from error
 
-    def features(
+    def compute(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio: see :meth:`ExactComputer.features`."""
+        """Compute the features of audio: see :meth:`ExactComputer.compute`."""
         factors = itertools.repeat(warps) if isinstance(warps, float) else warps
         waves = (wave for _, wave in block.entries())
-        parts = [self._features(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]
+        parts = [self._compute_utterance(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]
         return np.concatenate(parts), np.array([len(part) for part in parts])
 
-    def _features(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
+    def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         import torch
 
         from kaldi_compat.torch.features.resample import linear_resample

@@ -1,4 +1,4 @@
-"""Lists of dimensions on the command line."""
+"""Parse lists of dimensions on the command line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kaldi_compat.options.base import INT32
 
 
 def parse_dims(text: str, name: str) -> list[int]:
-    """Parse a list of dimensions such as ``13:14:15``; an empty string has none.
+    """Parse a list of dimensions such as ``13:14:15``. An empty string is an empty list.
 
     Raises:
-        OptionError: the string is not such a list; the message starts with ``name``.
+        OptionError: the string is not a list of 32-bit integers. The message starts with ``name``.
     """
     if not text:
         return []

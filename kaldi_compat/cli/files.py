@@ -1,4 +1,4 @@
-"""Text files that are not tables. Names are as in Kaldi: a path, ``-``, or a command."""
+"""Read and write files that are not tables. As in Kaldi, a file's name is a path, ``-`` or a shell command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from io_ark.streams import open_input, open_output
 from io_ark.streams.system import WRITE_FLAGS as TRUNCATING_FLAGS
 from io_ark.streams.unfinished import is_replaceable
 from io_ark.tables.overwriting import Identity, Inputs, overwriting_error
-from kaldi_compat.cli.command_line import shell_line
+from kaldi_compat.cli.command_line import format_shell_line
 from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
@@ -26,18 +26,18 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag.
 Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
-def text_lines(rxfilename: str) -> Iterator[str]:
+def read_lines(rxfilename: str) -> Iterator[str]:
     """Yield the lines of a text file without their line ends.
 
     Raises:
         ArkError: the file cannot be opened or read.
     """
-    for lines in text_line_lists(rxfilename):
+    for lines in read_line_lists(rxfilename):
         yield from lines
 
 
-def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
-    """Yield the lines of a text file, as :func:`text_lines` does, in lists of lines that arrive together.
+def read_line_lists(rxfilename: str) -> Iterator[list[str]]:
+    """Yield the lines of a text file, as :func:`read_lines` does, in lists of the lines that arrive together.
 
     Raises:
         ArkError: the file cannot be opened or read.
@@ -47,14 +47,14 @@ def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
             yield b"\n".join(lines).decode(errors="surrogateescape").split("\n")
 
 
-def printable_rxfilename(rxfilename: str) -> str:
+def format_rxfilename(rxfilename: str) -> str:
     """Return the name in the form of Kaldi's logs."""
-    return "standard input" if rxfilename in ("", "-") else shell_line([rxfilename])
+    return "standard input" if rxfilename in ("", "-") else format_shell_line([rxfilename])
 
 
-def printable_wxfilename(wxfilename: str) -> str:
+def format_wxfilename(wxfilename: str) -> str:
     """Return the name in the form of Kaldi's logs."""
-    return "standard output" if wxfilename in ("", "-") else shell_line([wxfilename])
+    return "standard output" if wxfilename in ("", "-") else format_shell_line([wxfilename])
 
 
 def write_text(wxfilename: str, text: str) -> None:
@@ -68,18 +68,18 @@ def write_text(wxfilename: str, text: str) -> None:
 
 
 class FileSink:
-    """Writes each matrix to a file ``directory/key.extension``. Creates the directory if its parent exists.
+    """Writes each matrix of a table to a file ``directory/key.extension``. Creates a missing directory.
 
     Args:
         directory: directory of the files.
         extension: extension of the files.
-        file_format: name of their format for warnings.
-        encode: function of a block that returns the headers of its files ``(entries, bytes)`` and the numbers of all
-            matrices, or None if a header cannot hold its fields.
-        source: rspecifier of the matrices, whose files are not overwritten.
+        file_format: name of the file format, for warnings.
+        encode: function from a block to the headers of its files, (entries, bytes), and the encoded numbers of all
+            matrices. It returns None if a value does not fit into its field of the header.
+        source: rspecifier of the matrices. Files that it reads are not overwritten.
 
     Raises:
-        OptionError: the directory cannot be created.
+        OptionError: the directory cannot be created, for example because its parent does not exist.
     """
 
     def __init__(self, directory: str, extension: str, file_format: str, encode: Encode, source: str) -> None:
@@ -94,16 +94,19 @@ class FileSink:
                 raise OptionError(f"Could not create output directory: {directory}: {error.strerror}") from error
 
     def write(self, block: ArrayBlock) -> ArrayBlock:
-        """Write the files of a block, and return the block.
+        """Write a file for each matrix of a block, and return the block.
 
         Raises:
-            FeatureError: the header of a file cannot hold the size of a matrix, or the options.
+            FeatureError: the size of a matrix, or an option, does not fit into its field of the header.
             Skip: a file cannot be written.
         """
         encoded = self._encode(block)
         if encoded is None:
             rows, columns = block.shapes[0].tolist()
-            raise FeatureError(f"the header of the file cannot hold {rows} x {columns} numbers, or the options")
+            raise FeatureError(
+                f"the header of a {self._format} file cannot hold {rows} x {columns} numbers, or the options: write "
+                "shorter features, or smaller options"
+            )
         headers, numbers = encoded
         ends = np.cumsum(block.count_elements() * block.values.itemsize).tolist()
         data, begin = numbers.data, 0
@@ -118,15 +121,15 @@ class FileSink:
 
 
 def write_file(path: str, inputs: Container[Identity], *parts: memoryview) -> None:
-    """Write bytes to a file, which is created or truncated. A link is replaced, so that its target keeps its content.
+    """Write bytes to a file. If the file is a symbolic link, replace the link, so that its target is unchanged.
 
     Args:
         path: name of the file.
-        inputs: devices and inodes of files that are read, which are not overwritten.
-        parts: the content.
+        inputs: devices and inodes of the program's input files, which are not overwritten.
+        parts: the file's content, in consecutive parts.
 
     Raises:
-        SpecifierError: the file is an input.
+        SpecifierError: the file is an input of the program.
         OSError: the file cannot be written.
     """
     try:

@@ -1,4 +1,4 @@
-"""The command ``kaldi-compat frontend`` for front ends of published models, and helpers of similar commands."""
+"""Run ``kaldi-compat frontend``: list, show, check and export the front ends of published models."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ STATISTICS_HELP = "the model's statistics: am.mvn, WeNet's JSON, or Kaldi statis
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser that reports an invalid command line in one line."""
+    """Argument parser that raises OptionError for an invalid command line."""
 
     def error(self, message: str) -> NoReturn:
         """Raise the error for :func:`main`."""
         raise OptionError(f"{message}: {self.prog} --help explains the command line")
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help. An error of writing is raised, which argparse ignores."""
+        """Print the help text. Unlike argparse, raise the error if standard output cannot be written to."""
         print(self.format_help(), end="", file=file, flush=True)
 
 
-def command_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
     parser = Parser("kaldi-compat frontend", description=DESCRIPTION, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
-    def command(name: str, about: str) -> argparse.ArgumentParser:
+    def add_command(name: str, about: str) -> argparse.ArgumentParser:
         added: argparse.ArgumentParser = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
         return added
 
-    command("list", "list the presets")
-    show = command("show", "show the settings of a preset, and where they come from")
+    add_command("list", "list the presets")
+    show = add_command("show", "show the settings of a preset, and where they come from")
     show.add_argument("name", help=PRESET_HELP)
     show.add_argument("--json", action="store_true", help="print JSON with all options, for other programs or your own")
-    check = command("check", "compare a preset with features that you have computed; status 1 if they differ")
+    check = add_command("check", "compare a preset with features that you have computed; status 1 if they differ")
     check.add_argument("name", help=PRESET_HELP)
     check.add_argument(
         "--against",
@@ -64,7 +64,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
     check.add_argument("--tolerance", type=float, default=TOLERANCE, help="largest difference (default: %(default)g)")
-    export = command("export", "write a preset as an ONNX file, which needs no FFT")
+    export = add_command("export", "write a preset as an ONNX file, which needs no FFT")
     export.add_argument("name", help=PRESET_HELP)
     export.add_argument("file", metavar="OUT.onnx", help="the file to write")
     export.add_argument("--statistics", metavar="FILE", help=STATISTICS_HELP)
@@ -86,18 +86,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     try:
-        options = command_parser().parse_args(sys.argv[2:] if argv is None else argv)
-    except SystemExit as end:  # --help exits
+        options = make_parser().parse_args(sys.argv[2:] if argv is None else argv)
+    except SystemExit as end:  # argparse raises it after --help.
         return int(end.code or 0)
     except OptionError as error:
-        return fail(error)
+        return report_error(error)
     try:
         with warnings_in_one_line():
             return _run(options)
     except MemoryError as error:
-        return fail(KaldiCompatError(f"out of memory: {error}"))
+        return report_error(KaldiCompatError(f"out of memory: {error}"))
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
-        return fail(error)
+        return report_error(error)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -141,13 +141,13 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
     require(0 <= options.tolerance < np.inf, f"tolerance={options.tolerance} must be a number of at least 0")
     frontend = Frontend(preset, statistics=options.statistics)
     largest, total, count = 0.0, 0.0, 0
-    for label, samples, expected, rate in _references(options.against):
+    for label, samples, expected, rate in _read_references(options.against):
         features = frontend(samples, sampling_rate=rate)
         if features.shape != expected.shape:
-            print(f"{label}: features have the shape {expected.shape}, those of the preset {features.shape}")
+            print(f"{label}: features have the shape {expected.shape}, features of the preset {features.shape}")
             return DIFFERENT_STATUS
         difference = np.abs(features.astype(np.float64) - expected)
-        largest = max(largest, float(difference.max(initial=0.0)))  # NaN is a difference as well.
+        largest = max(largest, float(difference.max(initial=0.0)))  # max() ignores NaN, which is reported below.
         total, count = total + float(difference.sum()), count + difference.size
         if not np.isfinite(difference).all():
             print(f"{label}: the features hold NaN or infinite values")
@@ -161,22 +161,22 @@ def _check(preset: Preset, options: argparse.Namespace) -> int:
     return 0 if same else DIFFERENT_STATUS
 
 
-def _references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Yield label, samples, features and sampling rate of each pair in a NumPy file."""
+def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield label, samples, features and sampling rate (or None) of each pair of arrays in a NumPy file."""
     try:
         stored = load_npz(path)
     except ArkError as error:
-        raise FeatureError(f"cannot read {error}: np.savez writes a file of several arrays") from None
+        raise FeatureError(f"cannot read {error}: write the arrays with np.savez") from None
     prefixes = [key.removesuffix("samples") for key in stored if key == "samples" or key.endswith(".samples")]
     if not prefixes:
         raise FeatureError(f"{path} has no array 'samples': np.savez({path!r}, samples=..., features=...) writes both")
     for prefix in prefixes:
         if f"{prefix}features" not in stored:
-            raise FeatureError(f"{path} has no array '{prefix}features'")
+            raise FeatureError(f"{path} has no array '{prefix}features': store the features of '{prefix}samples' in it")
         rate = stored.get(f"{prefix}sampling_rate")
         samples, features = stored[f"{prefix}samples"], stored[f"{prefix}features"]
         if features.dtype.kind not in "fiu":
-            raise FeatureError(f"{path}: {prefix}features are no real numbers, but of the type {features.dtype}")
+            raise FeatureError(f"{path}: {prefix}features have the type {features.dtype}: store real numbers")
         yield f"{path}, {prefix.rstrip('.') or 'samples'}", samples, features, None if rate is None else rate.tolist()
 
 
@@ -189,8 +189,8 @@ def warnings_in_one_line() -> Iterator[None]:
         yield
 
 
-def fail(error: Exception) -> int:
-    """Print an error and return the exit status; raise it if standard output cannot be written to."""
+def report_error(error: Exception) -> int:
+    """Print an error and return the exit status. Raise the error if it comes from writing to standard output."""
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS

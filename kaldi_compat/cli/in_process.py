@@ -1,10 +1,10 @@
-"""Run commands of script files that are our own programs within this process.
+"""Run commands of script files within this process if they are programs of this package.
 
-A recipe with ``wav-reverberate ... |`` for each utterance starts a process for each, which takes ten times as long as
-the computation. A command is run here if it is one of :data:`PROGRAMS`, found on PATH as ours, or a pipeline that ends
-with these; other programs before them, such as ``sox`` or ``flac``, run in a shell. It must read and write single files
-and have no other shell syntax than quotes; any other command is the shell's. Output, messages and exit status are the
-same as with processes.
+Starting a process for ``wav-reverberate ... |`` takes ten times as long as the computation. Therefore, a command runs
+within this process if it is one of :data:`PROGRAMS` and PATH finds the program of this installation, or if it is a
+pipeline that ends with such programs. Other programs at the start of the pipeline, such as ``sox`` or ``flac``, run in
+a shell. The programs must read and write single files, and the command must have no shell syntax but quotes and pipes.
+All other commands run in a shell. Output, messages and exit status are the same in both cases.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ PROGRAMS = ("copy-feats", "copy-matrix", "copy-vector", "wav-copy", "wav-reverbe
 
 _WORD = r"""(?:[\w@%+=:,./^-]|'[^'\n]*'|"[^"$`\\\n]*")+"""
 _STAGE = rf"[ \t]*{_WORD}(?:[ \t]+{_WORD})*[ \t]*"
-# Strings, not patterns, whose compilation would delay every program.
+# These are strings, because compiling patterns would delay the start of every program.
 _PIPELINE = rf"{_STAGE}(?:\|{_STAGE})*"
 _ELSEWHERE = r"--(?:verbose|help|version|config)\b|.*=$|.*[=:,]-(?:,|$)|.*/(?:dev|proc)/"
-"""Options that change how a program logs, and names of standard input or of other open files."""
+"""Words of commands that run in a shell: options that change logging, and names of standard input and open files."""
 
 
 @contextmanager
@@ -43,18 +43,18 @@ def commands_in_process() -> Iterator[None]:
 
 
 def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
-    """Return the exit status and the output of a command; None for a command of the shell."""
+    """Run a command, and return its exit status and output. Return None if the command must run in a shell."""
     import shlex
     import shutil
 
-    texts = _stages(command)
+    texts = _split_pipeline(command)
     stages = list(map(shlex.split, texts))
     first = len(stages)
     while first and _is_ours(stages[first - 1], first == 1):
         first -= 1
-    others = [words[0] for words in stages[:first]]
-    # Other commands must be files on PATH. The keyword "time" is one for the shell only.
-    if first == len(stages) or not all(name != "time" and shutil.which(name) for name in others):
+    foreign_programs = [words[0] for words in stages[:first]]
+    # Other commands must be files on PATH. The word "time" is both a file and a keyword of the shell.
+    if first == len(stages) or not all(name != "time" and shutil.which(name) for name in foreign_programs):
         return None
     ours = stages[first:]
     if not first:
@@ -64,7 +64,7 @@ def _run(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
         with open(reading, "rb", buffering=0) as stream:
             return _run_programs(ours, stream)
     finally:
-        wait_for(process)  # A shell also ignores the status of all commands but the last.
+        wait_for(process)  # As in a shell, only the last command's status counts.
 
 
 def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
@@ -75,8 +75,8 @@ def _run_programs(stages: list[list[str]], stream: Any) -> tuple[int, bytes]:
     return status, data
 
 
-def _stages(command: str) -> list[str]:
-    """Return the commands of a pipeline; none if it has other shell syntax than quotes."""
+def _split_pipeline(command: str) -> list[str]:
+    """Return the commands of a pipeline, or an empty list if it has shell syntax other than quotes and pipes."""
     return re.findall(rf"({_STAGE})(?:\||$)", command) if re.fullmatch(_PIPELINE, command) else []
 
 
@@ -89,13 +89,13 @@ def _is_ours(words: list[str], is_first: bool) -> bool:
         and not any(word.startswith("--") or is_table_rspecifier(word) for word in arguments)
         and (arguments[0] in ("-", "")) != is_first
         and not any(re.match(_ELSEWHERE, word) for word in words)
-        and _is_found(words[0], os.environ.get("PATH", ""))
+        and _is_installed_here(words[0], os.environ.get("PATH", ""))
     )
 
 
 @lru_cache(maxsize=16)
-def _is_found(name: str, path: str) -> bool:
-    """Return True if a program of this name on PATH is the one of this installation."""
+def _is_installed_here(name: str, path: str) -> bool:
+    """Return True if the program that PATH finds under this name belongs to this installation."""
     import shutil
 
     with suppress(OSError):

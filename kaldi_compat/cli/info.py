@@ -14,11 +14,11 @@ from io_ark.extras import suggest_install
 from kaldi_compat.native import library
 
 
-def info() -> str:
-    """Return a line for each engine and library, for people and for bug reports.
+def describe_installation() -> str:
+    """Describe versions, engines, libraries and programs, a line for each, for users and bug reports.
 
-    >>> from kaldi_compat.cli.info import info
-    >>> print(info().splitlines()[0].split()[0])
+    >>> from kaldi_compat.cli.info import describe_installation
+    >>> print(describe_installation().splitlines()[0].split()[0])
     kaldi-compat
     """
     lines = [
@@ -26,21 +26,21 @@ def info() -> str:
             "kaldi-compat",
             f"{__version__}, Python {platform.python_version()}, NumPy {importlib.metadata.version('numpy')}",
         ),
-        ("exact engine", _half(library())),
-        ("torch engine", _torch()),
-        ("Triton engine", _triton()),
-        ("archives", _half(io_ark.native.library())),
-        ("programs", _programs()),
+        ("exact engine", _describe_library(library())),
+        ("torch engine", _describe_torch()),
+        ("Triton engine", _describe_triton()),
+        ("archives", _describe_library(io_ark.native.library())),
+        ("programs", _describe_programs()),
     ]
     return "\n".join(f"{name:<14} {text}" for name, text in lines)
 
 
-def _half(library: io_ark.native.Library) -> str:
+def _describe_library(library: io_ark.native.Library) -> str:
     return f"C: {library.reason}" if library else f"NumPy, more slowly: {library.reason}"
 
 
-def _programs() -> str:
-    """Say whose programs a shell would run. Every recipe calls compute-mfcc-feats."""
+def _describe_programs() -> str:
+    """Say whether PATH finds the programs of this package. Look for compute-mfcc-feats, which recipes call."""
     path = shutil.which("compute-mfcc-feats")
     if path is None:
         return "not on PATH"
@@ -49,13 +49,13 @@ def _programs() -> str:
     return f"{'these' if is_ours else 'others'} are first on PATH, in {os.path.dirname(path)}"
 
 
-def _torch() -> str:
+def _describe_torch() -> str:
     if importlib.util.find_spec("torch") is None:
         return f"not available: {suggest_install('torch')}"
     return f"PyTorch {importlib.metadata.version('torch')}"
 
 
-def _triton() -> str:
+def _describe_triton() -> str:
     if importlib.util.find_spec("torch") is None:
         return "not available: PyTorch is not installed"
     import torch

@@ -1,4 +1,4 @@
-"""Log to standard error in Kaldi's format, so that recipes which search logs find what they expect.
+"""Log to standard error in Kaldi's format, so that recipes can search the logs.
 
 ``LOG (copy-feats[1.0.0]:main():copy_feats.py:40) Copied 4 feature matrices.``
 """
@@ -27,19 +27,19 @@ MAX_VERBOSE = 9
 _command: ContextVar[str] = ContextVar("program that runs as a command in this process", default="")
 
 
-def vlog(level: int, message: str, *values: object) -> None:
-    """Log a message that is shown from ``--verbose=level`` on."""
+def log_verbose(level: int, message: str, *values: object) -> None:
+    """Log a message that is shown if ``--verbose`` is at least ``level`` (Kaldi: KALDI_VLOG)."""
     logger.log(logging.INFO - level, message, *values, stacklevel=2)
 
 
 def log_error(error: BaseException) -> None:
     """Log an error with the place in the code that raised it."""
-    place = _raised_at(error.__traceback__)
+    place = _find_origin(error.__traceback__)
     message = " ".join(str(error).splitlines()) or type(error).__name__
     logger.handle(logger.makeRecord(logger.name, logging.ERROR, place[0], place[1], message, (), None, func=place[2]))
 
 
-def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
+def _find_origin(traceback: TracebackType | None) -> tuple[str, int, str]:
     if traceback is None:
         return __file__, 0, "main"
     while traceback.tb_next is not None:
@@ -48,22 +48,22 @@ def _raised_at(traceback: TracebackType | None) -> tuple[str, int, str]:
     return code.co_filename, traceback.tb_lineno, code.co_name
 
 
-def as_text(value: float) -> str:
-    """Format a number as C++ does, with the sign of NaN."""
+def format_number(value: float) -> str:
+    """Format a number as C++ streams do, including the sign of NaN."""
     return "-nan" if value != value and math.copysign(1, value) < 0 else f"{value:g}"
 
 
 def say(text: str) -> None:
-    """Write a line to standard error; one that is closed or broken does not stop the program."""
+    """Write a line to standard error. Ignore errors, because a closed or broken stream must not stop the program."""
     with suppress(OSError, ValueError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
 
 class StandardErrorHandler(logging.Handler):
-    """Writes records to standard error as Kaldi does (src/base/kaldi-error.cc), but with control characters as escapes.
+    """Writes records to standard error as Kaldi does (src/base/kaldi-error.cc), with control characters escaped.
 
-    Commands in this process log as without ``--verbose``.
+    Commands that run within this process log without verbose messages, as they do in a process of their own.
     """
 
     def __init__(self, program: str) -> None:
@@ -84,8 +84,8 @@ class StandardErrorHandler(logging.Handler):
         say(f"{severity} ({place}) {escape_controls(shorten(record.getMessage()))}")
 
 
-def handler_of_commands() -> logging.Handler:
-    """Return a handler for logs of commands in this process, for a process that is not a program."""
+def make_command_handler() -> logging.Handler:
+    """Make a handler for the logs of commands within this process, if the process is not a program."""
     handler = StandardErrorHandler("")
     handler.addFilter(lambda record: bool(_command.get()))
     return handler
@@ -93,8 +93,8 @@ def handler_of_commands() -> logging.Handler:
 
 @contextmanager
 def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
-    """Send our packages' logs and Python's warnings to standard error in Kaldi's format within this context."""
-    if STANDARD_STREAMS.get() is not None:  # a command in the process of a program, which sends the logs
+    """Within this context, write the packages' logs and Python's warnings to standard error in Kaldi's format."""
+    if STANDARD_STREAMS.get() is not None:  # The program that runs this command writes the logs.
         token = _command.set(program)
         try:
             yield
@@ -109,7 +109,7 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
         source.propagate = False
     try:
         with warnings.catch_warnings():
-            # Kaldi computes with infinities and NaN in silence.
+            # Kaldi does not warn about computing with infinities and NaN.
             warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
             warnings.showwarning = _warn
             yield

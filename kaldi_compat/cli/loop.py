@@ -1,10 +1,10 @@
-"""The loop over a table that programs run: a program is a function from blocks of entries to blocks of results.
+"""Apply functions to tables: a program is a function from blocks of entries to blocks of results.
 
 A function that works on all entries of a block at once may refuse a block by raising :class:`Skip` or an error. The
-loop then calls it with parts of the block, and with parts of these, until each refused entry is alone in its block. The
-warning or error is logged with the entry's key, after the results of the entries before it. So a function needs no
-second body for unusual entries, but it must change and log nothing before it refuses a block. To process one entry at a
-time, use :meth:`io_ark.blocks.Block.map`. A single file is a block of one entry.
+loop then splits the block, and splits refused parts again, until each refused entry is alone in its block. The warning
+or error is logged with the entry's key, after the results of earlier entries. Therefore, a function needs no second
+body for unusual entries, but it must not change state or log anything before it refuses a block. To process one entry
+at a time, use :meth:`io_ark.blocks.Block.map`. A single file is a block of one entry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, MapError, Skip, create_block
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -28,11 +28,11 @@ BlockFunction = Callable[[Any], Block]
 # Number of parts that a refused block is divided into. Fewer parts take longer to find one refused entry, more parts
 # take longer if all entries are refused.
 _PARTS = 8
-_LOG_EVERY = 10  # Utterances between two lines of progress.
+_LOG_EVERY = 10  # Number of utterances between two lines of progress, as in Kaldi.
 
 
 class Sink(Protocol):
-    """Takes blocks of entries, such as a writer."""
+    """Destination of blocks of entries, such as a writer."""
 
     def write_block(self, block: Any, /) -> None: ...
 
@@ -51,15 +51,15 @@ class Counts:
 
     @property
     def status(self) -> int:
-        """Exit status of most of Kaldi's programs: 0 if an entry was done, else 1."""
+        """Exit status of most of Kaldi's programs: 0 if at least one entry has an output, else 1."""
         return 0 if self.done else 1
 
 
-def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
-    """Yield ``function(block)`` for each block or part of one, and count the entries with and without a result.
+def compute_results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) -> Iterator[Block]:
+    """Yield ``function(block)`` for blocks, or for parts of blocks, and count entries with and without a result.
 
     Raises:
-        KaldiCompatError: the function's error, with the key before its message, after the results before it.
+        KaldiCompatError: the function raised it. The message starts with the key. Earlier results have been yielded.
     """
     for block in blocks:
         try:
@@ -71,9 +71,9 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
             raise_with_key(error.key, error.__cause__ or error)
         except (Skip, KaldiCompatError, ArkError) as refusal:
             if isinstance(refusal, Missing) and len(refusal.warnings) == len(block):
-                yield from _results_around(refusal.warnings, function, block, counts)
+                yield from _compute_around_missing(refusal.warnings, function, block, counts)
             elif len(block) > 1:
-                yield from results(function, parts(block), counts)
+                yield from compute_results(function, split_block(block), counts)
             elif isinstance(refusal, Skip):
                 _skip(str(refusal), counts)
             else:
@@ -84,15 +84,15 @@ def results(function: BlockFunction, blocks: Iterable[Block], counts: Counts) ->
             yield result
 
 
-def _results_around(
+def _compute_around_missing(
     warnings: list[str | None], function: BlockFunction, block: Block, counts: Counts
 ) -> Iterator[Block]:
-    """Yield the results of entries without a warning, and log the warnings, in the order of the entries."""
+    """Yield the results of entries without a warning, and log the other entries' warnings, in order."""
     runs = [list(run) for _, run in groupby(warnings, lambda warning: warning is None)]
     bounds = accumulate(map(len, runs), initial=0)
     for run, part in zip(runs, block.split([*bounds]), strict=True):
         if run[0] is None:
-            yield from results(function, [part], counts)
+            yield from compute_results(function, [part], counts)
         else:
             for warning in run:
                 _skip(warning or "", counts)
@@ -104,8 +104,8 @@ def _skip(warning: str, counts: Counts) -> None:
         logger.warning("%s", warning)
 
 
-def with_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
-    """Yield blocks of results, and log how many utterances have been processed: after every tenth, as some programs do.
+def log_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator[Block]:
+    """Yield blocks of results, and log the number of processed utterances after every tenth, as some programs do.
 
     Args:
         blocks: the results.
@@ -115,29 +115,29 @@ def with_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator
         first = count() - len(block) + 1
         if logger.isEnabledFor(logging.INFO - 2):
             for total, key in enumerate(block.names(), first):
-                _log_progress(total)
-                vlog(2, "Processed features for key %s", key)
+                _log_every_tenth(total)
+                log_verbose(2, "Processed features for key %s", key)
         else:
             for total in range(first + -first % _LOG_EVERY, count() + 1, _LOG_EVERY):
-                _log_progress(total)
+                _log_every_tenth(total)
         yield block
 
 
-def _log_progress(total: int) -> None:
+def _log_every_tenth(total: int) -> None:
     if total % _LOG_EVERY == 0:
         logger.info("Processed %d utterances", total)
 
 
-def for_each(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
-    """Call ``function(block)`` for each block, as :func:`map_table` does, and count without writing a table."""
+def visit_blocks(function: BlockFunction, blocks: Iterable[Block], counts: Counts | None = None) -> Counts:
+    """Call ``function(block)`` for each block as :func:`map_table` does, but write no table. Return the counts."""
     counts = counts or Counts()
-    for _ in results(function, blocks, counts):
+    for _ in compute_results(function, blocks, counts):
         pass
     return counts
 
 
 def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Block]) -> Counts:
-    """Write the block that ``function(line)`` returns for each line and count; lines that raise Skip are left out."""
+    """Write the block ``function(line)`` for each line. Skip lines for which the function raises Skip."""
     counts = Counts()
     for line in lines:
         try:
@@ -152,7 +152,7 @@ def map_lines(lines: Iterable[str], writer: Sink, function: Callable[[str], Bloc
 
 
 def raise_with_key(key: str, error: BaseException) -> NoReturn:
-    """Raise an error with the key before its message, unless it is an error of a table that names the key."""
+    """Raise an error, with the entry's key before the message unless the error names its key already."""
     if isinstance(error, ArkError) and error.key is None and key:
         error.key = key
     if isinstance(error, KaldiCompatError) and key:
@@ -160,8 +160,8 @@ def raise_with_key(key: str, error: BaseException) -> NoReturn:
     raise error
 
 
-def parts(block: Block) -> Iterator[Block]:
-    """Return the parts of a block of several entries, in order."""
+def split_block(block: Block) -> Iterator[Block]:
+    """Split a block of several entries into at most :data:`_PARTS` parts, in order."""
     bounds = {len(block) * part // _PARTS for part in range(_PARTS + 1)}
     return block.split(sorted(bounds))
 
@@ -169,41 +169,41 @@ def parts(block: Block) -> Iterator[Block]:
 def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *, progress: bool = False) -> Counts:
     """Write ``function(block)`` for each block of a table, and count the entries with and without a result.
 
-    With ``progress``, log how many results there are (see :func:`with_progress`).
+    With ``progress``, log the number of results (see :func:`log_progress`).
     """
     counts = Counts()
-    computed = results(function, blocks, counts)
-    for result in with_progress(computed, lambda: counts.done) if progress else computed:
+    computed = compute_results(function, blocks, counts)
+    for result in log_progress(computed, lambda: counts.done) if progress else computed:
         writer.write_block(result)
     return counts
 
 
-def features(block: ArrayBlock) -> Matrix:
-    """Return the rows of all matrices of a block, (rows, columns).
+def stack_rows(block: ArrayBlock) -> Matrix:
+    """Return the rows of all matrices of a block as one matrix, (rows, columns).
 
     Raises:
-        Skip: several matrices differ in their columns, or a matrix is empty.
+        Skip: a block of several matrices has matrices of different numbers of columns, or an empty matrix.
     """
     rows = block.join_rows()
     if rows is None:
-        rows = only(block, block.values).reshape(block.shapes[0].tolist())
+        rows = require_one_entry(block, block.values).reshape(block.shapes[0].tolist())
     return rows
 
 
 def stack_matrices(block: ArrayBlock) -> Matrix:
-    """Return the matrices of a block, (entries, rows, columns).
+    """Return the matrices of a block as one array, (entries, rows, columns).
 
     Raises:
-        Skip: several matrices differ in shape, or a matrix is empty.
+        Skip: a block of several matrices has matrices of different shapes, or an empty matrix.
     """
     matrices = block.stack()
     if matrices is None:
-        matrices = only(block, block.values).reshape(1, *block.shapes[0].tolist())
+        matrices = require_one_entry(block, block.values).reshape(1, *block.shapes[0].tolist())
     return matrices
 
 
-def vectors(block: ArrayBlock) -> Vector:
-    """Return the vectors of a block, (entries, length).
+def stack_vectors(block: ArrayBlock) -> Vector:
+    """Return the vectors of a block as one array, (entries, length).
 
     Raises:
         Skip: the vectors of several entries differ in length.
@@ -214,8 +214,8 @@ def vectors(block: ArrayBlock) -> Vector:
     return block.values.reshape(len(block), length)
 
 
-def only(block: Block, value: Any) -> Any:
-    """Return ``value`` if a block has one entry.
+def require_one_entry(block: Block, value: Any) -> Any:
+    """Return ``value``, which must be computed for one entry at a time, if the block has one entry.
 
     Raises:
         Skip: the block has several entries.
@@ -229,13 +229,15 @@ def are_tables(source: str, target: str) -> bool:
     """Return True if source and target are tables, False if both are single files.
 
     Raises:
-        OptionError: source and target are a table and a file.
+        OptionError: one of them is a table and the other a file.
     """
     source_is: bool = io_ark.is_table_rspecifier(source)
     target_is: bool = io_ark.is_table_wspecifier(target)
     if source_is != target_is:
         table, file = (source, target) if source_is else (target, source)
-        raise OptionError(f"{table} is a table and {file or 'the other'} a single file: use two tables or two files")
+        raise OptionError(
+            f"{table} is a table and {file or 'the other argument'} a single file: use two tables or two files"
+        )
     return source_is
 
 
@@ -252,16 +254,16 @@ def convert(
     """Apply a function to the blocks of a table, or to the object in a single file.
 
     Args:
-        function: takes and returns a block; the key of a single file's object is empty.
+        function: function from a block to a block of results. The key of a single file's object is "".
         kind: type of the objects, by its name in ``io_ark``, or a codec.
-        source: an rspecifier, or a file name.
-        target: a wspecifier, or a file name.
-        binary: write a single file in binary.
-        kind_out: type of the objects that are written; None for ``kind``.
+        source: rspecifier or file name of the input.
+        target: wspecifier or file name of the output.
+        binary: write a single file in binary format.
+        kind_out: type of the output's objects; the same as ``kind`` if None.
         output_first: open the target table before the source (see :class:`~kaldi_compat.cli.tables.Tables`).
 
     Raises:
-        OptionError: source and target are a table and a file, or a single file has no output.
+        OptionError: one of source and target is a table and the other a file, or a single file has no output.
     """
     if are_tables(source, target):
         return convert_table(function, kind, source, target, kind_out=kind_out, output_first=output_first)
@@ -278,7 +280,7 @@ def convert_file(
     binary: bool,
     kind_out: io_ark.Kind | Codec[Any] = "matrix",
 ) -> None:
-    """Write the result of a function for the object of a single file.
+    """Write ``function`` of the object ``value``, read from the file ``source``, to the file ``target``.
 
     Raises:
         OptionError: the function skipped the object.
@@ -300,14 +302,14 @@ def convert_table(
     output_first: bool = False,
     progress: bool = False,
 ) -> Counts:
-    """Apply a function to the blocks of a table: :func:`convert` for programs without single files."""
+    """Apply a function to the blocks of a table. For the arguments, see :func:`convert` and :func:`map_table`."""
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None
         blocks = tables.read(kind, source)
         return map_table(blocks, writer or tables.write(kind_out or kind, target), function, progress=progress)
 
 
-def packed_or_same(block: Block, writer: io_ark.Writer[Any]) -> Block:
-    """Return the packed form of a block if it has one that the writer accepts; otherwise the block."""
+def pack_if_possible(block: Block, writer: io_ark.Writer[Any]) -> Block:
+    """Return a block's packed form, which is faster to write, if the block has one and the writer accepts it."""
     packed = block.pack()
     return packed if packed is not None and writer.takes_packed(packed.keys) else block

@@ -1,4 +1,4 @@
-"""Memory and environment of the processes of programs and dumps."""
+"""Configure memory and environment variables of the processes of programs and dumps."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import ctypes
 from contextlib import suppress
 
 SETTINGS: dict[str, str] = {}
-"""Variables of the environment that a program has set for its own NumPy: commands that it runs do not get them."""
+"""Environment variables that a program sets for its own NumPy. The commands that it runs do not inherit them."""
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep memory that a block has freed for the next block, if it is GNU's.
+    """Let GNU's C library keep freed memory for the next block.
 
-    Otherwise it returns memory of this size to the system, and takes it back page by page.
+    By default, the library returns large arrays to the system, and the next block must allocate them page by page.
     """
     with suppress(AttributeError, OSError, TypeError):
         library = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""Types of the objects in tables."""
+"""Name the types of objects in tables, and measure audio or select its channels."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ DoubleMatrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 
-def duration_of(num_samples: int, rate: float) -> float:
-    """Return the length of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h)."""
+def compute_duration(num_samples: int, rate: float) -> float:
+    """Compute the duration of audio in seconds, in single precision as in Kaldi (src/feat/wave-reader.h)."""
     return float(np.float32(num_samples) / np.float32(rate))
 
 
-def waves_of(block: Block) -> list[Wave]:
+def list_waves(block: Block) -> list[Wave]:
     """Return the audio of a block's entries."""
     return [wave for _, wave in block.entries()]
 
 
-def durations_of(block: Block) -> npt.NDArray[np.float64]:
-    """Return the length of each entry's audio in seconds, in single precision as in Kaldi."""
+def compute_durations(block: Block) -> npt.NDArray[np.float64]:
+    """Compute the duration of each entry's audio in seconds, (entries,), in single precision as in Kaldi."""
     if isinstance(block, WaveBlock):
         return block.durations()
-    return np.array([duration_of(wave.samples.shape[1], wave.sample_frequency) for wave in waves_of(block)])
+    return np.array([compute_duration(wave.samples.shape[1], wave.sample_frequency) for wave in list_waves(block)])
 
 
-def channel_of(block: Block, channel: int) -> WaveBlock:
-    """Return a channel of each entry's audio.
+def select_channel(block: Block, channel: int) -> WaveBlock:
+    """Select a channel of each entry's audio.
 
     Args:
         block: the audio.
-        channel: number of the channel, from 0. If it is negative, the audio should have one channel; the first is
-            returned, with Kaldi's warning if there are more.
+        channel: index of the channel. If negative, select the first channel, with Kaldi's warning if there are several
+            channels.
 
     Raises:
-        Skip: a block of several entries has audio with several channels, or without 16-bit samples.
+        Skip: a block of several entries contains audio with several channels, or samples that are not 16-bit.
     """
     if isinstance(block, WaveBlock):
         return block
     if len(block) > 1:
         raise Skip
-    (wave,) = waves_of(block)
+    (wave,) = list_waves(block)
     if channel < 0 and len(wave.samples) > 1:
         logger.warning(
             "Channel not specified but you have data with %d channels; defaulting to zero", len(wave.samples)

@@ -1,4 +1,4 @@
-"""Orders in which GNU's C++ library leaves what Kaldi puts into its containers."""
+"""Reproduce the orders of elements that GNU's C++ containers and std::sort give in Kaldi."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-# Numbers of buckets of GNU's std::unordered_map as it grows. A table has at least as many buckets as entries.
+# Numbers of buckets that GNU's std::unordered_map grows through. A table has at least as many buckets as entries.
 BUCKETS = (13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933)
-MAX_SORTED_BY_INSERTION = 16  # Most elements that GNU's std::sort sorts by insertion, which is stable.
+MAX_SORTED_BY_INSERTION = 16  # Number of elements up to which GNU's std::sort is an insertion sort, which is stable.
 
 
-def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return the frames in which keys share a bucket of the smallest hash table, such as equal keys.
+def find_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Find the frames in which two keys, such as equal keys, share a bucket of the smallest hash table.
 
     Args:
-        keys: (entries,): the keys of all frames, frame by frame.
-        counts: (frames,): number of keys of each frame.
+        keys: the keys of all frames, frame by frame, (entries,).
+        counts: number of keys of each frame, (frames,).
+
+    Returns:
+        A mask of the frames, (frames,).
     """
     bits = np.left_shift(1, keys % BUCKETS[0], dtype=np.int64)
     filled = counts > 0
@@ -28,29 +31,32 @@ def frames_of_collisions(keys: npt.NDArray[np.int32], counts: npt.NDArray[np.int
     return collides
 
 
-def hash_order(
+def order_by_hash(
     pdfs: npt.NDArray[np.int64], frames: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the order of the keys in hash tables, one table for each frame.
+    """Order keys as iterating over hash tables does, with one table for each frame.
 
     Args:
-        pdfs: (entries,): the keys in the order in which they were inserted, frame by frame.
-        frames: (entries,): their frames.
-        counts: (frames,): number of entries of each frame.
+        pdfs: the keys, frame by frame and in the order of insertion, (entries,).
+        frames: the frame of each key, (entries,).
+        counts: number of keys of each frame, (frames,).
+
+    Returns:
+        Indices of the keys in the order of iteration, (entries,).
     """
-    # A new key comes first, or first of its bucket if the bucket has other keys.
+    # The table inserts a new key at the front, or at the front of its bucket if the bucket has other keys.
     times = np.arange(len(pdfs))
     _, first, bucket = np.unique(frames * BUCKETS[0] + pdfs % BUCKETS[0], return_index=True, return_inverse=True)
     order = np.lexsort((-times, -first[bucket], frames))
     ends = np.cumsum(counts)
     for frame in np.flatnonzero(counts > BUCKETS[0]).tolist():
         begin, end = int(ends[frame] - counts[frame]), int(ends[frame])
-        order[begin:end] = begin + np.array(large_hash_order(pdfs[begin:end].tolist()))
+        order[begin:end] = begin + np.array(order_by_growing_hash(pdfs[begin:end].tolist()))
     return order
 
 
-def large_hash_order(keys: list[int]) -> list[int]:
-    """Return the positions of keys in the order of a hash table that grows while they are inserted."""
+def order_by_growing_hash(keys: list[int]) -> list[int]:
+    """Return the indices of keys in the order of a hash table that grows while the keys are inserted."""
     order: list[int] = []
     for begin, end in pairwise((0, *BUCKETS, len(keys))):
         buckets = next(count for count in BUCKETS if count >= min(end, len(keys)))
@@ -63,11 +69,11 @@ def large_hash_order(keys: list[int]) -> list[int]:
     return order
 
 
-def sort_order(keys: list[int]) -> list[int]:
-    """Return the places of keys in the order in which GNU's std::sort leaves them.
+def order_by_sort(keys: list[int]) -> list[int]:
+    """Return the indices of keys in the order of GNU's std::sort.
 
-    It partitions spans of more than 16 keys, which may exchange equal keys, and sorts the rest stably. Its heap sort
-    for keys that are hard to partition is left out.
+    std::sort partitions spans of more than 16 keys, which may exchange equal keys, and sorts shorter spans stably. The
+    heap sort that it uses for keys that are hard to partition is not implemented.
     """
     order = list(range(len(keys)))
     spans = [(0, len(keys))]
@@ -81,7 +87,7 @@ def sort_order(keys: list[int]) -> list[int]:
 
 
 def partition(keys: list[int], order: list[int], first: int, last: int) -> int:
-    """Exchange places from ``first`` to before ``last`` so that smaller keys come first; return where larger begin."""
+    """Partition ``order[first:last]`` around a median so that smaller keys come first. Return the end of this part."""
     one, two, three = first + 1, first + (last - first) // 2, last - 1
     x, y, z = (keys[order[place]] for place in (one, two, three))
     if x < y:

@@ -1,4 +1,4 @@
-"""Shared code of the programs that combine entries of several tables."""
+"""Combine entries of several tables, for paste-feats, paste-vectors, multiply-vectors and append programs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.loop import Counts, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import ERROR_STATUS
 from kaldi_compat.cli.tables import LookupReader, Tables
 
 Array = npt.NDArray[Any]
-# Function of the arrays of the tables and the keys that returns the numbers of the results and their lengths.
+# Function from the arrays of each table and the keys to the values of all results and the length of each result.
 Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.NDArray[np.int64]]]
 
 
@@ -25,9 +25,9 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
     """Combine the entries of tables under the keys of the first table, and return the exit status."""
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
-        lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.lookup(kind, name)) for name in others]
+        lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
 
-        def combined(block: ArrayBlock) -> ArrayBlock:
+        def combine_block(block: ArrayBlock) -> ArrayBlock:
             others_of_block = [
                 table.find(block, lambda key, name=name: f"Missing utt {key} from input {name}")  # type: ignore[misc]
                 for name, table in lookups
@@ -35,12 +35,12 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
             values, lengths = combine([[array for _, array in block.entries()], *others_of_block], block.names())
             return block.with_vectors(values, lengths) if values.ndim == 1 else block.with_rows(values, lengths)
 
-        counts = map_table(blocks, writer, combined)
-    return logged_status(counts)
+        counts = map_table(blocks, writer, combine_block)
+    return log_status(counts)
 
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
-    """Combine the objects of single files, called ``what`` in the log, and return the exit status."""
+    """Combine the objects of single files, and return the exit status. The log calls the result ``what``."""
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
         result, _ = combine([[array] for array in arrays], [""])
@@ -52,19 +52,19 @@ def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combi
     return 0
 
 
-def logged_status(counts: Counts) -> int:
-    """Log how many utterances are done and return the exit status, as the programs that append to entries do."""
+def log_status(counts: Counts) -> int:
+    """Log the number of utterances with and without a result as Kaldi does, and return the exit status."""
     logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     return 0 if counts.done else ERROR_STATUS
 
 
-def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
-    """Return the smallest length of the arrays of each entry.
+def find_common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Sequence[str]) -> list[int]:
+    """Return the length of the shortest array of each entry.
 
     Args:
         parts: for each table, the array of each entry.
-        tolerance: largest allowed difference of the lengths of an entry's arrays.
-        keys: the entries' keys, for messages.
+        tolerance: maximum difference between the lengths of an entry's arrays.
+        keys: keys of the entries, for messages.
 
     Raises:
         Skip: lengths differ by more than the tolerance, or an array is empty.
@@ -73,14 +73,14 @@ def common_lengths(parts: Sequence[Sequence[Array]], tolerance: int, keys: Seque
     shortest, longest = lengths.min(axis=0), lengths.max(axis=0)
     differ = np.flatnonzero(longest > shortest).tolist()
 
-    def mismatch(entry: int) -> str:
+    def describe_mismatch(entry: int) -> str:
         key = f" for utt {keys[entry]}" if keys[entry] else ""
         return f"Length mismatch {longest[entry]} vs. {shortest[entry]}{key}"
 
     if ((longest - shortest > tolerance) | (shortest == 0)).any():
-        raise Skip(f"{mismatch(0)} exceeds tolerance {tolerance}")
+        raise Skip(f"{describe_mismatch(0)} exceeds tolerance {tolerance}")
     for entry in differ:
-        vlog(2, "%s within tolerance %d", mismatch(entry), tolerance)
+        log_verbose(2, "%s within tolerance %d", describe_mismatch(entry), tolerance)
     common: list[int] = shortest.tolist()
     return common
 
@@ -98,17 +98,17 @@ def paste_columns(
 
     Args:
         parts: for each table, the matrix of each entry.
-        keys: the entries' keys, for messages.
-        tolerance: largest allowed difference of the rows of an entry's matrices.
+        keys: keys of the entries, for messages.
+        tolerance: maximum difference between the numbers of rows of an entry's matrices.
 
     Returns:
-        The rows of all results, and their numbers of rows.
+        The rows of all results, (rows, columns), and the number of rows of each result, (entries,).
 
     Raises:
-        Skip: the numbers of rows differ by more than the tolerance, or a matrix has no rows; or the matrices of a table
-            differ in their columns.
+        Skip: the numbers of rows differ by more than the tolerance, a matrix has no rows, or the matrices of a table
+            have different numbers of columns.
     """
     if any(len({matrix.shape[1] for matrix in matrices}) > 1 for matrices in parts):
         raise Skip
-    lengths = common_lengths(parts, tolerance, keys)
+    lengths = find_common_lengths(parts, tolerance, keys)
     return np.concatenate([join_columns(matrices, lengths) for matrices in parts], axis=1), np.array(lengths)

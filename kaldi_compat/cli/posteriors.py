@@ -1,4 +1,4 @@
-"""Conversion of posteriors to matrices."""
+"""Convert posteriors to matrices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class PosteriorOptions(FileOptions):
 
 
 def require_post_dim(options: PosteriorOptions) -> None:
-    """Raise OptionError unless the number of classes is given."""
+    """Raise OptionError if the number of classes is not set."""
     require(options.post_dim > 0, "You have to set the dimensionality of posteriors with '--post-dim=D'")
 
 
-def posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
-    """Convert a posterior to ``(frames, classes)``; if a frame lists a class twice, the last weight counts.
+def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matrix:
+    """Convert a posterior to a matrix (frames, classes). If a frame lists a class twice, the last weight counts.
 
     Raises:
         FeatureError: a class is out of range.
@@ -46,6 +46,6 @@ def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int
     frames, dim = feats.shape
     joined = np.zeros((frames, dim + num_classes), np.float32)
     joined[:, :dim] = feats
-    first = np.arange(dim, joined.size, dim + num_classes)  # index of each frame's first class
+    first = np.arange(dim, joined.size, dim + num_classes)  # Index of the first class of each frame.
     joined.reshape(-1)[np.repeat(first, posterior.counts) + classes] = posterior.weights
     return joined

@@ -7,18 +7,19 @@ A program is a module with a class of options (if it has any) and one function::
 
     @program("scale-feats", "Usage: scale-feats [options] <feats-rspecifier> <feats-wspecifier>", Options)
     def main(options: Options, source: str, target: str) -> int:
-        counts = convert(lambda block: block.with_rows(features(block) * options.scale), "matrix", source, target)
+        counts = convert(lambda block: block.with_rows(stack_rows(block) * options.scale), "matrix", source, target)
         logger.info("Scaled %d features.", counts.done)
         return counts.status
 
-The function's parameters after ``options`` are the program's arguments: one with a default may be missing, ``*names``
-takes any number (``at_least`` arguments in all). Parameters whose names end with ``target`` are outputs. If the last
-parameter's name does, the last argument is an output. Options that start with ``write_`` are outputs as well. A table
-that is an input, or another output, is refused as an output.
+The function's parameters after ``options`` are the program's arguments. A parameter with a default is an optional
+argument. ``*names`` takes any number of arguments; ``min_arguments`` is the smallest number of all arguments. An
+argument is an output if the name of its parameter ends with ``target``, and of ``*sources_and_target``, only the last
+argument is. Options whose names start with ``write_`` are outputs as well. A program refuses an output table that is
+also an input or another output.
 
-The function returns the exit status. An exception ends the program with status 255 and one line; ``ArkError`` and
-``KaldiCompatError`` are for mistakes that the user can correct. ``[project.scripts]`` of pyproject.toml names ``main``;
-``main(["--scale=2", "ark:a", "ark:b"])`` runs it in this process.
+The function returns the exit status. An exception ends the program with status 255 and an error of one line. Raise
+``ArkError`` or ``KaldiCompatError`` for mistakes that the user can correct. ``[project.scripts]`` in pyproject.toml
+names ``main``, and ``main(["--scale=2", "ark:a", "ark:b"])`` runs the program in this process.
 """
 
 from __future__ import annotations
@@ -37,7 +38,14 @@ from io_ark.errors import ArkError
 from io_ark.extras import ANY_ENCODING, suggest_install
 from io_ark.streams.pipes import WITHHELD
 from io_ark.tables.overwriting import refuse_conflicts
-from kaldi_compat.cli.command_line import CommandLine, StandardOptions, parse, shell_line, usage, version
+from kaldi_compat.cli.command_line import (
+    CommandLine,
+    StandardOptions,
+    format_shell_line,
+    format_usage,
+    format_version,
+    parse,
+)
 from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.cli.memory import SETTINGS
@@ -47,7 +55,7 @@ from kaldi_compat.options.config import UsageError, spell_as_flags
 
 USAGE_STATUS = 1
 ERROR_STATUS = 255
-BROKEN_PIPE_STATUS = 141  # Shells report it for a program ended by SIGPIPE.
+BROKEN_PIPE_STATUS = 141  # Shells report this status for a program that SIGPIPE ended.
 
 WITHHELD.update(SETTINGS)
 
@@ -63,48 +71,48 @@ class FileOptions(BaseOptions):
 
 
 class InternalError(KaldiCompatError):
-    """A bug, reported in one line."""
+    """An unexpected exception, which is a bug of this package."""
 
 
 class Program:
-    """A command-line program: called with its arguments (by default this process's), it returns the exit status."""
+    """A command-line program. A call with a list of arguments runs the program and returns its exit status."""
 
-    def __init__(self, name: str, text: str, options: type[Any], run: Callable[..., int], at_least: int) -> None:
+    def __init__(self, name: str, text: str, options: type[Any], run: Callable[..., int], min_arguments: int) -> None:
         self.name = name
         self.text = text
         self.options = options
         self.run = run
         parameters = list(inspect.signature(run).parameters.values())[1:]
         required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-        self.at_least = max(at_least, len(required))
-        self.at_most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
+        self.min_arguments = max(min_arguments, len(required))
+        self.max_arguments = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
         self.names = [parameter.name for parameter in parameters]
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
-        """Run with these arguments and return the exit status. Without arguments, run as this process and end it."""
+        """Run the program and return its exit status. Without ``argv``, use ``sys.argv`` and end the process."""
         if argv is None:
             open_closed_streams()
-            return end_of_process(self(sys.argv[1:]))
+            return end_process(self(sys.argv[1:]))
         try:
             line = parse(argv, self.options, StandardOptions)
         except KaldiCompatError as error:
             with logging_as_kaldi(self.name, verbose=0):
                 if isinstance(error, UsageError):
-                    say(self.usage())
-                    say(f"Command line was: {shell_line([self.name, *argv])}")
+                    say(self.format_usage())
+                    say(f"Command line was: {format_shell_line([self.name, *argv])}")
                 log_error(error)
             return ERROR_STATUS
         if line.standard.help:
-            say(self.usage())
+            say(self.format_usage())
             return 0
         if line.standard.version:
-            print(version(self.name), flush=True)
+            print(format_version(self.name), flush=True)
             return 0
         if line.standard.print_args:
-            say(f"{shell_line([self.name, *argv])} ")
-        if not self.at_least <= len(line.arguments) <= self.at_most:
+            say(f"{format_shell_line([self.name, *argv])} ")
+        if not self.min_arguments <= len(line.arguments) <= self.max_arguments:
             status = self.end_with_usage()
-            say(f"{self.name}: {self.wrong_number(len(line.arguments))}")
+            say(f"{self.name}: {self.describe_wrong_count(len(line.arguments))}")
             return status
         with logging_as_kaldi(self.name, line.standard.verbose), commands_in_process():
             return self._run_guarded(line)
@@ -120,30 +128,30 @@ class Program:
             (outputs if name.startswith("write_") or name.endswith("target") else inputs).append(value)
         refuse_conflicts(outputs, inputs)
 
-    def usage(self) -> str:
+    def format_usage(self) -> str:
         """Return the text of ``--help``."""
-        return usage(self.text, self.options)
+        return format_usage(self.text, self.options)
 
     def end_with_usage(self) -> int:
-        """Print the usage, and return the status of wrong arguments."""
-        say(self.usage())
+        """Print the usage, and return the exit status for a wrong number of arguments."""
+        say(self.format_usage())
         return USAGE_STATUS
 
-    def wrong_number(self, count: int) -> str:
+    def describe_wrong_count(self, count: int) -> str:
         """Return the message for a wrong number of arguments."""
-        if self.at_least == self.at_most:
-            expected = str(self.at_least)
-        elif self.at_most == sys.maxsize:
-            expected = f"at least {self.at_least}"
+        if self.min_arguments == self.max_arguments:
+            expected = str(self.min_arguments)
+        elif self.max_arguments == sys.maxsize:
+            expected = f"at least {self.min_arguments}"
         else:
-            expected = f"{self.at_least} to {self.at_most}"
+            expected = f"{self.min_arguments} to {self.max_arguments}"
         return f"expected {expected} argument{'s' * (expected != '1')}, not {count}"
 
     def _run_guarded(self, line: CommandLine[StandardOptions]) -> int:
-        """Run the function and return its status, or the status that an exception stands for."""
+        """Run the function and return its exit status. Log an exception, and return the exit status for it."""
         try:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # See kaldi_compat/programs/__init__.py.
-                with contextlib.suppress(ValueError):  # in a thread of a user's process that is not the main thread
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # kaldi_compat/programs/__init__.py sets it.
+                with contextlib.suppress(ValueError):  # Only the main thread may set a handler.
                     signal.signal(signal.SIGINT, signal.default_int_handler)
             with wave_files_as_in_kaldi():
                 options = self.options(**line.values)
@@ -158,7 +166,7 @@ class Program:
             if _is_broken_pipe(error):
                 _discard_standard_output()
                 return BROKEN_PIPE_STATUS
-            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's
+            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch raises it.
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if isinstance(error, ModuleNotFoundError):
                 error = KaldiCompatError(suggest_install(error.name or "a package")).with_traceback(error.__traceback__)
@@ -173,15 +181,15 @@ class Program:
 
 
 def program(
-    name: str, text: str, options: type[Any] = NoOptions, *, at_least: int = 0
+    name: str, text: str, options: type[Any] = NoOptions, *, min_arguments: int = 0
 ) -> Callable[[Callable[..., int]], Program]:
-    """Make a function a program (see the module's docstring)."""
-    return lambda run: Program(name, text, options, run, at_least)
+    """Decorate a function to make it a program. The module's docstring explains the arguments."""
+    return lambda run: Program(name, text, options, run, min_arguments)
 
 
 @contextmanager
 def wave_files_as_in_kaldi() -> Iterator[None]:
-    """Read 16-bit linear wave files only, as Kaldi, within this context; or any if KALDI_COMPAT_WAV is "any".
+    """Within this context, read only 16-bit linear wave files, as Kaldi does, or all if KALDI_COMPAT_WAV is "any".
 
     Raises:
         OptionError: KALDI_COMPAT_WAV has another value than "any" and "kaldi".
@@ -190,7 +198,7 @@ def wave_files_as_in_kaldi() -> Iterator[None]:
     if value not in ("any", "kaldi"):
         raise OptionError(
             f"the environment variable KALDI_COMPAT_WAV is {value!r}: set it to 'any', for wave files of any encoding, "
-            "or to 'kaldi' (default), for the 16-bit linear ones that Kaldi reads"
+            "or to 'kaldi' (default), for the 16-bit linear wave files that Kaldi reads"
         )
     before = ANY_ENCODING.set(value == "any")
     try:
@@ -207,11 +215,11 @@ def open_closed_streams() -> None:
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  open as long as the process
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  It stays open until the process ends.
 
 
-def printing(run: Callable[[], int]) -> int:
-    """Run a command of ``kaldi-compat`` that prints; return its status, or an error's if printing fails."""
+def run_printing_command(run: Callable[[], int]) -> int:
+    """Run a command of ``kaldi-compat`` that prints. Return its exit status, or an error's status if printing fails."""
     why = "it is closed"
     try:
         if sys.stdout is not None:
@@ -220,24 +228,23 @@ def printing(run: Callable[[], int]) -> int:
             return status
     except OSError as error:
         _discard_standard_output()
-        if _is_broken_pipe(error):  # such as | head
+        if _is_broken_pipe(error):  # "| head" closes the pipe early.
             return BROKEN_PIPE_STATUS
-        why = str(error.strerror)  # such as a full disk
+        why = str(error.strerror)  # For example, the disk is full.
     print(f"kaldi-compat: standard output cannot be written to: {why}", file=sys.stderr)
     return ERROR_STATUS
 
 
-def end_of_process(status: int) -> int:
-    """End this process with this status, without unloading its modules, which takes as long as half of their import.
+def end_process(status: int) -> int:
+    """End this process with an exit status.
 
-    After ^C and with a broken pipe, it dies of the signal, as Kaldi's programs do: if a program only ends with the
-    status 130, a shell goes on with the next command of its script.
-
-    Under a debugger or a profiler, which have something to do at the end, return the status.
+    Modules are not unloaded, because unloading takes half as long as importing. After ^C or with a broken pipe, the
+    process ends by the signal, as Kaldi's programs do: if a program ended with status 130 instead, a shell would run
+    the next command of its script. Under a debugger or a profiler, which work at exit, return the status.
     """
     if sys.gettrace() is not None or sys.getprofile() is not None:
         return status
-    # All output is closed and checked by now.
+    # By now, all outputs are closed, and their errors have been reported.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -257,6 +264,6 @@ def _is_broken_pipe(error: BaseException | None) -> bool:
 
 
 def _discard_standard_output() -> None:
-    # Drop what is still buffered, or the interpreter complains about it at exit.
+    # Buffered output would make the interpreter print an error at exit.
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Lines of a segments file in a program: an invalid line is skipped with a warning."""
+"""Parse lines of a segments file, and cut segments from recordings. Invalid lines are skipped with a warning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from io_ark.blocks import Skip, Wave
 from io_ark.data_dir import Segment
 from io_ark.errors import FormatError, RangeError
 from io_ark.text import split_words
-from kaldi_compat.cli.objects import duration_of
+from kaldi_compat.cli.objects import compute_duration
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.base import BaseOptions, as_float32, option
 from kaldi_compat.options.config import parse_real
@@ -17,16 +17,16 @@ def parse_segment(line: str) -> Segment:
     """Parse ``<segment> <recording> <start> <end> [<channel>]``.
 
     Raises:
-        Skip: the line is invalid, or the segment is empty; with Kaldi's warning.
+        Skip: the line is invalid, or the segment is empty. The exception has Kaldi's warning.
     """
     try:
         return data_dir.parse_segment(line)
     except FormatError as error:
-        raise Skip(f"Invalid line in segments file{_fault(line)}: {line}") from error
+        raise Skip(f"Invalid line in segments file{_describe_mistake(line)}: {line}") from error
 
 
-def _fault(line: str) -> str:
-    """Return the part of Kaldi's warning that names the mistake of a line."""
+def _describe_mistake(line: str) -> str:
+    """Return the part of Kaldi's warning that names the mistake in a line, or "" for a wrong number of fields."""
     fields = split_words(line)
     if len(fields) not in (4, 5):
         return ""
@@ -51,19 +51,20 @@ def cut_segment(recording: Wave, segment: Segment, options: SegmentOptions, line
     """Return the segment's audio (see :meth:`io_ark.Segment.cut`). Warnings show the segment's ``line``.
 
     Raises:
-        Skip: the segment lies outside the recording, is too short, or its channel does not exist; with Kaldi's warning.
+        Skip: the segment lies outside the recording, is too short, or names a channel that does not exist. The
+            exception has Kaldi's warning.
         AudioError: the recording has several channels and the segment does not specify one.
     """
     try:
         return segment.cut(recording, min_length=options.min_segment_length, max_overshoot=options.max_overshoot)
     except RangeError as error:
-        raise _refusal(recording, segment, options, line) from error
+        raise _make_refusal(recording, segment, options, line) from error
 
 
-def _refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
-    """Return the exception for a segment that cannot be cut: Kaldi's checks in Kaldi's order."""
+def _make_refusal(recording: Wave, segment: Segment, options: SegmentOptions, line: str) -> Skip | AudioError:
+    """Make the exception for a segment that cannot be cut. The checks are in Kaldi's order."""
     channels, count = recording.samples.shape
-    length = duration_of(count, recording.sample_frequency)
+    length = compute_duration(count, recording.sample_frequency)
     if segment.start > length:
         return Skip(
             f"Segment start is out of file data range [0, {length:g}s]; skipping segment '{line or segment.key}'"

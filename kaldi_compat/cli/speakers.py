@@ -1,4 +1,4 @@
-"""The vectors of speakers, and scores of trials, for the programs of speaker verification."""
+"""Look up vectors of speakers, and score trials, for the programs of speaker verification."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from io_ark.codecs.text_format import format_row
 from io_ark.streams import open_input, open_output
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import split_words
-from kaldi_compat.cli.log import as_text, logger
+from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.errors import FeatureError, OptionError
 
 Find = Callable[[Sequence[str]], Sequence[Any]]
-_TRIALS_AT_ONCE = 1024  # Number of trials whose vectors fit into the cache.
+_TRIALS_PER_BLOCK = 1024  # Number of trials whose vectors fit into the cache.
 
 
-def vectors_of_speaker(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
-    """Return the utterances of a speaker that have a vector, and their vectors. Log the other utterances.
+def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
+    """Return the utterances of a speaker that have a vector, with the vectors. Log utterances without a vector.
 
     Raises:
         FeatureError: the speaker has no utterances, or the vectors differ in dimension.
@@ -39,7 +39,7 @@ def vectors_of_speaker(table: LookupReader[Vector], utterances: Sequence[str]) -
         else:
             vectors.append((utterance, vector))
     if len({len(vector) for _, vector in vectors}) > 1:
-        raise FeatureError("the vectors of the utterances differ in dimension")
+        raise FeatureError("the vectors of the utterances differ in dimension: extract them with one model")
     return vectors
 
 
@@ -50,13 +50,13 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
         key: the key of the vector.
         vector: the vector.
         dim: the expected dimension.
-        owner: what has this dimension, for the message.
+        owner: subject and verb of the message's end, such as "the PLDA model has".
 
     Raises:
         FeatureError: the vector has another dimension, is empty, or contains NaN or infinities.
     """
     if not len(vector):
-        raise FeatureError(f"{key}: the vector is empty")
+        raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
         raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}")
     if not np.isfinite(vector).all():
@@ -70,8 +70,8 @@ class Trials:
     Attributes:
         name: name of a score in the log.
         tables: the names of the tables of the first and the second key, in warnings.
-        find: two functions that return the values under keys, None for a missing key.
-        score: takes the values of the first and of the second keys, and returns the scores.
+        find: functions that look up the first and the second keys. They return None for a missing key.
+        score: function from the values of the first keys and of the second keys to the scores.
     """
 
     name: str
@@ -83,8 +83,8 @@ class Trials:
         """Write a line for each trial, log the mean score, and count the trials with and without a score.
 
         Args:
-            source: file with two keys in each line.
-            target: file of the scores.
+            source: file of the trials, with two keys in each line.
+            target: file that the scores are written to.
             tables: rspecifiers of tables that are read while the scores are written.
 
         Raises:
@@ -95,10 +95,10 @@ class Trials:
         counts, total, squares = Counts(), 0.0, 0.0
         with open_input(source) as opened, open_output(target) as output:
             for lines in opened.source.read_line_lists():
-                for start in range(0, len(lines), _TRIALS_AT_ONCE):
-                    part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_AT_ONCE]]
+                for start in range(0, len(lines), _TRIALS_PER_BLOCK):
+                    part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
                     pairs = [split_words(line) for line in part]
-                    end = next((at for at, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
+                    end = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
                     scored, scores = self._score(pairs[:end])
                     texts = zip(scored, format_row(scores).split(), strict=True)
                     text = "".join(f"{first} {second} {score}\n" for (first, second), score in texts)
@@ -113,18 +113,20 @@ class Trials:
         if counts.done:
             mean, scatter = np.float32(total / counts.done), np.float32(squares / counts.done)
             spread = np.sqrt(scatter - mean * mean)
-            logger.info("Mean %s was %s, standard deviation was %s", self.name, as_text(mean), as_text(spread))
+            logger.info(
+                "Mean %s was %s, standard deviation was %s", self.name, format_number(mean), format_number(spread)
+            )
         return counts
 
     def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float]]:
-        """Return the pairs that have both values, and their scores. Log the missing keys."""
+        """Score the pairs whose keys both have values. Return these pairs and the scores. Log missing keys."""
         values = [find([pair[side] for pair in pairs]) for side, find in enumerate(self.find)]
         complete = []
-        for at, (pair, *sides) in enumerate(zip(pairs, *values, strict=True)):
+        for index, (pair, *sides) in enumerate(zip(pairs, *values, strict=True)):
             missing = next((side for side, value in enumerate(sides) if value is None), None)
             if missing is None:
-                complete.append(at)
+                complete.append(index)
             else:
                 logger.warning("Key %s not present in %s.", pair[missing], self.tables[missing])
-        first, second = ([side[at] for at in complete] for side in values)
-        return [pairs[at] for at in complete], self.score(first, second).tolist() if complete else []
+        first, second = ([side[index] for index in complete] for side in values)
+        return [pairs[index] for index in complete], self.score(first, second).tolist() if complete else []

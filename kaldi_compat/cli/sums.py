@@ -1,4 +1,4 @@
-"""The common part of vector-sum and matrix-sum."""
+"""Sums of vectors and matrices for vector-sum, matrix-sum and the programs that average vectors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 import io_ark
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.cli.alignments import single_file
-from kaldi_compat.cli.files import printable_wxfilename
+from kaldi_compat.cli.alignments import require_single_file
+from kaldi_compat.cli.files import format_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, map_table, only
+from kaldi_compat.cli.loop import Counts, map_table, require_one_entry
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
@@ -23,11 +23,11 @@ from kaldi_compat.exact.sums import fused_multiply_add
 Kind = Literal["vector", "matrix"]
 
 DIMENSIONS = {"vector": 1, "matrix": 2}
-MANY = {"vector": "vectors", "matrix": "matrices"}
+PLURALS = {"vector": "vectors", "matrix": "matrices"}
 
 
-def form_of(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
-    """Return the form of the arguments: several tables, one table, several files, or none of these."""
+def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", "none"]:
+    """Tell whether the arguments of a sum name several tables, one table and a file, or only files, else "none"."""
     if io_ark.is_table_wspecifier(names[-1]):
         return "tables"
     if not io_ark.is_table_rspecifier(names[0]):
@@ -40,19 +40,19 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
 
     Args:
         kind: type of the entries.
-        source: the table.
-        target: the file.
+        source: rspecifier of the table.
+        target: name of the output file.
         average: divide the sum by the number of entries.
-        binary: write in binary.
+        binary: write the file in binary format.
     """
     counts = Counts()
     total = np.zeros((0,) * DIMENSIONS[kind])
     with Tables() as tables:
         for block in tables.read(kind, source):
-            for part in of_one_shape(block):
+            for part in split_by_shape(block):
                 shape = tuple(part.shapes[0, : part.dimensions].tolist())
                 if shape[0] and total.shape in (shape, (0,) * part.dimensions):
-                    total = sum_onto(total, part)
+                    total = add_entries(total, part)
                     counts.done += len(part)
                 else:
                     counts.failed += len(part)
@@ -60,16 +60,16 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
     if average and counts.done:
         total = total * (1.0 / counts.done)
     io_ark.save(target, total.astype(np.float32), kind=kind, binary=binary)
-    name = printable_wxfilename(target)
-    logger.info("Summed %d %s, %d with errors; wrote sum to %s", counts.done, MANY[kind], counts.failed, name)
+    name = format_wxfilename(target)
+    logger.info("Summed %d %s, %d with errors; wrote sum to %s", counts.done, PLURALS[kind], counts.failed, name)
     return 0 if counts.failed < counts.done else 1
 
 
 def warn_of_shape(kind: Kind, keys: Sequence[str], shape: Sequence[int], expected: Sequence[int]) -> None:
-    """Log that entries are left out of a sum with another shape."""
+    """Log that entries are left out of a sum, because their shape differs or they are empty."""
     for key in keys:
         if shape[0]:
-            logger.warning("Dimension mismatch for key %s: %s vs. %s", key, shape_of(shape), shape_of(expected))
+            logger.warning("Dimension mismatch for key %s: %s vs. %s", key, format_shape(shape), format_shape(expected))
         else:
             logger.warning("Zero %s input for key %s", kind, key)
 
@@ -82,23 +82,25 @@ def sum_of_vectors(blocks: Iterable[ArrayBlock]) -> tuple[Doubles, int]:
     """
     total, count = np.zeros(0), 0
     for block in blocks:
-        for part in of_one_shape(block):
+        for part in split_by_shape(block):
             if count and part.shapes[0, 0] != len(total):
                 key = part.names()[0]
-                raise FeatureError(f"{key}: dimension {part.shapes[0, 0]}, but {len(total)} before")
-            total = sum_onto(total, part)
+                raise FeatureError(
+                    f"{key}: dimension {part.shapes[0, 0]}, but {len(total)} before: sum vectors of one dimension"
+                )
+            total = add_entries(total, part)
             count += len(part)
     return total, count
 
 
-def of_one_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
-    """Return the parts of a block whose entries have one shape."""
+def split_by_shape(block: ArrayBlock) -> Iterator[ArrayBlock]:
+    """Split a block into runs of consecutive entries of the same shape."""
     changes = np.flatnonzero((block.shapes[1:] != block.shapes[:-1]).any(axis=1)) + 1
     return block.split([0, *changes.tolist(), len(block)])
 
 
-def sum_onto(total: Doubles, block: ArrayBlock) -> Doubles:
-    """Add the entries of a block, which have one shape, to a sum in order. An empty sum has no terms."""
+def add_entries(total: Doubles, block: ArrayBlock) -> Doubles:
+    """Add the entries of a block, which must have one shape, to ``total`` in order. An empty ``total`` counts as 0."""
     terms = block.values.reshape(len(block), *block.shapes[0, : block.dimensions].tolist()).astype(np.float64)
     terms = terms if total.shape != terms.shape[1:] else np.concatenate((total[None], terms))
     result: Doubles = np.add.accumulate(terms, axis=0)[-1]
@@ -106,41 +108,42 @@ def sum_onto(total: Doubles, block: ArrayBlock) -> Doubles:
 
 
 def sum_files(kind: Kind, names: Sequence[str], *, average: bool, binary: bool) -> int:
-    """Add up the entries in files, and write a file.
+    """Add up the vectors or matrices in files, and write the sum to a file.
 
     Args:
         kind: type of the entries. As in Kaldi, an entry must be at least as large as the entries before it.
-        names: the files, and the one to write.
+        names: names of the input files, followed by the name of the output file.
         average: divide the sum by the number of files.
-        binary: write in binary.
+        binary: write the file in binary format.
 
     Raises:
-        OptionError: a name is a table's.
+        OptionError: a name is an rspecifier of a table.
         FeatureError: an entry is smaller than an earlier entry.
     """
     *sources, target = names
     total = np.zeros((0,) * DIMENSIONS[kind], np.float32)
-    for name in map(single_file, sources):
+    for name in map(require_single_file, sources):
         value = io_ark.load(name, kind=kind)
         missing = [(0, new - old) for new, old in zip(value.shape, total.shape, strict=True)]
         if any(more < 0 for _, more in missing):
             raise FeatureError(
-                f"{name}: the {kind} is {shape_of(value.shape)}, but the ones before are {shape_of(total.shape)}"
+                f"{name}: the {kind} is {format_shape(value.shape)}, smaller than {format_shape(total.shape)} before: "
+                f"sum {PLURALS[kind]} of one shape"
             )
         total = np.pad(total, missing) + value
     if average:
         total = scale_vector(total, 1.0 / len(sources))
     io_ark.save(target, total, kind=kind, binary=binary)
-    logger.info("Summed %d %s; wrote sum to %s", len(sources), MANY[kind], printable_wxfilename(target))
+    logger.info("Summed %d %s; wrote sum to %s", len(sources), PLURALS[kind], format_wxfilename(target))
     return 0
 
 
 def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[float]) -> int:
-    """Add up the entries of each key of a table and of others, and write a table.
+    """Add up the entries that several tables have under each key of the first table, and write a table of the sums.
 
     Args:
         kind: type of the entries.
-        names: the tables, and the one to write.
+        names: rspecifiers of the tables, followed by the wspecifier of the output.
         scale: factor on the first table.
         scales: factors on the other tables.
     """
@@ -151,42 +154,42 @@ def sum_tables(kind: Kind, names: Sequence[str], scale: float, scales: Sequence[
         sums = _Sums(kind, source, scale)
         for number, (name, factor) in enumerate(zip(others, scales, strict=True), 2):
             where = f"system {number}, rspecifier: {name}"
-            sums.systems.append(_System(tables.lookup(kind, name), factor, where))
+            sums.systems.append(_System(tables.open_lookup(kind, name), factor, where))
         counts = map_table(blocks, writer, sums.add)
     logger.info(
         "Processed %d utterances: with a total of %d %s across %d different systems",
-        counts.done, sums.total, MANY[kind], len(names) - 1,
+        counts.done, sums.total, PLURALS[kind], len(names) - 1,
     )  # fmt: skip
-    logger.info("Produced output for %d utterances; %d total missing %s", counts.done, sums.missing, MANY[kind])
+    logger.info("Produced output for %d utterances; %d total missing %s", counts.done, sums.missing, PLURALS[kind])
     return 0 if counts.done and sums.missing < counts.done - sums.missing else 1
 
 
 class _System(NamedTuple):
-    """A table whose entries are added to those of the first."""
+    """A table whose entries are added to the entries of the first table."""
 
-    reader: LookupReader[Floats]  # looks its entries up
-    factor: float  # multiplies them
-    where: str  # its place among the tables, for messages
+    reader: LookupReader[Floats]
+    factor: float  # Factor on the entries of this table.
+    where: str  # Number and rspecifier of this table, for messages.
 
 
 @dataclass
 class _Sums:
-    """Sums of the entries of a table and of other systems."""
+    """Adds the entries of other tables (systems) to the entries of the first table."""
 
-    kind: Kind  # type of the entries
-    source: str  # rspecifier of the table
-    scale: float  # factor on its entries
-    systems: list[_System] = field(default_factory=list)  # the other tables
-    total: int = 0  # number of entries found so far
-    missing: int = 0  # number of entries that the other tables lacked
+    kind: Kind
+    source: str  # Rspecifier of the first table.
+    scale: float  # Factor on the entries of the first table.
+    systems: list[_System] = field(default_factory=list)
+    total: int = 0  # Number of entries added so far, of all tables.
+    missing: int = 0  # Number of keys of the first table that other tables lacked.
 
     def add(self, block: ArrayBlock) -> ArrayBlock:
-        """Return the sums of a block's entries. An entry that another system lacks must be alone in its block."""
+        """Add the other tables' entries to a block of the first table. An entry that does not fit must be alone."""
         keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_each(keys)) for system in self.systems]
         fits = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]
         if not all(fits):
-            only(block, block)
+            require_one_entry(block, block)
         result = block.values if self.scale == 1.0 else scale_vector(block.values, self.scale)
         self.total += len(block)
         for (system, values), fit in zip(systems, fits, strict=True):
@@ -196,7 +199,7 @@ class _Sums:
             if not fit:
                 self._warn(keys[0], shapes[0], present, system.where)
             elif system.factor != 0:
-                result = plus(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, present).values)
+                result = add_scaled(result, np.float32(system.factor), ArrayBlock.from_arrays(keys, present).values)
         return replace(block, values=result)
 
     def _warn(self, key: str, shape: Sequence[int], values: Sequence[Floats], where: str) -> None:
@@ -205,17 +208,17 @@ class _Sums:
             return
         logger.warning(
             "Dimension mismatch for utterance %s : %s for %s vs %s primary %s, rspecifier:%s",
-            key, shape_of(values[0].shape), where, shape_of(shape), self.kind, self.source,
+            key, format_shape(values[0].shape), where, format_shape(shape), self.kind, self.source,
         )  # fmt: skip
 
 
-def plus(x: Floats, factor: np.float32, y: Floats) -> Floats:
+def add_scaled(x: Floats, factor: np.float32, y: Floats) -> Floats:
     """Return ``x + factor * y``, rounded once."""
     if abs(factor) == 1:
         return x + y if factor > 0 else x - y
     return fused_multiply_add(factor, y, x)
 
 
-def shape_of(shape: Iterable[int]) -> str:
+def format_shape(shape: Iterable[int]) -> str:
     """Return the shape of a vector or matrix in the form of Kaldi's logs."""
     return " by ".join(map(str, shape))

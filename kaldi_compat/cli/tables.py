@@ -1,4 +1,4 @@
-"""The tables of a program, opened in Kaldi's order; and look-up of the keys of a block."""
+"""Open the tables of a program, compute ahead in threads, and look up the keys of a block."""
 
 from __future__ import annotations
 
@@ -26,74 +26,76 @@ THREADS = 2
 class Tables(ExitStack):
     """Opens the tables of a program, and closes them at the end of the context.
 
-    A program opens them in the order of Kaldi's program of that name. If a table cannot be opened, an older output that
-    Kaldi's program has opened by then is empty, and a recipe that ignores the exit status cannot take it for this
-    run's output; one that it has not opened is still there.
+    A program opens its tables in the same order as Kaldi's program. Therefore, if a table cannot be opened, the outputs
+    of an earlier run are in the same state as with Kaldi: outputs that the program has opened before are empty, so that
+        a
+    recipe that ignores the exit status cannot use them, and other outputs are unchanged.
     """
 
     def read(
         self, kind: Kind, rspecifier: str, is_needed: Callable[[str], bool] | None = None, size: int = BLOCK_BYTES
     ) -> Iterator[Any]:
-        """Open a table and return its blocks. A script file's objects are read when the first block is needed.
+        """Open a table and return an iterator over its blocks. A script file's objects are read on demand.
 
         Args:
             kind: type of the objects.
             rspecifier: name of the table.
-            is_needed: function of a key that returns False if its object need not be readable. Such objects of a script
-                file are not read, and their value is None.
-            size: bytes of a block of such a script file; 0 for blocks of one entry, if ``is_needed`` looks up keys.
+            is_needed: function of a key that returns False if the object is not needed. A script file's objects that
+                are not needed are not read, and have the value None. If None, all objects are needed.
+            size: size in bytes of the blocks of a script file with ``is_needed``. Use 0, for blocks of one entry, if
+                ``is_needed`` looks up keys.
         """
         reader = self.enter_context(io_ark.SequentialReader[Any](rspecifier, kind=kind))
         if is_needed is not None and parse_rspecifier(rspecifier).kind == "scp":
-            return _needed_blocks(reader, is_needed, size)
+            return _read_needed_blocks(reader, is_needed, size)
         return reader.blocks()
 
-    def lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
-        """Open a table to look up entries by key."""
+    def open_lookup(self, kind: Kind, rspecifier: str, utt2spk: str = "") -> LookupReader[Any]:
+        """Open a table to look up entries by key, or by the speaker of a key with the rspecifier ``utt2spk``."""
         reader = LookupReader[Any](rspecifier, kind=kind, utt2spk=utt2spk)
         self.callback(reader.close)
         return reader
 
     def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
-        """Open a table to write."""
+        """Open a table for writing."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
-    def ahead(self, items: Iterator[Value]) -> Iterator[Value]:
-        """Return an iterator over items that are computed ahead in a thread if the process has a second core.
+    def compute_ahead(self, items: Iterator[Value]) -> Iterator[Value]:
+        """Return an iterator over ``items`` that a thread computes ahead, if the process has a second core.
 
-        This is the one queue of the programs. A chain of them makes a pipeline: one thread reads, one computes, and the
-        main thread writes. The queue is bounded; an error is raised in place of the item that failed; and when the
-        context ends, so does the thread.
+        A chain of such iterators makes a pipeline: one thread reads, one thread computes, and the main thread writes.
+        The number of items computed ahead is bounded. An error is raised in place of the item that failed. The thread
+        ends with the context.
         """
         if not has_second_core():
             return items
-        from io_ark.tables.prefetch import ReadAhead  # slow to import, and not needed by most programs
+        from io_ark.tables.prefetch import ReadAhead  # Slow to import, and most programs do not need it.
 
         try:
             queue = ReadAhead(item for item in items)
-        except RuntimeError:  # the system starts no more threads: ulimit -u, or the limit of a container
+        except RuntimeError:  # A limit of the system, such as ulimit -u, forbids more threads.
             return items
         self.callback(queue.close)
         return iter(queue)
 
-    def computed(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
-        """Return ``function(item)`` for each item, in order, computed in threads if the process has a second core."""
+    def map_in_threads(self, function: Callable[[Value], Result], items: Iterator[Value]) -> Iterator[Result]:
+        """Iterate over ``function(item)`` in the order of items, computed in threads if there is a second core."""
         if not has_second_core():
             return map(function, items)
-        from concurrent.futures import ThreadPoolExecutor  # slow to import
+        from concurrent.futures import ThreadPoolExecutor  # Slow to import.
 
         pool = self.enter_context(ThreadPoolExecutor(THREADS))
         all_started = Barrier(THREADS)
         try:
             for _ in range(THREADS):
                 pool.submit(all_started.wait)
-        except RuntimeError:  # as above
+        except RuntimeError:  # The system forbids more threads.
             all_started.abort()
             return map(function, items)
-        return (future.result() for future in self.ahead(pool.submit(function, item) for item in items))
+        return (future.result() for future in self.compute_ahead(pool.submit(function, item) for item in items))
 
 
-def _needed_blocks(
+def _read_needed_blocks(
     reader: io_ark.SequentialReader[Any], is_needed: Callable[[str], bool], max_bytes: int
 ) -> Iterator[Block]:
     keys: list[str] = []
@@ -134,17 +136,17 @@ class Missing(Skip):
 
 
 class LookupReader(io_ark.RandomAccessReader[Value]):
-    """Random-access reader of a program's second table.
+    """Random-access reader of a table that a program looks up keys in.
 
-    If the command of a pipe fails, keys that did not arrive are missing, with a warning, as in Kaldi: each costs its
-    utterance, not the job.
+    If the command of a pipe fails, keys that did not arrive count as missing, with a warning as in Kaldi. The program
+    skips the utterances of these keys and continues.
     """
 
     def __init__(self, rspecifier: str, *, kind: Kind, utt2spk: str = "") -> None:
         super().__init__(rspecifier, kind=kind, utt2spk=utt2spk)
         table = parse_rspecifier(rspecifier)
-        self.is_once = table.once and table.kind == "ark"
-        # Values of the keys of the last block, or None: a value may have been released since.
+        self.allows_one_lookup = table.once and table.kind == "ark"
+        # Values of the keys looked up last, None for missing keys. Stored because the table may release them.
         self._found: dict[str, Value | None] = {}
         self._failed: tuple[str, ArkError] | None = None
 
@@ -168,16 +170,14 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
             reader._lookup.reads = WholeReads()
 
     def find(self, block: Block, missing: Callable[[str], str]) -> list[Value]:
-        """Return the values under the keys of a block.
-
-        Further calls for parts of the block do not look up the keys again.
+        """Return the values under the keys of a block. Calls for parts of this block do not look up the keys again.
 
         Args:
             block: the block.
-            missing: function of a missing key that returns its warning.
+            missing: function from a missing key to the warning about the key.
 
         Raises:
-            Skip: the key is missing, or of several keys some are (:class:`Missing`).
+            Skip: a key is missing. For a block of several entries, the exception is :class:`Missing`.
             ArkError: a value cannot be read.
         """
         keys = block.names()
@@ -190,13 +190,13 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         raise Missing([missing(key) if value is None else None for key, value in zip(keys, values, strict=True)])
 
     def find_each(self, keys: Sequence[str]) -> list[Value | None]:
-        """Return the values under some keys, None where one is missing. See :meth:`find`.
+        """Return the values under keys, None for a missing key. See :meth:`find`.
 
         Raises:
-            Skip: ``keys`` are several, but the table allows one look-up of a key (option ``o``).
+            Skip: there are several keys, but the table allows only one look-up of a key (option ``o``).
             ArkError: a value cannot be read.
         """
-        if self.is_once:
+        if self.allows_one_lookup:
             if len(keys) > 1:
                 raise Skip
             return [self.get(key) for key in keys]
@@ -209,12 +209,12 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         return [self._found[key] for key in keys]
 
     def has(self, key: str) -> bool:
-        """Return True if the table has a key. The value stays in memory, because a look-up of the key follows."""
-        return key in self if self.is_once else self.find_each([key])[0] is not None
+        """Return True if the table has a key. The value stays in memory for the look-up that follows."""
+        return key in self if self.allows_one_lookup else self.find_each([key])[0] is not None
 
     def prefetch(self, keys: Sequence[str]) -> None:
-        """Look up keys at once that are then asked for one by one. An error is raised again at its key."""
-        if not self.is_once:
+        """Look up several keys at once, before they are looked up one by one. Errors are raised at their keys."""
+        if not self.allows_one_lookup:
             with suppress(ArkError):
                 self.find_each(keys)
 
@@ -222,7 +222,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         self._found, self._failed = {}, None
         try:
             values = self.values_of(keys)
-        except ArkError:  # raised again at its key
+        except ArkError:  # It is raised again when its key is looked up below.
             values = None
         if values is not None:
             self._found = dict(zip(keys, values, strict=True))
@@ -235,11 +235,11 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
                 self._failed = key, error
                 raise
 
-    def finds_many(self, rspecifier: str) -> bool:
-        """Return True if many keys of the table can be looked up at once without taking more memory or time.
+    def can_find_many(self, rspecifier: str) -> bool:
+        """Return True if looking up many keys at once takes no more memory or time than one by one.
 
-        This holds for archives that keep what has been read. It does not hold for standard input and named pipes, from
-        which the entries of one key may arrive long before those of the next.
+        This is the case for archives whose entries stay in memory. It is not the case for standard input and named
+        pipes, from which the next entry may arrive much later.
         """
         if self.values_of([]) is None:
             return False

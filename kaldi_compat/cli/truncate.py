@@ -1,4 +1,4 @@
-"""Shared code of add-deltas and add-deltas-sdc: keep the first columns of features and append to them."""
+"""Append columns to the first columns of features, for add-deltas and add-deltas-sdc."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.objects import Indices, Matrix
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
@@ -25,14 +25,15 @@ def append_to_table(
     """Apply a function to each matrix of a table, cut to the first ``options.truncate`` columns.
 
     Args:
-        options: the number of columns.
+        options: options of the program.
         source: rspecifier of features.
         target: wspecifier of the results.
-        append: takes the rows of some utterances and their boundaries (see :mod:`kaldi_compat.functional`).
+        append: function from the rows of several utterances and their boundaries (see :mod:`kaldi_compat.functional`)
+            to the rows with appended columns.
     """
 
-    def appended(block: ArrayBlock) -> ArrayBlock:
-        feats = features(block)
+    def append_to_block(block: ArrayBlock) -> ArrayBlock:
+        feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for key {block.names()[0]}")
         if options.truncate > feats.shape[1]:
@@ -43,5 +44,5 @@ def append_to_table(
             feats = np.ascontiguousarray(feats[:, : options.truncate])
         return block.with_rows(append(feats, block.rows()))
 
-    convert_table(appended, "matrix", source, target, output_first=True)
+    convert_table(append_to_block, "matrix", source, target, output_first=True)
     return 0

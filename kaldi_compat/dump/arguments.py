@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
-from kaldi_compat.cli.info import info
+from kaldi_compat.cli.command_line import CommonOptions, format_usage, format_version, parse, rewrite_script_style
+from kaldi_compat.cli.info import describe_installation
 from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, feature_flags
 from kaldi_compat.dump.options import FEATURES, PITCH, DumpOptions, Job, Layout, spectral_of
 from kaldi_compat.dump.sources import extractor_name
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import nearest_name
-from kaldi_compat.options.config import UsageError, flag_table, normalize, spell_as_flags
+from kaldi_compat.options.base import find_nearest_name
+from kaldi_compat.options.config import UsageError, get_flags, normalize, spell_as_flags
 
 PROGRAM_USAGE = """\
 Kaldi's features and archives without Kaldi.
@@ -80,14 +80,14 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     if not argv or argv[0] != "dump":
         return _without_command(argv)
     any_feature = {name: flag for feature in FEATURES for name, flag in feature_flags(feature).items()} | OWN_FLAGS
-    words = from_script_style(argv[1:], any_feature | flag_table(CommonOptions))
+    words = rewrite_script_style(argv[1:], any_feature | get_flags(CommonOptions))
     first = "".join(words[words.index("--") + 1 :][:1])
     flags = any_feature | (feature_flags(first) if first in FEATURES else {})
     line = parse(words, flags, CommonOptions)
     if line.standard.help:
-        return usage(DUMP_USAGE, DumpOptions, CommonOptions)
+        return format_usage(DUMP_USAGE, DumpOptions, CommonOptions)
     if line.standard.version:
-        return version("kaldi-compat")
+        return format_version("kaldi-compat")
     options = _options_of({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
     leading = [] if options.source else ["<feature>"]
     if not len(leading) < len(line.arguments) <= len(leading) + 3:
@@ -123,7 +123,7 @@ def _hint(feature: str) -> str:
 
     if feature in list_presets():
         return f"it is a preset: kaldi-compat dump --preset {feature} <data>"
-    known = nearest_name(feature, FEATURES)
+    known = find_nearest_name(feature, FEATURES)
     return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
 
 
@@ -132,11 +132,11 @@ def _without_command(argv: Sequence[str]) -> str:
     if begin and begin[0] in ("--help", "-h"):
         return PROGRAM_USAGE
     if argv and argv[0] == "--version":
-        return version("kaldi-compat")
+        return format_version("kaldi-compat")
     if argv and argv[0] in ("info", "programs") and len(argv) > 1:
         raise UsageError(f"{argv[0]} takes no arguments, not {argv[1]!r}")
     if argv and argv[0] == "info":
-        return info()
+        return describe_installation()
     if argv and argv[0] == "programs":
         return program_list()
     actual = f"not {argv[0]!r}" if argv else "but none was given"

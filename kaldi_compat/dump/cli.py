@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from io_ark.text import escape_controls
-from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
+from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
 from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, conf_texts
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _run(sys.argv[1:], is_program=True)
         if status == INTERRUPTED_STATUS:
             os._exit(status)  # Python would wait for threads, which may read a pipe without a writer.
-        return end_of_process(status)
+        return end_process(status)
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         return _run(argv)
@@ -93,7 +93,7 @@ def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
     except OptionError as error:
         return _say(str(error), INVALID_STATUS)
     if isinstance(job, str):
-        return printing(lambda: print(job) or 0)
+        return run_printing_command(lambda: print(job) or 0)
     if is_program and (source := source_of(job)) and hasattr(os, "fork"):
         return supervise(lambda: _run_job(job), source.label, _say)
     return _run_job(job)

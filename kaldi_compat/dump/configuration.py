@@ -7,12 +7,12 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from kaldi_compat.cli.compute import program_options
+from kaldi_compat.cli.compute import make_program_options
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, spectral_of
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import Scalar, require
-from kaldi_compat.options.config import Flag, flag_table, normalize, parse_config, spell_as_flags
+from kaldi_compat.options.config import Flag, get_flags, normalize, parse_config, spell_as_flags
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
@@ -23,20 +23,20 @@ NOT_IN_CONF = {
     "device": "which has its own --device",
     "engine": "which has its own --engine",
 }
-OWN_FLAGS = flag_table(DumpOptions)
+OWN_FLAGS = get_flags(DumpOptions)
 
 
 @cache
 def options_class(conf: str) -> type[Any]:
     """Return the options that a configuration file may set, by its name in ``<data>/conf``."""
     classes = {PITCH_CONF: PitchOptions, PROCESS_CONF: ProcessPitchOptions}
-    return classes[conf] if conf in classes else program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
+    return classes[conf] if conf in classes else make_program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
 
 
 @cache
 def conf_flags(conf: str) -> dict[str, Flag]:
     """Return the flags that a configuration file may set, by its name in ``<data>/conf``."""
-    return flag_table(options_class(conf))
+    return get_flags(options_class(conf))
 
 
 @cache

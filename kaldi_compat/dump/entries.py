@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, create_block
 from io_ark.text import escape_controls
-from kaldi_compat.cli.objects import durations_of, waves_of
+from kaldi_compat.cli.objects import compute_durations, list_waves
 from kaldi_compat.dump.errors import one_line, reason_for, shorten
 from kaldi_compat.dump.options import FEATS
 from kaldi_compat.exact.arrays import Doubles, Integers
@@ -102,7 +102,9 @@ class Utterances:
             return block.values.nbytes
         if isinstance(block, PackedBlock):
             return block.data.nbytes
-        return block.samples.nbytes if isinstance(block, WaveBlock) else sum(x.samples.nbytes for x in waves_of(block))
+        return (
+            block.samples.nbytes if isinstance(block, WaveBlock) else sum(x.samples.nbytes for x in list_waves(block))
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Audio(Utterances):
         return cls(index, create_block([key], [wave]), place)
 
     def durations(self) -> Doubles:
-        return durations_of(self.block)
+        return compute_durations(self.block)
 
     @property
     def seconds(self) -> float:

@@ -28,9 +28,9 @@ def main() -> int:
         status = data_main(sys.argv[2:])
         if status != INTERRUPTED_STATUS:
             return status
-        from kaldi_compat.cli.program import end_of_process
+        from kaldi_compat.cli.program import end_process
 
-        return end_of_process(status)
+        return end_process(status)
     if name == "frontend":
         from kaldi_compat.cli.frontends import main as frontend_main
 
@@ -57,10 +57,10 @@ def _run_command_of_package(name: str) -> int:
 
 
 def _printed(command: Callable[[], int]) -> int:
-    from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
+    from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 
     open_closed_streams()
-    return end_of_process(printing(command))
+    return end_process(run_printing_command(command))
 
 
 def _end(*_: object) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from io_ark.tables import Script
 from io_ark.text import escape_controls
 from kaldi_compat.cli.in_process import commands_in_process
-from kaldi_compat.cli.log import LOGGERS, handler_of_commands
+from kaldi_compat.cli.log import LOGGERS, make_command_handler
 from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
@@ -180,7 +180,7 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
         path.unlink()
     handler = _QuietHandler(path, mode="a", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    handlers = [handler, handler_of_commands()]
+    handlers = [handler, make_command_handler()]
     handler.addFilter(lambda record: not handlers[1].filter(record))
     for logger, log_handler in product(LOGGERS, handlers):
         logger.addHandler(log_handler)

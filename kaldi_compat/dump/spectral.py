@@ -61,7 +61,7 @@ class SpectralComputer:
 
     def _compute_block(self, audio: Audio) -> Features:
         try:
-            block = self.extractor.of_block(audio.block, self.warps, self._noise(audio))
+            block = self.extractor.compute_block(audio.block, self.warps, self._noise(audio))
         except RuntimeError as error:
             if isinstance(error, KaldiCompatError | ArkError) or "DefaultCPUAllocator" not in str(error):
                 raise

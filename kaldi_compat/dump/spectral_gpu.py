@@ -19,7 +19,7 @@ import numpy.typing as npt
 from io_ark.blocks import ArrayBlock, PackedBlock, Skip
 from io_ark.blocks.base import join_keys
 from io_ark.codecs import CompressionMethod
-from kaldi_compat.cli.compute import feature_options
+from kaldi_compat.cli.compute import select_feature_options
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
@@ -49,9 +49,9 @@ class PackedComputer(SpectralComputer):
     def __init__(self, job: Job, plan: DumpPlan, device: str) -> None:
         super().__init__(job, plan, device)
         self.transfers = Transfers(device)
-        self.frame_options = feature_options(self.feature.options, self.extractor.options)
+        self.frame_options = select_feature_options(self.feature.options, self.extractor.options)
         # Packing has already reflected the edges of an utterance.
-        module = self.feature.module()(
+        module = self.feature.import_class()(
             replace(self.frame_options, snip_edges=True), engine=cast(Any, job.options.engine)
         )
         self.module = module.to(device)
@@ -106,7 +106,7 @@ class PackedComputer(SpectralComputer):
             Skip: an utterance has no features, or the utterances must be processed one by one.
         """
         extractor, options = self.extractor, self.frame_options
-        channel, factors = extractor.audio(audio.block), extractor.warps(audio.block, self.warps)
+        channel, factors = extractor.select_channels(audio.block), extractor.find_warps(audio.block, self.warps)
         warps = [factors] * len(audio) if isinstance(factors, float) else factors
         samples: Samples = channel.samples
         starts, lengths = channel.starts, channel.lengths

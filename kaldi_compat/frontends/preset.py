@@ -14,7 +14,7 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.steps import STEPS, Step, columns_of, step_of
 from kaldi_compat.json_file import parse_json, read_regular_file
-from kaldi_compat.options.base import make_options, nearest_name
+from kaldi_compat.options.base import find_nearest_name, make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -141,7 +141,7 @@ class Preset:
         name = text.lower().replace("_", "-")
         if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
             raise OptionError(f"there is no preset {text!r}: {elsewhere}")
-        known = nearest_name(name, list_presets())
+        known = find_nearest_name(name, list_presets())
         hint = f"did you mean {known!r}?" if known else f"choose from {', '.join(list_presets())}"
         raise OptionError(f"there is no preset {text!r}: {hint} (a preset of your own is a file that ends in .json)")
 
@@ -184,7 +184,7 @@ class Preset:
             raise OptionError("expected an object with name, feature, options and steps")
         for key, value in description.items():
             if key not in KEYS:
-                known = nearest_name(str(key), KEYS)
+                known = find_nearest_name(str(key), KEYS)
                 raise OptionError(f"there is no entry {key!r}" + (f": did you mean {known!r}?" if known else ""))
             if not isinstance(value, KEYS[key]) or (isinstance(value, bool) and KEYS[key] is not bool):
                 raise OptionError(f"{key} has an invalid value, {value!r}")

@@ -13,7 +13,7 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional import deltas, normalization, stacking, vad
 from kaldi_compat.options import frontend as options
-from kaldi_compat.options.base import make_options, nearest_name
+from kaldi_compat.options.base import find_nearest_name, make_options
 from kaldi_compat.options.postprocessing import DeltaOptions
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -105,7 +105,7 @@ def step_of(description: Any) -> Step:
     ((name, values),) = description.items()
     kind = STEPS.get(name)
     if kind is None:
-        known = nearest_name(str(name), STEPS)
+        known = find_nearest_name(str(name), STEPS)
         hint = f"did you mean {known}?" if known else f"choose from {', '.join(STEPS)}"
         raise OptionError(f"there is no step {name!r}: {hint}")
     if not isinstance(values, Mapping):

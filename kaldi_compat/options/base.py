@@ -1,11 +1,11 @@
-"""Declare options: fields of a frozen dataclass with default, unit, range and a one-line meaning.
+"""Declare options as fields of a frozen dataclass, with default, unit, range and a one-line meaning.
 
-Flags of the programs, lines of configuration files, keyword arguments of the modules, signatures, help texts and
-documentation derive from this declaration. For example, the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
+The declaration defines flags of the programs, lines of configuration files, keyword arguments of the modules,
+signatures, help texts and documentation. For example, the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
 
 >>> class LoudnessOptions(BaseOptions):
 ...     gain: float = option(0.0, "added to the level", unit="dB", ge=-60, le=60)
->>> infos(LoudnessOptions)["gain"].description
+>>> get_infos(LoudnessOptions)["gain"].description
 'added to the level, in dB; from -60 to 60'
 >>> LoudnessOptions(gain=99)
 Traceback (most recent call last):
@@ -39,33 +39,33 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 Scalar = bool | int | float | str
 
-LIMIT = 1e9  # Rates in Hz and times in ms are smaller, so that numbers of samples fit into 64 bits.
-# Names that other libraries have for options of all features.
+LIMIT = 1e9  # Upper bound on rates in Hz and times in ms, so that numbers of samples fit into 64 bits.
+# Names of common options in other libraries, for suggestions in error messages.
 RATE_NAMES = ("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate")
 LENGTH_NAMES = ("win_length", "window_length", "window_size", "winlen", "n_fft", "frame_size")
 SHIFT_NAMES = ("hop_length", "hop_size", "window_shift", "winstep", "stride", "frame_step")
 MAX_FLOAT_BITS = 1023  # An integer with more bits may be infinite in double precision.
-MAX_SHOWN_BITS = 128
+MAX_SHOWN_BITS = 128  # Size of the largest integer that an error message shows.
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
 
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """Everything about an option but its name, type and default."""
+    """Declaration of an option, without its name, type and default."""
 
-    meaning: str  # one line, without unit and range
-    unit: str = ""  # unit of a number, such as ``"Hz"``
-    ge: float | None = None  # smallest value; an infinite bound requires a finite number
-    gt: float | None = None  # the value is greater than this
-    le: float | None = None  # largest value
-    lt: float | None = None  # the value is less than this
-    choices: tuple[str, ...] = ()  # the allowed strings; empty if all strings are allowed
-    flag: str = ""  # the name on the command line, where it is not the field's with hyphens
-    known_as: tuple[str, ...] = ()  # names of this option in other libraries, for which an error message suggests ours
+    meaning: str  # One line, without unit and range.
+    unit: str = ""  # Unit of a number, such as "Hz".
+    ge: float | None = None  # Smallest value. None for no bound.
+    gt: float | None = None  # The value must be greater. An infinite bound requires a finite number.
+    le: float | None = None  # Largest value.
+    lt: float | None = None  # The value must be less. An infinite bound requires a finite number.
+    choices: tuple[str, ...] = ()  # Allowed strings. Empty if all strings are allowed.
+    flag: str = ""  # Name on the command line, if it is not the field's name with hyphens.
+    known_as: tuple[str, ...] = ()  # Names of this option in other libraries, for error messages.
 
     def allows(self, value: Scalar) -> bool:
-        """Return whether a value of the right type lies in the range. NaN lies in none."""
+        """Return True if a value of the option's type lies in the range. NaN lies outside every range."""
         if isinstance(value, str):
             return not self.choices or value in self.choices
         return (
@@ -77,7 +77,7 @@ class OptionInfo:
 
     @property
     def range(self) -> str:
-        """Description of the range, "" if all values of the type are allowed."""
+        """Description of the range, or "" if all values of the type are allowed."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.ge is not None and self.le is not None:
@@ -115,93 +115,92 @@ def option(
     flag: str = "",
     known_as: tuple[str, ...] = (),
 ) -> Any:
-    """Declare an option: a dataclass field whose type is its default's.
+    """Declare an option as a dataclass field. The option has the type of its default.
 
-    See :class:`OptionInfo` for the arguments. Checks that involve several options belong into the class's
-    ``__post_init__``.
+    See :class:`OptionInfo` for the arguments. Check conditions on several options in ``__post_init__`` of the class.
     """
     described = OptionInfo(meaning, unit, ge, gt, le, lt, choices, flag, known_as)
     return dataclasses.field(default=default, metadata={"option": described})
 
 
-def info(field: dataclasses.Field[Any]) -> OptionInfo:
-    """Return the declaration of an option."""
+def get_info(field: dataclasses.Field[Any]) -> OptionInfo:
+    """Return the declaration of an option from its dataclass field."""
     described: OptionInfo = field.metadata["option"]
     return described
 
 
-def infos(options: type[Any]) -> dict[str, OptionInfo]:
-    """Return the declaration of each option of a class, by name."""
-    return {field.name: info(field) for field in dataclasses.fields(options)}
+def get_infos(options: type[Any]) -> dict[str, OptionInfo]:
+    """Map the names of a class's options to their declarations."""
+    return {field.name: get_info(field) for field in dataclasses.fields(options)}
 
 
-def changes(options: Any) -> str:
-    """Return the options that differ from Kaldi's defaults, as keyword arguments."""
+def format_changes(options: Any) -> str:
+    """Format the options that differ from Kaldi's defaults as keyword arguments, ``name=value, ...``."""
     values = ((field.name, getattr(options, field.name), field.default) for field in dataclasses.fields(options))
     return ", ".join(f"{name}={value!r}" for name, value, default in values if value != default)
 
 
 def require(holds: bool, message: str) -> None:
-    """Raise :class:`OptionError` with a message unless a condition on several options holds."""
+    """Raise :class:`OptionError` with a message if the condition ``holds`` is False."""
     if not holds:
         raise OptionError(message)
 
 
 def as_float32(value: float) -> float:
-    """Round to Kaldi's single precision of options, which decides the last digits of values derived from them."""
+    """Round to single precision, in which Kaldi stores options, to reproduce the last digits of derived values."""
     return float(np.float32(value)) if math.isfinite(value) else value
 
 
 class ConstructorSignature:
-    """Computes ``__signature__`` of a class when somebody asks for it, which keeps imports fast.
+    """Descriptor that computes ``__signature__`` of a class on access, which keeps imports fast.
 
-    The class has options as fields, or is configured by the dataclass that it calls ``Options``.
+    The class has options as fields, or has an attribute ``Options``, the dataclass of its options.
     """
 
     def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")
-        from kaldi_compat.options.describe import signature
+        from kaldi_compat.options.describe import make_signature
 
-        with_self = signature(owner.__init__, getattr(owner, "Options", None))
+        with_self = make_signature(owner.__init__, getattr(owner, "Options", None))
         return with_self.replace(parameters=list(with_self.parameters.values())[1:])
 
 
 class OptionsDocumentation:
-    """Appends the list of options to a class's docstring when somebody asks for it."""
+    """Descriptor that appends the list of options to a class's docstring on access."""
 
     def __init__(self, text: str | None) -> None:
         self.text = text
 
     def __get__(self, instance: object, owner: type[Any]) -> str | None:
         options = getattr(owner, "Options", owner)
-        # The dataclass decorator asks for the docstring before it sets __match_args__; it need not wait for the list.
+        # The dataclass decorator reads the docstring before it sets __match_args__, and does not need the list.
         if self.text is None or "__match_args__" not in vars(options):
             return self.text
-        from kaldi_compat.options.describe import documentation
+        from kaldi_compat.options.describe import format_documentation
 
-        return documentation(self.text, options)
+        return format_documentation(self.text, options)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class BaseOptions:
-    """Base of all classes of options, which makes them frozen dataclasses: checks types, ranges and names.
+    """Base class of options. Makes subclasses frozen dataclasses that check names, types and ranges of arguments.
 
     Raises:
-        OptionError: a value of the wrong type or out of range, or a name that is not an option.
+        OptionError: a value has the wrong type or is out of range, or a name is not an option.
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-    __signature__ = ConstructorSignature()  # the signature of the dataclass's constructor, not of __new__
+    __signature__ = ConstructorSignature()  # Signature of the dataclass's constructor, not of __new__.
 
     def __new__(cls, *arguments: Any, **values: Any) -> Any:
         for name in values:
             if name not in cls.__dataclass_fields__:
-                raise unknown_option(cls.__name__, cls, name)
+                raise make_unknown_option_error(cls.__name__, cls, name)
         return super().__new__(cls)
 
     def __init_subclass__(cls) -> None:
-        # A dataclass without a docstring computes its signature for one, which takes time.
+        # A dataclass without a docstring computes its signature to make one, which takes time.
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
 
@@ -210,14 +209,16 @@ class BaseOptions:
             argument = getattr(self, field.name)
             if argument is field.default:
                 continue
-            value = _as_type(type(field.default), argument)
+            value = _convert_value(type(field.default), argument)
             if value is None:
-                raise OptionError(f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_briefly(argument)}")
-            described = info(field)
+                raise OptionError(
+                    f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_format_wrong_value(argument)}"
+                )
+            described = get_info(field)
             if not described.allows(value):
-                known = nearest_name(str(argument), described.choices)
+                known = find_nearest_name(str(argument), described.choices)
                 hint = f": did you mean {known!r}?" if known else ""
-                raise OptionError(f"{field.name} must be {described.range}, not {_shown(argument)}{hint}")
+                raise OptionError(f"{field.name} must be {described.range}, not {_format_value(argument)}{hint}")
             object.__setattr__(self, field.name, value)
 
 
@@ -228,67 +229,68 @@ def make_options(owner: str, kind: type[Options], options: Options | None, chang
         owner: name of the class or function, for messages.
         kind: dataclass of the options.
         options: an instance of ``kind``; the defaults if None.
-        changes: single options by name, which replace those in ``options``.
+        changes: options by name, which replace values in ``options``.
 
     Raises:
-        OptionError: options of another kind, an option that does not exist, or an invalid value.
+        OptionError: ``options`` is not a ``kind``, an option does not exist, or a value is invalid.
     """
     if options is not None and not isinstance(options, kind):
-        raise OptionError(f"{owner} takes {kind.__name__}, not {type(options).__name__}: give options by name")
+        raise OptionError(f"{owner} takes {kind.__name__}, not {type(options).__name__}: pass options by name")
     for change in changes:
         if change not in kind.__dataclass_fields__:
-            raise unknown_option(owner, kind, change)
+            raise make_unknown_option_error(owner, kind, change)
     base: Any = kind() if options is None else options
     result: Options = dataclasses.replace(base, **changes) if changes else base
     return result
 
 
 def takes_options(kind: type[BaseOptions]) -> Callable[[Function], Function]:
-    """Decorate a function so that its signature, and so its help, shows the options that ``**changes`` may contain.
+    """Decorate a function so that its signature and help show the options that ``**changes`` may contain.
 
-    The function passes them to :func:`make_options`. Type checkers read :mod:`kaldi_compat.options.constructors`.
+    The function passes ``changes`` to :func:`make_options`. Type checkers read
+    :mod:`kaldi_compat.options.constructors`.
     """
 
     def with_signature(function: Function) -> Function:
-        from kaldi_compat.options.describe import signature
+        from kaldi_compat.options.describe import make_signature
 
-        setattr(function, "__signature__", signature(function, kind))  # noqa: B010  mypy wants a function to have it
+        setattr(function, "__signature__", make_signature(function, kind))  # noqa: B010  mypy wants a function to have it
         return function
 
     return with_signature
 
 
-def unknown_option(owner: str, options: type[Any], name: str) -> OptionError:
-    """Make the error for a keyword argument that is not an option, with the nearest option and its unit."""
-    known = nearest(name, infos(options))
-    unit = infos(options)[known].unit if known else ""
+def make_unknown_option_error(owner: str, options: type[Any], name: str) -> OptionError:
+    """Make the error for a keyword argument that is not an option. It suggests the nearest option and its unit."""
+    known = find_nearest_option(name, get_infos(options))
+    unit = get_infos(options)[known].unit if known else ""
     hint = f"did you mean {known}{f' (in {unit})' * bool(unit)}?" if known else f"help({owner}) lists them"
     return OptionError(f"{owner} has no option {name}: {hint}")
 
 
-def nearest(name: str, options: Mapping[str, OptionInfo]) -> str:
-    """Return the option that a misspelled name probably means, or "".
+def find_nearest_option(name: str, options: Mapping[str, OptionInfo]) -> str:
+    """Return the option that a misspelled or foreign name probably means, or "" if no option is similar.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> nearest("num_mell_bins", infos(FbankOptions)), nearest("n_mels", infos(FbankOptions))
-    ('num_mel_bins', 'num_mel_bins')
+    >>> [find_nearest_option(name, get_infos(FbankOptions)) for name in ("num_mell_bins", "n_mels")]
+    ['num_mel_bins', 'num_mel_bins']
     """
     names = {other: own for own, described in options.items() for other in described.known_as}
     names.update({own: own for own in options})
-    near = nearest_name(name.lower().replace("-", "_"), names)
+    near = find_nearest_name(name.lower().replace("-", "_"), names)
     return names[near] if near else ""
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return the most similar of the names, or ""."""
-    import difflib  # only needed for mistakes
+def find_nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return the name in ``names`` that is most similar to ``name``, or "" if no name is similar."""
+    import difflib  # Slow to import, and only mistakes need it.
 
     near = difflib.get_close_matches(name, list(names), n=1)
     return near[0] if near else ""
 
 
-def _as_type(kind: type[Any], value: Any) -> Any:
-    """Return the value in the option's own type, or None if it is of another type."""
+def _convert_value(kind: type[Any], value: Any) -> Any:
+    """Convert a value to the option's type, such as a NumPy integer to int. Return None for a wrong type."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value) if kind is bool else None
     if isinstance(value, (int, np.integer)):
@@ -299,11 +301,11 @@ def _as_type(kind: type[Any], value: Any) -> Any:
     return value if kind is str and isinstance(value, str) else None
 
 
-def _briefly(value: Any) -> str:
-    """Show a value of a wrong type. Python does not convert integers of more than 4,300 digits to a string."""
+def _format_wrong_value(value: Any) -> str:
+    """Format a value of a wrong type. Python cannot convert integers of more than 4,300 digits to strings."""
     bits = value.bit_length() if isinstance(value, int) else 0
     return f"an integer of {bits} bits" if bits > MAX_SHOWN_BITS else repr(value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return repr(value) if isinstance(value, str) else f"{value:g}"

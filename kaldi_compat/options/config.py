@@ -1,10 +1,10 @@
-"""Options as text: flags of a command line and lines of a configuration file.
+"""Parse options from flags of a command line and lines of a configuration file.
 
-Kaldi's rules (src/util/parse-options.cc): ``--name=value``, or ``--name`` alone to set a boolean; names are
-case-insensitive, and ``_`` is ``-``; ``#`` starts a comment in a file.
+The rules are Kaldi's (src/util/parse-options.cc): an option is ``--name=value``, or ``--name`` to set a boolean. Names
+are case-insensitive, and ``_`` is the same as ``-``. In a file, ``#`` starts a comment.
 
 >>> from kaldi_compat.options.spectral import FbankOptions
->>> flag_table(FbankOptions)["num-mel-bins"].parse("80")
+>>> get_flags(FbankOptions)["num-mel-bins"].parse("80")
 80
 """
 
@@ -21,11 +21,11 @@ from typing import Any, TypeVar, cast
 
 from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import INT32, OptionInfo, Scalar, info, nearest
+from kaldi_compat.options.base import INT32, OptionInfo, Scalar, find_nearest_option, get_info
 
 OptionsType = TypeVar("OptionsType")
 
-MAX_SHOWN_CHARACTERS = 60  # Longer values are shortened in messages.
+MAX_SHOWN_CHARACTERS = 60  # Error messages shorten longer values.
 TRUE = ("true", "t", "1")
 FALSE = ("false", "f", "0")
 FLOAT32_END = (2 - 2**-24) * 2.0**127  # Smallest number that float32 rounds to infinity.
@@ -36,17 +36,17 @@ REAL = re.compile(
 
 
 class UsageError(OptionError):
-    """A command line or configuration file for which Kaldi's programs print their usage, and then the error."""
+    """A mistake for which Kaldi's programs print their usage before the error."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One option as a flag: ``--name=value``."""
+    """An option as a flag ``--name=value``."""
 
-    name: str  # the flag as it is shown, without the leading hyphens
-    field: str  # the dataclass field that it fills
-    default: Scalar  # the default, whose type is the option's type
-    info: OptionInfo  # everything else that the option was declared with
+    name: str  # Name of the flag without the leading hyphens.
+    field: str  # Name of the dataclass field that the flag sets.
+    default: Scalar  # Default value, whose type is the option's type.
+    info: OptionInfo  # Meaning, unit and range.
 
     @property
     def description(self) -> str:
@@ -55,7 +55,7 @@ class Flag:
 
     @property
     def kind(self) -> str:
-        """The type as Kaldi calls it: bool, int, float or string."""
+        """Kaldi's name of the type: bool, int, float or string."""
         return "string" if isinstance(self.default, str) else type(self.default).__name__
 
     @property
@@ -68,10 +68,10 @@ class Flag:
         return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
     def parse(self, text: str | None) -> Scalar:
-        """Return the value that a string stands for; None is a flag without ``=``.
+        """Parse a value. ``text`` is None for a flag without ``=``.
 
         Raises:
-            OptionError: the string is not a value of this type.
+            OptionError: the string is not a value of the option's type.
         """
         if isinstance(self.default, bool):
             if text is None or text.lower() in TRUE:
@@ -87,31 +87,31 @@ class Flag:
         if isinstance(self.default, int):
             integer = parse_integer(text)
             if integer is None:
-                raise OptionError(f"--{self.name}={_shortened(text)}: expected an integer of 32 bits")
+                raise OptionError(f"--{self.name}={_shorten(text)}: expected an integer of 32 bits")
             return integer
         real = parse_real(text, end=FLOAT32_END)
         if real is None:
             limit = " of single precision, at most 3.4e38" if REAL.fullmatch(text) else ""
-            raise OptionError(f"--{self.name}={_shortened(text)}: expected a number{limit}")
+            raise OptionError(f"--{self.name}={_shorten(text)}: expected a number{limit}")
         return real
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse a 32-bit integer; return None for any other string."""
+    """Parse a 32-bit integer. Return None for other strings."""
     match = INTEGER.fullmatch(text)
     if match is None or len(match["digits"]) > len(str(INT32.stop)):
-        return None  # Python does not convert strings of more than 4,300 digits
+        return None  # Python cannot convert strings of more than 4,300 digits.
     number = int(match["sign"] + match["digits"])
     return number if number in INT32 else None
 
 
 def parse_real(text: str, end: float = math.inf) -> float | None:
-    """Parse a number as C++ does; return None for any other string, and for magnitudes of ``end`` or more."""
-    if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):  # inf and nan are numbers
+    """Parse a number as C++ does. Return None for other strings and for magnitudes of ``end`` or more."""
+    if not REAL.fullmatch(text) or (abs(float(text)) >= end and "n" not in text.lower()):  # inf and nan are allowed.
         return None
     return float(text)
 
@@ -121,42 +121,42 @@ def normalize(name: str) -> str:
     return name.replace("_", "-").lower()
 
 
-def _flags_of(options: type[Any]) -> dict[str, Flag]:
-    """Return the flags of an options dataclass by their normalized names, sorted as Kaldi lists them."""
+def _make_flags(options: type[Any]) -> dict[str, Flag]:
+    """Map normalized names to the flags of an options dataclass, sorted as Kaldi lists them."""
     flags = [
-        Flag(info(field).flag or normalize(field.name), field.name, cast(Scalar, field.default), info(field))
+        Flag(get_info(field).flag or normalize(field.name), field.name, cast(Scalar, field.default), get_info(field))
         for field in dataclasses.fields(options)
     ]
     return {normalize(flag.name): flag for flag in sorted(flags, key=lambda flag: normalize(flag.name))}
 
 
-# The cache is for programs that run many times in one process. mypy takes classes for unhashable.
-flag_table: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_flags_of))
+# The cache saves time if a program runs many times in one process. mypy considers classes unhashable.
+get_flags: Callable[[type[Any]], dict[str, Flag]] = cast(Any, functools.cache(_make_flags))
 
 
 def find_flag(flags: dict[str, Flag], name: str) -> Flag:
-    """Return the flag of this name.
+    """Return the flag with a name, in any of Kaldi's spellings.
 
     Raises:
-        UsageError: no flag has this name. The message suggests the nearest flag.
+        UsageError: no flag has the name. The message suggests the nearest flag.
     """
     flag = flags.get(normalize(name))
     if flag is None:
-        known = nearest(name, {candidate.field: candidate.info for candidate in flags.values()})
+        known = find_nearest_option(name, {candidate.field: candidate.info for candidate in flags.values()})
         hint = f"did you mean --{normalize(known)}?" if known else "--help lists all options"
         raise UsageError(f"there is no option --{name}: {hint}")
     return flag
 
 
 def split_flag(argument: str) -> tuple[str, str | None]:
-    """Split ``--name=value`` in two; the value is None where there is no ``=``.
+    """Split ``--name=value`` into name and value. Without ``=``, the value is None.
 
     >>> split_flag("--num-mel-bins=80")
     ('num-mel-bins', '80')
     """
     name, equals, value = argument[2:].partition("=")
     if not name:
-        raise UsageError(f"{argument}: an option without a name")
+        raise UsageError(f"{argument}: an option without a name: expected --name=value")
     if split_words(name) != [name]:
         parts = split_words(argument[2:].replace("=", " ", 1), 1)
         raise OptionError(f"expected an = and no space, as in --{'='.join(parts)}, not {argument!r}")
@@ -164,28 +164,28 @@ def split_flag(argument: str) -> tuple[str, str | None]:
 
 
 def spell_as_flags(message: str, options: type[Any]) -> str:
-    """Spell the options in an error message as flags.
+    """Replace the names of options in an error message by flags.
 
     >>> from kaldi_compat.options.postprocessing import CmvnOptions
     >>> spell_as_flags("norm_vars=true needs norm_means=true", CmvnOptions)
     '--norm-vars=true needs --norm-means=true'
     """
-    names = {flag.field: f"--{flag.name}" for flag in flag_table(options).values()}
+    names = {flag.field: f"--{flag.name}" for flag in get_flags(options).values()}
     if not names:
         return message
     any_name = "|".join(map(re.escape, names))
     return re.sub(rf"^({any_name})\b|(?<![\w-])({any_name})(?==)", lambda match: names[match[0]], message)
 
 
-MAX_CHARACTERS = 1 << 24  # Limit on configuration files, for endless streams such as /dev/zero.
+MAX_CHARACTERS = 1 << 24  # Limit on the size of configuration files, because a stream such as /dev/zero is endless.
 
 
 def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterator[tuple[Flag, Scalar]]:
     """Yield the options set in a configuration file, in order.
 
     Raises:
-        OptionError: the file cannot be read, or a line is not ``--name=value``, or names an unknown option, or has an
-            invalid value; the message says which line.
+        OptionError: the file cannot be read, or a line is not ``--name=value``, names an unknown option or has an
+            invalid value. The message names the line.
     """
     if not str(path):
         raise OptionError("the configuration file has no name: expected --config=<file>")
@@ -195,7 +195,7 @@ def read_config(path: str | os.PathLike[str], flags: dict[str, Flag]) -> Iterato
     except OSError as error:
         raise OptionError(f"cannot read the configuration file {path}: {error.strerror}") from error
     if len(text) > MAX_CHARACTERS:
-        raise OptionError(f"{path} has more than {MAX_CHARACTERS} characters: expected a configuration file")
+        raise OptionError(f"{path} has more than {MAX_CHARACTERS} characters: name a configuration file")
     yield from parse_config(text, str(path), flags)
 
 
@@ -203,8 +203,8 @@ def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple
     """Yield the options set in the text of a configuration file, in order.
 
     Raises:
-        OptionError: a line is not ``--name=value``, or names an unknown option, or has an invalid value; the message
-            starts with the file's ``name`` and the line.
+        OptionError: a line is not ``--name=value``, names an unknown option or has an invalid value. The message starts
+            with the file's ``name`` and the number of the line.
     """
     for number, line in enumerate(text.split("\n"), start=1):
         content = line.partition("#")[0].strip(WHITE_SPACE)
@@ -221,12 +221,12 @@ def parse_config(text: str, name: str, flags: dict[str, Flag]) -> Iterator[tuple
 
 
 def load_options(options: type[OptionsType], path: str | os.PathLike[str], **changes: Scalar) -> OptionsType:
-    """Fill an options dataclass from a Kaldi configuration file such as ``conf/fbank.conf``.
+    """Load options from a Kaldi configuration file such as ``conf/fbank.conf``.
 
     Args:
-        options: the class, for example :class:`~kaldi_compat.options.spectral.FbankOptions`.
-        path: the file, with a line ``--name=value`` for each option.
-        changes: fields that override the file's.
+        options: class of the options, for example :class:`~kaldi_compat.options.spectral.FbankOptions`.
+        path: configuration file, with a line ``--name=value`` for each option.
+        changes: options by name, which override values in the file.
 
     Returns:
         An instance of ``options``.
@@ -242,5 +242,5 @@ def load_options(options: type[OptionsType], path: str | os.PathLike[str], **cha
     ...     load_options(FbankOptions, file.name, dither=0.0).num_mel_bins
     80
     """
-    values = {flag.field: value for flag, value in read_config(path, flag_table(options))}
+    values = {flag.field: value for flag, value in read_config(path, get_flags(options))}
     return options(**{**values, **changes})

@@ -1,9 +1,9 @@
 """Constructors and keyword arguments with all options, for type checkers and editors.
 
-``class Fbank(FbankConstructor, MelFeature)`` has the constructor in ``constructors.pyi`` (written by ``make generate``)
-for a type checker. When it runs, ``FbankConstructor`` is an empty mixin, and
-:class:`~kaldi_compat.torch.features.module.ConfiguredModule` has the constructor, with the same arguments. A function
-has the parameter ``**changes: Unpack[DeltaKeywords]``, an annotation that nothing reads when it runs.
+For a type checker, ``class Fbank(FbankConstructor, MelFeature)`` has the constructor in ``constructors.pyi``, which
+``make generate`` writes. At run time, ``FbankConstructor`` is an empty mixin, and
+:class:`~kaldi_compat.torch.features.module.ConfiguredModule` has a constructor with the same arguments. Functions have
+the parameter ``**changes: Unpack[DeltaKeywords]``, an annotation that is not evaluated at run time.
 """
 
 from __future__ import annotations

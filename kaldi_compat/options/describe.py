@@ -1,6 +1,6 @@
-"""Describe options to people and tools: signatures for ``inspect`` and Jupyter, lists for ``help()``.
+"""Describe options: signatures for ``inspect``, tables for Jupyter, lists for ``help()``.
 
-Computed when somebody asks for them, so that programs do not import ``inspect`` and ``textwrap``.
+This module is imported on demand, so that programs do not import ``inspect`` and ``textwrap``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from io_ark.text import format_html_table
-from kaldi_compat.options.base import info
+from kaldi_compat.options.base import get_info
 
-WIDTH = 100
+WIDTH = 100  # Width of the lists in characters.
 
 
-def parameters(options: type[Any]) -> list[inspect.Parameter]:
-    """Return the options as keyword-only parameters with their types and defaults."""
+def make_parameters(options: type[Any]) -> list[inspect.Parameter]:
+    """Convert options to keyword-only parameters with their types and defaults."""
     return [
         inspect.Parameter(
             field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=type(field.default)
@@ -27,8 +27,8 @@ def parameters(options: type[Any]) -> list[inspect.Parameter]:
     ]
 
 
-def signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
-    """Return a function's signature, its ``**changes`` replaced by the options themselves."""
+def make_signature(function: Callable[..., Any], options: type[Any] | None = None) -> inspect.Signature:
+    """Return the signature of a function, with the options in place of ``**changes``."""
     own = inspect.signature(function)
     declared = list(own.parameters.values())
     named = [
@@ -36,22 +36,22 @@ def signature(function: Callable[..., Any], options: type[Any] | None = None) ->
         for p in declared
         if options is None or p.kind is not p.VAR_KEYWORD
     ]
-    replaced = parameters(options) if options is not None and len(named) < len(declared) else []
+    replaced = make_parameters(options) if options is not None and len(named) < len(declared) else []
     return own.replace(parameters=named + replaced)
 
 
-def html(title: str, options: Any, engine: str = "") -> str:
-    """Return a table of options for Jupyter. Options that differ from Kaldi's defaults come first.
+def render_html(title: str, options: Any, engine: str = "") -> str:
+    """Render a table of options as HTML for Jupyter. Options that differ from Kaldi's defaults come first.
 
     >>> from kaldi_compat.options.postprocessing import SpliceOptions
-    >>> html("Splice", SpliceOptions(left_context=2)).count("<td>")
+    >>> render_html("Splice", SpliceOptions(left_context=2)).count("<td>")
     8
     """
     fields = [(field, getattr(options, field.name)) for field in dataclasses.fields(options)]
     changed = [(field, value) for field, value in fields if value != field.default]
     unchanged = [(field, value) for field, value in fields if value == field.default]
     rows = [
-        (field.name, repr(value), "" if value == field.default else repr(field.default), info(field).description)
+        (field.name, repr(value), "" if value == field.default else repr(field.default), get_info(field).description)
         for field, value in changed + unchanged
     ]
     note = f"engine: {engine}; " if engine else ""
@@ -59,21 +59,21 @@ def html(title: str, options: Any, engine: str = "") -> str:
     return format_html_table(title, rows, ("option", "value", "Kaldi's default", "meaning"), note)
 
 
-def documentation(text: str, options: type[Any]) -> str:
-    """Return a class's docstring followed by the list of its options."""
-    return f"{inspect.cleandoc(text)}\n\nOptions:\n{option_lines(options)}\n"
+def format_documentation(text: str, options: type[Any]) -> str:
+    """Append the list of a class's options to its docstring."""
+    return f"{inspect.cleandoc(text)}\n\nOptions:\n{format_options(options)}\n"
 
 
-def option_lines(options: type[Any]) -> str:
-    """Return a paragraph for each option: name, type, default, meaning, unit and range.
+def format_options(options: type[Any]) -> str:
+    """Format a paragraph for each option, with name, type, default, meaning, unit and range.
 
     >>> from kaldi_compat.options.postprocessing import SpliceOptions
-    >>> print(option_lines(SpliceOptions))
+    >>> print(format_options(SpliceOptions))
         left_context (int, default 4): frames before each frame; at least 0
         right_context (int, default 4): frames after each frame; at least 0
     """
     lines = (
-        f"{field.name} ({type(field.default).__name__}, default {field.default!r}): {info(field).description}"
+        f"{field.name} ({type(field.default).__name__}, default {field.default!r}): {get_info(field).description}"
         for field in dataclasses.fields(options)
     )
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Options of filter banks from the configuration of transformers' feature extractors. Does not import transformers."""
+"""Convert the configuration of transformers' feature extractors to options of filter banks, without transformers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.spectral import FbankOptions
 
-INT16_SCALE = 32768.0
+INT16_SCALE = 32768.0  # Factor from audio in -1 to 1 to the scale of 16-bit integers.
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class FbankSettings:
 
     Attributes:
         options: options of :class:`~kaldi_compat.Fbank` for audio in -1 to 1.
-        floor: floor of the mel energies before the log; 0 for Kaldi's.
+        floor: floor of the mel energies before the log; 0 for Kaldi's floor.
     """
 
     options: FbankOptions
@@ -29,35 +29,35 @@ class FbankSettings:
 Get = Callable[[str, Any], Any]
 
 
-def _settings(
+def _make_settings(
     get: Get, mel_bins: tuple[str, int], frames: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
 ) -> FbankSettings:
-    """Return the filter bank of an extractor.
+    """Make the filter bank of an extractor.
 
     Args:
-        get: function of a setting's name and default that returns its value.
+        get: function from the name and default of a setting to its value.
         mel_bins: name and default of the setting for the number of mel bins.
-        frames: samples in a frame, samples between frames, and points of the FFT; None for Kaldi's.
+        frames: samples in a frame, samples from frame to frame, and points of the FFT; Kaldi's defaults if None.
         floor: see :class:`FbankSettings`.
-        options: further options.
+        options: further options of :class:`~kaldi_compat.Fbank`.
     """
     rate, bins = float(get("sampling_rate", 16000)), int(get(*mel_bins))
     bank = FbankOptions(**{"num_mel_bins": bins, "sample_frequency": rate, "dither": 0.0, **options})
     return FbankSettings(bank if frames is None else _with_frames(bank, *frames), floor)
 
 
-def _frames(get: Get) -> tuple[int, int, int]:
+def _get_frames(get: Get) -> tuple[int, int, int]:
     return int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
 
 
 EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
-    "ASTFeatureExtractor": lambda get: _settings(
+    "ASTFeatureExtractor": lambda get: _make_settings(
         get, ("num_mel_bins", 128), window_type="hanning", allow_empty_bins=True
     ),
-    "LasrFeatureExtractor": lambda get: _settings(
+    "LasrFeatureExtractor": lambda get: _make_settings(
         get,
         ("feature_size", 128),
-        _frames(get),
+        _get_frames(get),
         floor=1e-5,
         window_type="hanning",
         preemphasis_coefficient=0.0,
@@ -66,10 +66,10 @@ EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
         high_freq=7500.0,
         allow_empty_bins=True,
     ),
-    "Phi4MultimodalFeatureExtractor": lambda get: _settings(
+    "Phi4MultimodalFeatureExtractor": lambda get: _make_settings(
         get,
         ("feature_size", 80),
-        _frames(get),
+        _get_frames(get),
         floor=1.0,
         window_type="hamming",
         preemphasis_coefficient=float(get("preemphasis", 0.97)),
@@ -78,16 +78,16 @@ EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
         high_freq=float(get("mel_max_frequency", 7690)),
         waveform_scale=INT16_SCALE,
     ),
-    "SeamlessM4TFeatureExtractor": lambda get: _settings(
+    "SeamlessM4TFeatureExtractor": lambda get: _make_settings(
         get, ("num_mel_bins", 80), (400, 160, 512), waveform_scale=INT16_SCALE
     ),
-    "Speech2TextFeatureExtractor": lambda get: _settings(
+    "Speech2TextFeatureExtractor": lambda get: _make_settings(
         get, ("num_mel_bins", 80), dither=float(get("dither", 0.0)), waveform_scale=INT16_SCALE
     ),
 }
 
 
-def fbank_settings(extractor: Any) -> FbankSettings:
+def read_fbank_settings(extractor: Any) -> FbankSettings:
     """Return the filter bank that a feature extractor computes before it normalizes, stacks and pads.
 
     Args:
@@ -95,10 +95,10 @@ def fbank_settings(extractor: Any) -> FbankSettings:
             in ``preprocessor_config.json``.
 
     Raises:
-        OptionError: the extractor does not compute Kaldi's filter bank, or has settings that Kaldi has not.
+        OptionError: the extractor does not compute Kaldi's filter bank, or has settings that Kaldi does not have.
 
-    >>> from kaldi_compat.options.extractors import fbank_settings
-    >>> fbank_settings({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 64}).options.num_mel_bins
+    >>> from kaldi_compat.options.extractors import read_fbank_settings
+    >>> read_fbank_settings({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 64}).options.num_mel_bins
     64
     """
     extractor = getattr(extractor, "feature_extractor", extractor)
@@ -114,18 +114,18 @@ def fbank_settings(extractor: Any) -> FbankSettings:
 
 
 def _with_frames(options: FbankOptions, size: int, shift: int, points: int) -> FbankOptions:
-    """Return options with frames of these many samples.
+    """Change the frame length and shift of options to ``size`` and ``shift`` samples.
 
     Raises:
-        OptionError: the FFT has another number of points than Kaldi's.
+        OptionError: Kaldi's FFT for this size does not have ``points`` points.
     """
     length, distance = (1000.0 * samples / options.sample_frequency for samples in (size, shift))
     changed = dataclasses.replace(options, frame_length=length, frame_shift=distance)
-    if (changed.window_size, changed.window_shift) != (size, shift):  # float32 rounds the product down
+    if (changed.window_size, changed.window_shift) != (size, shift):  # Rounding to float32 has lost a sample.
         slack = 1.0 / options.sample_frequency
         changed = dataclasses.replace(options, frame_length=length + slack, frame_shift=distance + slack)
     if changed.padded_window_size != points:
         raise OptionError(
-            f"n_fft={points} with win_length={size} is not Kaldi's FFT, which has {changed.padded_window_size} points"
+            f"n_fft={points} with win_length={size} is not Kaldi's FFT: set n_fft={changed.padded_window_size}"
         )
     return changed

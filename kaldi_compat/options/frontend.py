@@ -7,7 +7,7 @@ import math
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
-MAX_FRAMES = 1_000_000  # A foreign preset must not take all memory.
+MAX_FRAMES = 1_000_000  # Limit on a preset's length, because a preset from an unknown source must not take all memory.
 
 
 class LowFrameRateOptions(BaseOptions):
@@ -15,29 +15,21 @@ class LowFrameRateOptions(BaseOptions):
 
     stack: int = option(7, "neighboring frames in a stack", ge=1, lt=1000, known_as=("lfr_m", "m", "size"))
     stride: int = option(
-        6,
-        "frames from one stack to the next",
-        ge=1,
-        lt=1000,
-        known_as=("lfr_n", "n", "step", "subsampling_factor"),
+        6, "frames from one stack to the next", ge=1, lt=1000, known_as=("lfr_n", "n", "step", "subsampling_factor")
     )
 
 
 class StackFramesOptions(BaseOptions):
-    """Stacks of neighboring frames, each frame used once (transformers: SeamlessM4T)."""
+    """Stacks of neighboring frames without overlap (transformers: SeamlessM4T)."""
 
     size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
 
 
 class PadFramesOptions(BaseOptions):
-    """Padding of the frames to a length, or to a multiple of one."""
+    """Padding of the frames to a fixed length, or to a multiple of a length."""
 
     length: int = option(
-        0,
-        "number of frames after padding or cutting; 0 does not fix it",
-        ge=0,
-        le=MAX_FRAMES,
-        known_as=("max_length",),
+        0, "number of frames after padding or cutting; 0 does not fix it", ge=0, le=MAX_FRAMES, known_as=("max_length",)
     )
     multiple: int = option(1, "the number of frames is padded to a multiple of this", ge=1, le=MAX_FRAMES)
     value: float = option(0.0, "value of the added frames", known_as=("padding_value",))
@@ -58,7 +50,7 @@ class UtteranceCmvnOptions(BaseOptions):
 
 
 class CenteredMeanOptions(BaseOptions):
-    """Subtraction of the mean of the frames around each frame; at the ends, of those that exist (pyannote)."""
+    """Subtraction of the mean over the existing frames around each frame (pyannote)."""
 
     context: int = option(150, "frames on each side over which the mean is computed", ge=0, lt=10**6)
 

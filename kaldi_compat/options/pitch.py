@@ -65,7 +65,7 @@ class PitchOptions(BaseOptions):
         require(
             self.lowpass_cutoff <= 0.5 * min(int(self.resample_frequency), int(self.sample_frequency)),
             f"lowpass_cutoff={self.lowpass_cutoff:g} must be at most half of sample_frequency={self.sample_frequency:g}"
-            f" and of resample_frequency={self.resample_frequency:g}",
+            f" and of resample_frequency={self.resample_frequency:g}: decrease it",
         )
         require(
             self.lowpass_filter_width * self.sample_frequency <= MAX_TAPS * self.lowpass_cutoff,
@@ -77,13 +77,13 @@ class PitchOptions(BaseOptions):
             math.log(self.max_f0 / self.min_f0) < MAX_PITCHES * math.log1p(self.delta_pitch),
             f"delta_pitch={self.delta_pitch:g} gives more than {MAX_PITCHES} pitch candidates: increase it",
         )
-        # A table of lags by candidates has to fit into memory.
+        # A table of weights, (lags, candidates), must fit into memory.
         lags = self.resample_frequency / self.min_f0
         candidates = math.log(self.max_f0 / self.min_f0) / math.log1p(self.delta_pitch)
         require(
             lags * candidates <= MAX_LAG_WEIGHTS,
             f"min_f0={self.min_f0:g} needs {lags:.0f} lags, and delta_pitch={self.delta_pitch:g} gives "
-            f"{candidates:.0f} pitch candidates, which is too many: increase min_f0 or delta_pitch",
+            f"{candidates:.0f} pitch candidates, which is too much: increase min_f0 or delta_pitch",
         )
         require(
             self.resample_frequency / self.max_f0 - 0.5 * self.upsample_filter_width > -1,
@@ -91,12 +91,10 @@ class PitchOptions(BaseOptions):
             f"upsample_filter_width={self.upsample_filter_width}, whose filter would reach negative lags: decrease it",
         )
         require(
-            self.window_shift >= 1,
-            f"frame_shift={self.frame_shift:g} ms is less than a resampled sample: increase it",
+            self.window_shift >= 1, f"frame_shift={self.frame_shift:g} ms is less than a resampled sample: increase it"
         )
         require(
-            self.window_size >= 1,
-            f"frame_length={self.frame_length:g} ms is less than a resampled sample: increase it",
+            self.window_size >= 1, f"frame_length={self.frame_length:g} ms is less than a resampled sample: increase it"
         )
         require(
             self.frames_per_chunk > 0 or not self.simulate_first_pass_online,
@@ -106,7 +104,7 @@ class PitchOptions(BaseOptions):
     @property
     def window_size(self) -> int:
         """Resampled samples in the window that is correlated."""
-        # Kaldi multiplies in float here, and divides in double.
+        # Kaldi multiplies in single precision here, and divides in double precision.
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_length)) / 1000.0)
 
     @property
@@ -125,7 +123,7 @@ class ProcessPitchOptions(BaseOptions):
     delta_pitch_noise_stddev: float = option(
         0.005, "standard deviation of the noise added to the delta of the log pitch, which blurs the grid of pitches"
     )
-    # Kaldi runs with a window that starts one frame late or ends one frame early, and aborts beyond that.
+    # Kaldi accepts -1, a window that excludes the frame itself, and aborts for smaller values.
     normalization_left_context: int = option(75, "frames before each frame over which its pitch is normalized", ge=-1)
     normalization_right_context: int = option(75, "frames after each frame over which its pitch is normalized", ge=-1)
     delta_window: int = option(2, "frames on each side from which the delta is computed", ge=1, lt=1000)
@@ -163,7 +161,7 @@ class InterpolatePitchOptions(BaseOptions):
         require(
             self.linear_interpolation or self.max_pitch_change_per_frame > 2.0 * self.pitch_interval,
             f"max_pitch_change_per_frame={self.max_pitch_change_per_frame:g} must be greater than twice "
-            f"pitch_interval={self.pitch_interval:g}",
+            f"pitch_interval={self.pitch_interval:g}: increase it",
         )
 
 
@@ -177,4 +175,4 @@ class SmoothPitchOptions(BaseOptions):
         super().__post_init__()
         for name in ("normalization_window_size", "average_window_size"):
             size = getattr(self, name)
-            require(size % 2 == 1, f"{name}={size} must be odd")
+            require(size % 2 == 1, f"{name}={size} must be odd: add 1 or subtract 1")

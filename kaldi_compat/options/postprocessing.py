@@ -31,7 +31,7 @@ class ShiftedDeltaOptions(BaseOptions):
         super().__post_init__()
         require(
             self.num_blocks * abs(self.block_shift) < 2**31 - 1000,
-            f"num_blocks={self.num_blocks}, block_shift={self.block_shift} frames apart, reach beyond 2**31 frames",
+            f"num_blocks={self.num_blocks} at block_shift={self.block_shift} exceed 2**31 frames: reduce it",
         )
 
 
@@ -50,7 +50,7 @@ class CmvnOptions(BaseOptions):
         super().__post_init__()
         require(
             self.norm_means or not self.norm_vars,
-            "norm_vars=true needs norm_means=true: variances are not normalized alone",
+            "norm_vars=true needs norm_means=true, because variances are not normalized alone",
         )
 
 
@@ -66,7 +66,7 @@ class OnlineCmvnOptions(BaseOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.norm_means or not self.norm_vars, "norm_vars=true needs norm_means=true")
-        require(self.cmn_window > 0 or not self.norm_means, "cmn_window=0 leaves no frame to take the mean of")
+        require(self.cmn_window > 0 or not self.norm_means, "cmn_window=0 leaves no frame for the mean: increase it")
 
 
 class SlidingCmvnOptions(BaseOptions):

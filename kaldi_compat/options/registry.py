@@ -21,22 +21,22 @@ HTK_HAS_ENERGY, HTK_HAS_C0 = 0o100, 0o20000
 class FeatureType:
     """A spectral feature."""
 
-    name: str  # name in file names, configuration files and on the command line, and of its torch module
-    description: str  # noun phrase for help texts
-    options: type[FrameOptions]  # dataclass of its options
-    htk: int  # parameter kind of HTK files that hold it
-    # True if that kind distinguishes the log energy from C0. Otherwise, Kaldi's programs always set the flag of C0.
+    name: str  # Name of the feature in names of programs, files and torch modules.
+    description: str  # Noun phrase for help texts.
+    options: type[FrameOptions]  # Dataclass of the feature's options.
+    htk: int  # Parameter kind of HTK files.
+    # True if the parameter kind distinguishes the log energy from C0. If False, Kaldi's programs set the flag of C0.
     htk_marks_energy: bool = True
-    takes_vtln: bool = True  # True if VTLN factors change it
-    can_be_nan: bool = False  # True if, as in Kaldi, features of digital silence without dithering can be NaN
+    takes_vtln: bool = True  # True if VTLN factors change the feature.
+    can_be_nan: bool = False  # True if digital silence without dithering gives NaN, as in Kaldi.
 
-    def htk_kind(self, options: Any) -> int:
-        """Return the parameter kind of HTK files, with its flags."""
+    def get_htk_kind(self, options: Any) -> int:
+        """Return the parameter kind of HTK files with the flags that the options imply."""
         has_energy = self.htk_marks_energy and options.use_energy
         return self.htk | (HTK_HAS_ENERGY if has_energy else HTK_HAS_C0)
 
-    def module(self) -> type[Any]:
-        """Import the class of its module, and torch with it."""
+    def import_class(self) -> type[Any]:
+        """Import the feature's torch module class, and torch with it."""
         module = import_module(f"kaldi_compat.torch.features.{self.name}")
         module_class: type[Any] = getattr(module, self.name.capitalize())
         return module_class

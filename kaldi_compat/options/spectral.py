@@ -19,8 +19,8 @@ from kaldi_compat.options.base import (
 Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
 WINDOW_TYPES = ("hamming", "hanning", "povey", "rectangular", "sine", "blackman")
-MAX_WEIGHTS = 1 << 26  # Limit on a filter bank or a transform, so that it fits into memory.
-MAX_WINDOW = 1 << 24  # Limit on a frame, in samples.
+MAX_WEIGHTS = 1 << 26  # Limit on the weights of a filter bank or transform, so that they fit into memory.
+MAX_WINDOW = 1 << 24  # Limit on the length of a frame in samples.
 
 
 class FrameOptions(BaseOptions):
@@ -176,7 +176,7 @@ class MfccOptions(MelFeatureOptions):
         super().__post_init__()
         require(
             self.num_ceps <= self.num_mel_bins,
-            f"num_ceps={self.num_ceps} must be at most num_mel_bins={self.num_mel_bins}",
+            f"num_ceps={self.num_ceps} must be at most num_mel_bins={self.num_mel_bins}: reduce it",
         )
 
     @property
@@ -201,7 +201,7 @@ class PlpOptions(MelFeatureOptions):
         super().__post_init__()
         require(
             self.num_ceps <= self.lpc_order + 1,
-            f"num_ceps={self.num_ceps} must be at most lpc_order + 1 = {self.lpc_order + 1}",
+            f"num_ceps={self.num_ceps} must be at most lpc_order + 1 = {self.lpc_order + 1}: reduce it",
         )
         require(
             (self.lpc_order + 1) * (self.num_mel_bins + 2) <= MAX_WEIGHTS,

@@ -1,4 +1,4 @@
-"""The command-line programs. To import them changes nothing of the process, unless it is the process of a program."""
+"""The command-line programs. Importing this package configures the process only if the process runs a program."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def _prepare() -> None:
     import gc
     import signal
 
-    # ^C ends a program that is still importing its modules as it ends other programs, without a traceback. The program
-    # catches it from then on, see Program.
+    # With the default handler, ^C ends a program that is still importing its modules without a traceback. Later, the
+    # class Program handles ^C.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from kaldi_compat.cli.memory import SETTINGS, keep_freed_memory  # takes time
+    from kaldi_compat.cli.memory import SETTINGS, keep_freed_memory  # Slow to import.
 
-    # NumPy and its BLAS read the environment when they are first imported or used, which is after this.
-    # Huge pages make programs slower that write each number of a large array once: clearing them takes longer than
-    # clearing small ones (splicing 6 hours: 2.1 s of system time, 1.2 s without).
+    # NumPy and its BLAS read the environment when they are first imported or used, which happens after this function.
+    # Programs write each number of a large array once, so clearing huge pages costs more than it saves (splicing 6
+    # hours of features: 2.1 s of system time with huge pages, 1.2 s without).
     settings = {"NUMPY_MADVISE_HUGEPAGE": "0"}
-    # Recipes start one process per core: threads of NumPy's BLAS would compete for the cores, and small products run
-    # slower with them.
+    # Recipes start one process per core, so that threads of NumPy's BLAS would compete for the cores. Threads also make
+    # small products slower.
     if "OMP_NUM_THREADS" not in os.environ:
         settings |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1")
     SETTINGS.update({name: value for name, value in settings.items() if name not in os.environ})
     os.environ.update(SETTINGS)
 
-    # Modules are many objects and no garbage: collecting it while they are imported takes a tenth of the start-up.
+    # Importing creates many objects but no garbage. Collecting garbage meanwhile takes a tenth of the start-up time.
     gc.set_threshold(max(100_000, gc.get_threshold()[0]))
 
     keep_freed_memory()

@@ -19,9 +19,9 @@ def main(options: NoOptions, model: str, source: str, target: str) -> int:
     """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
     transitions = io_ark.load(model, kind="transition-model")
 
-    def pdfs(block: ArrayBlock) -> ArrayBlock:
+    def convert(block: ArrayBlock) -> ArrayBlock:
         return block.with_vectors(transitions.pdfs(block.values))
 
-    counts = convert_table(pdfs, "int-vector", source, target)
+    counts = convert_table(convert, "int-vector", source, target)
     logger.info("Converted %d alignments to pdf sequences.", counts.done)
     return 0

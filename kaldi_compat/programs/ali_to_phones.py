@@ -33,7 +33,10 @@ class Options(BaseOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(not (self.per_frame and self.write_lengths), "--per-frame and --write-lengths exclude each other")
+        require(
+            not (self.per_frame and self.write_lengths),
+            "--per-frame and --write-lengths exclude each other: set one of them",
+        )
 
 
 @program("ali-to-phones", USAGE, Options)
@@ -47,13 +50,13 @@ def main(options: Options, model: str, source: str, target: str) -> int:
         else:
             sink = tables.write("int-pair-vector" if options.write_lengths else "int-vector", target)
         form = "lengths" if options.ctm_output or options.write_lengths else "frames" if options.per_frame else "phones"
-        counts = map_table(blocks, sink, lambda block: phones_of(block, transitions, form))
+        counts = map_table(blocks, sink, lambda block: convert_to_phones(block, transitions, form))
     logger.info("Done %d utterances.", counts.done)
     return 0
 
 
-def phones_of(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
-    """Return the phones of alignments: for each frame ("frames"), or once, with lengths ("lengths") or without."""
+def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> ArrayBlock:
+    """Convert alignments to phones. ``form`` is "frames", "phones", or "lengths" for pairs (phone, frames)."""
     segments = split_to_phones(model, block.values, block.rows())
     if form == "frames":
         return block.with_vectors(np.repeat(segments.phones, segments.lengths))
@@ -68,11 +71,11 @@ class CtmFile:
     def __init__(self, write: Callable[[bytes], object], frame_shift: float) -> None:
         self._write = write
         self._shift = np.float32(frame_shift)
-        # Kaldi compares the single-precision number, so its default of 0.01 is below 0.01.
+        # Kaldi compares the shift in single precision, in which its default of 0.01 is less than 0.01.
         self._time = "%.2f" if float(self._shift) >= 0.01 else "%.3f"
 
     def write_block(self, block: ArrayBlock) -> None:
-        """Write a line for each phone. Times add up in single precision, as in Kaldi."""
+        """Write a line for each phone. Start times are sums in single precision, as in Kaldi."""
         phones, lengths = block.values.reshape(-1, 2).T
         durations = self._shift * lengths.astype(np.float32)
         starts = np.zeros_like(durations)

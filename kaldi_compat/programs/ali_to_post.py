@@ -18,13 +18,13 @@ e.g.:  ali-to-post ark:1.ali ark:1.post
 
 @program("ali-to-post", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    counts = convert_table(posteriors_of, "int-vector", source, target, kind_out=PosteriorArraysCodec())
+    counts = convert_table(make_posteriors, "int-vector", source, target, kind_out=PosteriorArraysCodec())
     logger.info("Converted %d alignments.", counts.done)
     return counts.status
 
 
-def posteriors_of(block: ArrayBlock) -> PosteriorBlock:
-    """Return posteriors with one entry of weight 1 in each frame."""
+def make_posteriors(block: ArrayBlock) -> PosteriorBlock:
+    """Convert alignments to posteriors with one entry of weight 1 in each frame."""
     ids = block.values
     arrays = PosteriorArrays(np.ones(len(ids), np.int64), ids, np.ones(len(ids), np.float32))
     return PosteriorBlock(block.keys, block.shapes[:, 0], arrays)

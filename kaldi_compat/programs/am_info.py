@@ -15,12 +15,12 @@ e.g.:  am-info final.mdl
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
     """Print four lines. Only the transition model, at the head of the file, is read."""
-    write_text("-", properties(source))
+    write_text("-", format_properties(source))
     return 0
 
 
-def properties(source: str) -> str:
-    """Return the properties of the model in a file, one in each line."""
+def format_properties(source: str) -> str:
+    """Read the transition model in a file, and format its properties in a line each."""
     model = io_ark.load(source, kind="transition-model")
     numbers = {
         "phones": len(model.topology.phones),

@@ -6,8 +6,8 @@ import io_ark
 from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_file, features, map_table
-from kaldi_compat.cli.paste import logged_status
+from kaldi_compat.cli.loop import convert_file, map_table, stack_rows
+from kaldi_compat.cli.paste import log_status
 from kaldi_compat.cli.posteriors import PosteriorOptions, append_posterior, require_post_dim
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
@@ -27,30 +27,30 @@ def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -
     codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):
         feats, posterior = io_ark.load(source, kind="matrix"), io_ark.load(posteriors, kind=codec)
-        append_one = partial(append_each, posteriors=[posterior], num_classes=options.post_dim)
+        append_one = partial(append_posteriors, posteriors=[posterior], num_classes=options.post_dim)
         convert_file(append_one, feats, source, target, binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0
     with Tables() as tables:
-        blocks, table = tables.read("matrix", source), tables.lookup(codec, posteriors)
+        blocks, table = tables.read("matrix", source), tables.open_lookup(codec, posteriors)
         writer = tables.write("matrix", target)
 
         def append(block: ArrayBlock) -> ArrayBlock:
             values = table.find(block, "Could not read posteriors for utterance {}".format)
-            return append_each(block, values, options.post_dim)
+            return append_posteriors(block, values, options.post_dim)
 
         counts = map_table(blocks, writer, append)
-    return logged_status(counts)
+    return log_status(counts)
 
 
-def append_each(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:
+def append_posteriors(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:
     """Append one column per class to the matrices of a block.
 
     Raises:
-        Skip: the numbers of frames differ.
+        Skip: the features and the posteriors of an utterance have different numbers of frames.
         FeatureError: a class is out of range.
     """
-    feats = features(block)
+    feats = stack_rows(block)
     if [len(posterior.counts) for posterior in posteriors] != block.shapes[:, 0].tolist():
         raise Skip(f"Mismatch of length! features: {len(feats)} posteriors: {len(posteriors[0].counts)}")
     return block.with_rows(append_posterior(feats, PosteriorArrays.concatenate(posteriors), num_classes))

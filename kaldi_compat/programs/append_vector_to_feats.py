@@ -5,9 +5,9 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_file, features, map_table
+from kaldi_compat.cli.loop import convert_file, map_table, stack_rows
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import logged_status
+from kaldi_compat.cli.paste import log_status
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.functional import columns
@@ -29,20 +29,20 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
         logger.info("Wrote appended features to %s", target)
         return 0
     with Tables() as tables:
-        blocks, table = tables.read("matrix", source), tables.lookup("vector", vectors)
+        blocks, table = tables.read("matrix", source), tables.open_lookup("vector", vectors)
         writer = tables.write("matrix", target)
         missing = "Could not read vector for utterance {}".format
         counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.find(block, missing)))
-    return logged_status(counts)
+    return log_status(counts)
 
 
 def append_to_frames(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:
     """Append a vector to each row of each matrix.
 
     Raises:
-        Skip: a matrix is empty; or the vectors differ in length.
+        Skip: a matrix is empty, or the vectors of several utterances differ in length.
     """
-    feats, (key, *_) = features(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:
         raise Skip(f"Empty feature matrix for utterance {key}" if key else "the feature matrix is empty")
     if len({len(vector) for vector in vectors}) > 1:

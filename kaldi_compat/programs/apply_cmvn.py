@@ -6,7 +6,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features, map_table
+from kaldi_compat.cli.loop import convert_table, map_table, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
@@ -49,16 +49,16 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
         if io_ark.is_table_rspecifier(statistics_source):
-            table = tables.lookup("double-matrix", statistics_source, options.utt2spk)
+            table = tables.open_lookup("double-matrix", statistics_source, options.utt2spk)
         elif options.utt2spk:
             raise OptionError(
                 f"--utt2spk option not compatible with rxfilename as input: {statistics_source} (did you forget ark:?)"
             )
         else:
-            table, of_all = None, [io_ark.load(statistics_source, kind="double-matrix")]
+            table, global_statistics = None, [io_ark.load(statistics_source, kind="double-matrix")]
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
-            statistics = of_all if table is None else table.find(block, MISSING.format)
+            statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip
             return normalize_block(block, fake_statistics(np.stack(statistics), skipped), options)
@@ -74,13 +74,13 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
 
     Args:
         block: the features.
-        statistics: statistics of the entries, or of all entries together: (entries or 1, 2, dim + 1).
+        statistics: statistics of each entry, (entries, 2, dim + 1), or of all entries together, (1, 2, dim + 1).
         options: options of the program.
 
     Raises:
         FeatureError: the statistics do not fit the features.
     """
-    feats = features(block)
+    feats = stack_rows(block)
     check_statistics(statistics if len(statistics) > 1 else statistics[0], feats.shape[1], options)
     if options.norm_vars:
         variance = mean_and_variance(statistics)[:, 1]

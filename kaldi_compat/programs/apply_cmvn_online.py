@@ -7,7 +7,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, ObjectBlock
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import features, map_table
+from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.functional.online_cmvn import OnlineCmvn
@@ -23,7 +23,7 @@ e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp 
        apply-cmvn-online --spk2utt=ark:spk2utt global_cmvn.stats scp:feats.scp ark:-
 """
 
-AT_ONCE = 16  # utterances of a speaker that are held in memory
+UTTERANCES_PER_BLOCK = 16  # Number of a speaker's utterances that are in memory at the same time.
 
 
 class Options(OnlineCmvnOptions):
@@ -31,32 +31,34 @@ class Options(OnlineCmvnOptions):
     spk2utt: str = option("", "rspecifier of each speaker's utterances, which are normalized one after the other")
 
     def __post_init__(self) -> None:
-        """Leave the checks to the first utterance: as in Kaldi, the output is open then."""
+        """Check nothing here. As in Kaldi, the options are checked at the first utterance, after opening the output."""
 
 
 @program("apply-cmvn-online", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table, or the utterances of speakers."""
     statistics = io_ark.load(statistics_source, kind="double-matrix")
     frames = 0
 
     @cache
-    def online() -> OnlineCmvn:
+    def make_normalizer() -> OnlineCmvn:
         OnlineCmvnOptions.__post_init__(options)
         return OnlineCmvn(statistics, options, skip_dims=parse_dims(options.skip_dims, "--skip-dims"))
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames
-        result = online().utterances(features(block), block.rows(), adapts=bool(options.spk2utt))
+        result = make_normalizer().utterances(stack_rows(block), block.rows(), adapts=bool(options.spk2utt))
         frames += len(result)
         return block.with_rows(result)
 
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if options.spk2utt:
-            speakers, table = tables.read("token-vector", options.spk2utt), tables.lookup("matrix", source)
+            speakers, table = tables.read("token-vector", options.spk2utt), tables.open_lookup("matrix", source)
             groups = (
-                group for block in speakers for _, names in block.entries() for group in in_groups(names, online())
+                group
+                for block in speakers
+                for _, names in block.entries()
+                for group in group_utterances(names, make_normalizer())
             )
             find = partial(table.find, missing="No features for utterance {}".format)
             counts = map_table(
@@ -68,9 +70,9 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     return counts.status
 
 
-def in_groups(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
-    """Yield the utterances of a speaker that has not been seen before, as blocks of their names."""
+def group_utterances(names: list[str], online: OnlineCmvn) -> Iterator[Block]:
+    """Forget the last speaker, and yield the names of a new speaker's utterances in blocks."""
     online.reset()
-    for first in range(0, len(names), AT_ONCE):
-        group = names[first : first + AT_ONCE]
+    for first in range(0, len(names), UTTERANCES_PER_BLOCK):
+        group = names[first : first + UTTERANCES_PER_BLOCK]
         yield ObjectBlock.from_values(group, group)

@@ -4,7 +4,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features, only
+from kaldi_compat.cli.loop import convert_table, require_one_entry, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.sliding import normalize_by_windows
@@ -25,12 +25,12 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
-        feats = features(block)
+        feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         normalized = sliding_cmvn(feats, block.rows(), options)
-        if normalized is None:  # Kaldi floors a variance, and warns
-            normalized = normalize_with_warnings(only(block, feats), options)
+        if normalized is None:  # A variance must be floored, which Kaldi warns about.
+            normalized = normalize_with_warnings(require_one_entry(block, feats), options)
         return block.with_rows(normalized)
 
     counts = convert_table(normalize, "matrix", source, target)
@@ -44,7 +44,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
 
 
 def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matrix:
-    """Normalize an utterance, and log warnings of floored variances."""
+    """Normalize an utterance, (frames, dim), and log warnings about floored variances."""
     start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
     normalized: Matrix
     normalized, variance = normalize_by_windows(feats, start, end, norm_vars=options.norm_vars)
@@ -54,7 +54,7 @@ def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matri
 
 
 def warn_of_floored(variance: DoubleMatrix, size: Indices, max_warnings: int) -> None:
-    """Log a warning for each frame whose variance is floored, for at most ``max_warnings`` frames if not negative."""
+    """Log a warning for each frame with floored variances, at most ``max_warnings`` times if not negative."""
     floored = np.sum(variance < SLIDING_VARIANCE_FLOOR, axis=1)
     frames = np.flatnonzero((floored > 0) & (size > 1))
     shown = frames if max_warnings < 0 else frames[:max_warnings]

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import as_text, logger
-from kaldi_compat.cli.loop import Counts, features, only, results, stack_matrices
+from kaldi_compat.cli.log import format_number, logger
+from kaldi_compat.cli.loop import Counts, compute_results, require_one_entry, stack_matrices, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -31,68 +31,71 @@ class Options(BaseOptions):
 def main(options: Options, first: str, second: str) -> int:
     counts = Counts()
     with Tables() as tables:
-        blocks, other = tables.read("matrix", first), tables.lookup("matrix", second)
+        blocks, other = tables.read("matrix", first), tables.open_lookup("matrix", second)
         sums = np.zeros((3, 0))
-        for products in results(lambda block: products_of_block(block, other), blocks, counts):
+        for products in compute_results(lambda block: sum_products(block, other), blocks, counts):
             sums = add_block(sums, products)
-    logger.info("self-product of 1st features for each column dimension: %s", in_brackets(sums[0]))
-    logger.info("self-product of 2nd features for each column dimension: %s", in_brackets(sums[1]))
-    logger.info("cross-product for each column dimension: %s", in_brackets(sums[2]))
+    logger.info("self-product of 1st features for each column dimension: %s", format_vector(sums[0]))
+    logger.info("self-product of 2nd features for each column dimension: %s", format_vector(sums[1]))
+    logger.info("cross-product for each column dimension: %s", format_vector(sums[2]))
     with np.errstate(divide="ignore", invalid="ignore"):
         similarity = 2.0 * sums[2] / (sums[0] + sums[1])
     overall = float(similarity.mean()) if counts.done else -np.nan
     note = "(1.0 means identical, the smaller the more different)"
-    logger.info("Similarity metric for each dimension %s\n %s", in_brackets(similarity), note)
-    logger.info("Overall similarity for the two feats is:%s %s", as_text(overall), note)
+    logger.info("Similarity metric for each dimension %s\n %s", format_vector(similarity), note)
+    logger.info("Overall similarity for the two feats is:%s %s", format_number(overall), note)
     logger.info("Processed %d feature files, %d had errors.", counts.done, counts.failed)
     if not counts.done:
         return 1
     similar = overall >= options.threshold
     sign = ">=" if similar else "<"
     word = "similar" if similar else "dissimilar"
-    logger.info("Features are considered %s since %s %s %g", word, as_text(overall), sign, options.threshold)
+    logger.info("Features are considered %s since %s %s %g", word, format_number(overall), sign, options.threshold)
     return 0 if similar else 1
 
 
 def add_block(sums: DoubleMatrix, block: Any) -> DoubleMatrix:
-    """Add the sums of utterances, one by one, to the sums of earlier utterances: (3, dim).
+    """Add the sums of a block's utterances, one by one, to the sums (3, dim) of earlier utterances.
 
     Raises:
-        FeatureError: the dimension differs from that of the first utterance.
+        FeatureError: the dimension differs from the dimension of the first utterance.
     """
     products = stack_matrices(block).astype(np.float64)
     if sums.size and products.shape[2] != sums.shape[1]:
         key = block.names()[0]
-        raise FeatureError(f"{key}: dimension {products.shape[2]}, but {sums.shape[1]} before")
+        raise FeatureError(
+            f"{key}: dimension {products.shape[2]}, but {sums.shape[1]} before: compare features of one dimension"
+        )
     total: DoubleMatrix = np.add.reduce(np.concatenate([sums[None], products] if sums.size else [products]), axis=0)
     return total
 
 
-def products_of_block(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
-    """Sum the products of each column of an utterance with itself, for both tables, and of one table with the other.
+def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
+    """Compute the inner products of the columns of an utterance's features in two tables.
 
     Returns:
-        The sums of each utterance, (3, dim).
+        For each utterance (3, dim): products of the first features with themselves, of the second features with
+        themselves, and of the first with the second features.
 
     Raises:
-        Skip: an utterance cannot be compared; with Kaldi's warning.
-        FeatureError: an utterance has different numbers of frames, for which Kaldi's program aborts.
+        Skip: an utterance cannot be compared. The exception has Kaldi's warning.
+        FeatureError: the features of an utterance have different numbers of frames. Kaldi's program aborts.
     """
     others = table.find(block, lambda key: f"Second table has no feature for utterance {key}")
     shapes, (key, *_) = block.shapes.tolist(), block.names()
     if [list(other.shape) for other in others] != shapes:
-        (frames, dim), (other_frames, other_dim) = only(block, shapes[0]), others[0].shape
+        (frames, dim), (other_frames, other_dim) = require_one_entry(block, shapes[0]), others[0].shape
         if dim != other_dim:
             raise Skip(f"Feature dimensions differ for utterance {key}, {dim} vs. {other_dim}, skipping utterance.")
         raise FeatureError(
             f"{frames} frames in the first table, but {other_frames} in the second: compare features of equal lengths"
         )
-    feats = features(block)
+    feats = stack_rows(block)
     if feats.size == 0:
         raise Skip(f"Both features of utterance {key} are empty, skipping utterance.")
     return block.with_matrices(products(feats, block.rows(), others[0] if len(others) == 1 else np.concatenate(others)))
 
 
-def in_brackets(values: DoubleMatrix) -> str:
-    """Format a vector as Kaldi logs it."""
-    return " [ " + "".join(as_text(value) + " " for value in values) + "]"
+def format_vector(values: DoubleMatrix) -> str:
+    """Format a vector as in Kaldi's logs."""
+    return " [ " + "".join(format_number(value) + " " for value in values) + "]"

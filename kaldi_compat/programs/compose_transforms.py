@@ -7,7 +7,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Block, Skip, create_block
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, only, stack_matrices
+from kaldi_compat.cli.loop import map_table, require_one_entry, stack_matrices
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -38,51 +38,54 @@ def main(options: Options, a: str, b: str, target: str) -> int:
     """Compose single files or tables. As in Kaldi, the status is 0 even if a table gives no output."""
     a_is_table, b_is_table = io_ark.is_table_rspecifier(a), io_ark.is_table_rspecifier(b)
     if options.utt2spk and not (a_is_table and b_is_table):
-        raise OptionError("--utt2spk needs two tables, but one of the transforms is a single file")
+        raise OptionError("--utt2spk needs two tables, but one of the transforms is a single file: name a table")
     if (a_is_table or b_is_table) != io_ark.is_table_wspecifier(target):
         raise OptionError(f"{target}: the output must be a table if one of the inputs is, and a file if none is")
     if not a_is_table and not b_is_table:
         return compose_files(options, a, b, target)
     with Tables() as tables:
-        speakers = tables.lookup("token", options.utt2spk) if options.utt2spk else None
+        speakers = tables.open_lookup("token", options.utt2spk) if options.utt2spk else None
         writer = tables.write("matrix", target)
         if a_is_table:
             blocks = tables.read("matrix", a, lambda key: has_b(key), 0)
-            find_b, has_b = finder(tables, b, speakers, options.utt2spk)
+            find_b, has_b = make_finder(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
-                matrices = find_b(block)  # first: if it is missing, the one of A need not be readable
+                matrices = find_b(block)  # If B is missing, A need not be readable.
                 return compose(block, stack_matrices(block), matrices, options)
 
             map_table(blocks, writer, compose_with_b)
         else:
-            of_all = io_ark.load(a, kind="matrix")
+            matrix = io_ark.load(a, kind="matrix")
             map_table(
-                tables.read("matrix", b), writer, lambda block: compose(block, of_all, stack_matrices(block), options)
+                tables.read("matrix", b), writer, lambda block: compose(block, matrix, stack_matrices(block), options)
             )
     return 0
 
 
-def finder(
+def make_finder(
     tables: Tables, source: str, speakers: LookupReader[str] | None, utt2spk: str
 ) -> tuple[Callable[[ArrayBlock], Matrix], Callable[[str], bool]]:
-    """Return functions that find the matrices of a block in a table (optionally by speaker), or the one in a file.
+    """Make two functions that look up transforms in a table, by utterance or by speaker, or use the one in a file.
 
-    The first one returns them; it raises :class:`Skip` if one is missing, or if they cannot be looked up at once or
-    differ in shape. The second one says whether there is one for a key.
+    The first function returns the transforms of a block. It raises :class:`Skip` if a transform is missing, or if a
+    block of several utterances has transforms of different shapes. The second function tells whether a key has a
+    transform.
     """
     if not io_ark.is_table_rspecifier(source):
-        of_all: Matrix = io_ark.load(source, kind="matrix")
-        return lambda _: of_all, lambda _: True
-    table: LookupReader[Matrix] = tables.lookup("matrix", source)
+        matrix: Matrix = io_ark.load(source, kind="matrix")
+        return lambda _: matrix, lambda _: True
+    table: LookupReader[Matrix] = tables.open_lookup("matrix", source)
 
     def find(block: Block) -> Matrix:
         if speakers is not None:
             warning = f"No speaker provided for utterance {block.names()[0]} in {utt2spk}"
-            block = create_block(only(block, speakers).find(block, lambda _: warning), [None])
+            block = create_block(require_one_entry(block, speakers).find(block, lambda _: warning), [None])
         transforms = table.find(block, lambda key: f"Second table does not have key {key}")
         matrices: Matrix = np.stack(
-            transforms if len({transform.shape for transform in transforms}) == 1 else only(block, transforms)
+            transforms
+            if len({transform.shape for transform in transforms}) == 1
+            else require_one_entry(block, transforms)
         )
         return matrices
 
@@ -97,12 +100,13 @@ def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayB
     """Multiply transforms.
 
     Args:
-        block: the entries.
-        a, b: transforms, (entries, out, columns) or the same for all entries, (out, columns).
+        block: block with the keys of the entries.
+        a: transforms, (entries, rows, columns), or one transform for all entries, (rows, columns).
+        b: transforms that are applied before ``a``, of the same form.
         options: options of the program.
 
     Raises:
-        Skip: one of them is empty.
+        Skip: a transform is empty.
         FeatureError: the shapes of the transforms do not match.
     """
     if a.size == 0 or b.size == 0:
@@ -111,7 +115,7 @@ def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayB
 
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
-    """Compose single files."""
+    """Multiply the transforms of two files, and write the product to a file."""
     first, second = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
     if not options.b_is_affine and first.shape == second.shape and first.shape[1] == first.shape[0] + 1:
         logger.warning(

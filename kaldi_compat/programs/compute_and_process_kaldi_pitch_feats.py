@@ -11,9 +11,9 @@ from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.online import first_pass_features
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.programs.compute_kaldi_pitch_feats import (
-    analyses_of_block,
-    audio_blocks,
-    track_of_block,
+    analyze_utterances,
+    read_audio,
+    track_utterances,
     write_pitch,
 )
 
@@ -37,10 +37,10 @@ class Options(ProcessPitchOptions, PitchOptions):
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
     random = KaldiRandom()
-    compute: Any = analyses_of_block if options.simulate_first_pass_online else track_of_block
+    compute: Any = analyze_utterances if options.simulate_first_pass_online else track_utterances
 
     def finish(result: Any) -> ArrayBlock:
-        """Draw the noise of utterances in their order."""
+        """Compute features from tracked pitch. The main thread draws the noise, in the order of utterances."""
         if options.simulate_first_pass_online:
             names, analyses = result
             return ArrayBlock.from_arrays(
@@ -52,5 +52,7 @@ def main(options: Options, source: str, target: str) -> int:
 
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)
-        computed = tables.computed(partial(compute, options=options), audio_blocks(tables.ahead(blocks), options))
+        computed = tables.map_in_threads(
+            partial(compute, options=options), read_audio(tables.compute_ahead(blocks), options)
+        )
         return write_pitch(map(finish, computed), writer).status

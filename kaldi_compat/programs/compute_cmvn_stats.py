@@ -9,9 +9,9 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, Skip
 from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier
-from kaldi_compat.cli.files import printable_wxfilename
+from kaldi_compat.cli.files import format_wxfilename
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import Counts, features, for_each, map_table
+from kaldi_compat.cli.loop import Counts, map_table, stack_rows, visit_blocks
 from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -27,7 +27,7 @@ Usage: compute-cmvn-stats [options] <feats-rspecifier> (<stats-wspecifier>|<stat
 e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.scp ark,scp:cmvn.ark,cmvn.scp
 """
 
-UTTERANCES_AT_ONCE = 64
+UTTERANCES_PER_BLOCK = 64
 
 
 class Options(BaseOptions):
@@ -42,26 +42,26 @@ def main(options: Options, source: str, target: str) -> int:
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")
     with Tables() as tables:
-        weights = tables.lookup("vector", options.weights) if options.weights else None
+        weights = tables.open_lookup("vector", options.weights) if options.weights else None
         if options.spk2utt:
-            counts = by_speaker(tables, options.spk2utt, source, target, weights)
+            counts = write_by_speaker(tables, options.spk2utt, source, target, weights)
         elif to_table:
             writer = tables.write("double-matrix", target)
             blocks = tables.read("matrix", source)
-            counts = map_table(blocks, writer, lambda block: of_each(block, weights))
+            counts = map_table(blocks, writer, lambda block: compute_utterance_statistics(block, weights))
         else:
-            counts = of_all(tables.read("matrix", source), target, weights, binary=options.binary)
+            counts = write_global(tables.read("matrix", source), target, weights, binary=options.binary)
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
 
-def frames_of(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[Matrix, Vector | None]:
-    """Return the frames of a block, and their weights.
+def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[Matrix, Vector | None]:
+    """Return the frames of a block, (frames, dim), and their weights, (frames,), or None without weights.
 
     Raises:
-        Skip: an utterance is empty or lacks weights.
+        Skip: an utterance is empty or lacks weights, or the number of weights is wrong.
     """
-    feats, (key, *_) = features(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:
         raise Skip(f"Empty feature matrix for utterance {key}")
     if weights is None:
@@ -72,9 +72,9 @@ def frames_of(block: ArrayBlock, weights: LookupReader[Vector] | None) -> tuple[
     return feats, np.concatenate(vectors)
 
 
-def of_each(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
-    """Compute the statistics of each utterance."""
-    feats, frame_weights = frames_of(block, weights)
+def compute_utterance_statistics(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
+    """Compute the statistics of each utterance, (2, dim + 1)."""
+    feats, frame_weights = get_weighted_frames(block, weights)
     return block.with_matrices(statistics(feats, block.rows(), weights=frame_weights))
 
 
@@ -82,7 +82,7 @@ class Sum:
     """Sum of the statistics of utterances.
 
     Attributes:
-        statistics: the sum; None without any features, zeros if all utterances were skipped.
+        statistics: the sum, (2, dim + 1). None without any features, zeros if all utterances were skipped.
     """
 
     def __init__(self, weights: LookupReader[Vector] | None) -> None:
@@ -90,44 +90,48 @@ class Sum:
         self._weights = weights
 
     def add(self, blocks: Iterable[Block], counts: Counts) -> None:
-        """Add the statistics of utterances, and count those with and without."""
-        for_each(self._add, blocks, counts)
+        """Add the statistics of utterances, and count the utterances that were added or skipped."""
+        visit_blocks(self._add, blocks, counts)
 
     def _add(self, block: ArrayBlock) -> ArrayBlock:
-        dim = features(block).shape[1]
+        dim = stack_rows(block).shape[1]
         if self.statistics is None and dim:
             self.statistics = np.zeros((2, dim + 1))
-        feats, weights = frames_of(block, self._weights)
+        feats, weights = get_weighted_frames(block, self._weights)
         assert self.statistics is not None
         if self.statistics.shape[1] != dim + 1:
-            raise FeatureError(f"dimension {dim}, but {self.statistics.shape[1] - 1} before")
+            raise FeatureError(
+                f"dimension {dim}, but {self.statistics.shape[1] - 1} before: use features of one dimension"
+            )
         bounds = np.array([0, len(feats)])
         self.statistics = statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         return block
 
 
-def by_speaker(tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None) -> Counts:
-    """Write statistics for each speaker, and count utterances."""
+def write_by_speaker(
+    tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None
+) -> Counts:
+    """Write the statistics of each speaker, and count utterances."""
     counts = Counts()
     writer = tables.write("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)
-    feats: LookupReader[Matrix] = tables.lookup("matrix", source)
-    size = UTTERANCES_AT_ONCE if feats.finds_many(source) or parse_rspecifier(source).kind == "scp" else 1
+    feats: LookupReader[Matrix] = tables.open_lookup("matrix", source)
+    size = UTTERANCES_PER_BLOCK if feats.can_find_many(source) or parse_rspecifier(source).kind == "scp" else 1
 
-    def of_speaker(speaker: str, utterances: list[str]) -> DoubleMatrix:
+    def compute_speaker_statistics(speaker: str, utterances: list[str]) -> DoubleMatrix:
         total = Sum(weights)
         for first in range(0, len(utterances), size):
-            total.add(present(feats, utterances[first : first + size], counts), counts)
+            total.add(find_utterances(feats, utterances[first : first + size], counts), counts)
         if total.statistics is None:
             raise Skip(f"No stats accumulated for speaker {speaker}")
         return total.statistics
 
-    map_table(speakers, writer, lambda block: block.map(of_speaker))
+    map_table(speakers, writer, lambda block: block.map(compute_speaker_statistics))
     return counts
 
 
-def present(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
-    """Yield the features of utterances, together if all are there; count those that are not."""
+def find_utterances(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Iterator[ArrayBlock]:
+    """Yield the features of utterances, in one block if none is missing. Count and log missing features."""
     if len(keys) > 1:
         with suppress(ArkError, Skip):  # The error is raised again at its key.
             present = [value for value in table.find_each(keys) if value is not None]
@@ -143,14 +147,14 @@ def present(table: LookupReader[Matrix], keys: list[str], counts: Counts) -> Ite
             yield ArrayBlock.from_arrays([key], [value])
 
 
-def of_all(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:
+def write_global(blocks: Iterable[Block], target: str, weights: LookupReader[Vector] | None, *, binary: bool) -> Counts:
     """Write the statistics of all utterances together, in single precision as in Kaldi."""
     counts, total = Counts(), Sum(weights)
     total.add(blocks, counts)
     if total.statistics is None:
-        # As in Kaldi, only the exit status reports the failure.
+        # As in Kaldi, the failure does not stop the program, and shows only in the exit status.
         logger.warning("There are no features to compute statistics of: writing an empty matrix")
         total.statistics = np.zeros((0, 0))
     io_ark.save(target, total.statistics.astype(np.float32), kind="matrix", binary=binary)
-    logger.info("Wrote global CMVN stats to %s", printable_wxfilename(target))
+    logger.info("Wrote global CMVN stats to %s", format_wxfilename(target))
     return counts

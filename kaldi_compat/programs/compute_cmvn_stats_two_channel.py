@@ -9,7 +9,7 @@ import numpy as np
 from io_ark.blocks import BLOCK_BYTES, ArrayBlock
 from io_ark.errors import ArkError
 from io_ark.text import split_words
-from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.files import read_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Matrix
@@ -30,8 +30,8 @@ Usage: compute-cmvn-stats-two-channel [options] <reco2file-and-channel> <feats-r
 e.g.:  compute-cmvn-stats-two-channel data/train_unseg/reco2file_and_channel scp:data/train_unseg/feats.scp ark,t:-
 """
 
-CALLS_AT_ONCE = 256
-ALONE, ONE, OTHER = range(3)  # roles of utterances in calls
+CALLS_PER_LOOKUP = 256  # Number of calls whose features are looked up at once.
+ALONE, ONE, OTHER = range(3)  # Roles of an utterance: not compared, first side of a call, second side.
 
 
 class Options(BaseOptions):
@@ -41,22 +41,22 @@ class Options(BaseOptions):
 
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
-def main(options: Options, calls: str, source: str, target: str) -> int:
+def main(options: Options, sides: str, source: str, target: str) -> int:
     """Write the statistics of each utterance, call by call."""
     counts = Counts()
-    of_calls = groups(text_lines(calls), calls)
+    calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:
-        table, writer = tables.lookup("matrix", source), tables.write("double-matrix", target)
-        size = CALLS_AT_ONCE if table.finds_many(source) else 1
-        for block in blocks_of(of_calls, table, size, counts):
+        table, writer = tables.open_lookup("matrix", source), tables.write("double-matrix", target)
+        size = CALLS_PER_LOOKUP if table.can_find_many(source) else 1
+        for block in read_calls(calls, table, size, counts):
             if block.keys:
-                writer.write_block(block.statistics(options.quieter_channel_weight))
+                writer.write_block(block.compute_statistics(options.quieter_channel_weight))
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
 
-def groups(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Group utterances by call, in order of the calls' names; calls without two sides give groups of one.
+def group_by_call(lines: Iterable[str], name: str) -> list[list[str]]:
+    """Group utterances by call, in the order of the calls' names. A call without two sides gives groups of one.
 
     Raises:
         FeatureError: a line does not have three fields.
@@ -81,27 +81,27 @@ def groups(lines: Iterable[str], name: str) -> list[list[str]]:
 
 @dataclass
 class CallBlock:
-    """Utterances of calls."""
+    """Utterances of calls whose features have one dimension, to be computed together."""
 
     keys: list[str] = field(default_factory=list)
     feats: list[Matrix] = field(default_factory=list)
-    roles: list[int] = field(default_factory=list)  # each OTHER follows its ONE
-    size: int = 0  # bytes of the features
+    roles: list[int] = field(default_factory=list)  # The second side of a call follows the first side.
+    size: int = 0  # Size of the features in bytes.
 
-    def takes(self, feats: list[Matrix]) -> bool:
-        """Return True if features can be added, with the same dimension, to a block that is not too large."""
+    def can_add(self, feats: list[Matrix]) -> bool:
+        """Return True if the block has room for features, and the features have its dimension."""
         if not self.feats:
             return True
         return self.size < BLOCK_BYTES and {matrix.shape[1] for matrix in feats} <= {self.feats[0].shape[1]}
 
     def add(self, keys: list[str], feats: list[Matrix], roles: list[int]) -> None:
-        """Add utterances."""
+        """Add utterances of one call."""
         self.keys += keys
         self.feats += feats
         self.roles += roles
         self.size += sum([matrix.nbytes for matrix in feats])
 
-    def statistics(self, quieter_channel_weight: float) -> ArrayBlock:
+    def compute_statistics(self, quieter_channel_weight: float) -> ArrayBlock:
         """Compute the statistics (2, dim + 1) of each utterance."""
         lengths = np.array(list(map(len, self.feats)))
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
@@ -115,28 +115,28 @@ class CallBlock:
         return ArrayBlock.from_arrays(self.keys, list(statistics(rows, bounds, weights=weights)))
 
 
-def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:
-    """Yield the utterances of calls in blocks, and count those that are there and those that are not.
+def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:
+    """Yield the utterances of calls in blocks, and count utterances with and without features.
 
     Args:
-        of_calls: the utterances of each call.
+        calls: the utterances of each call.
         table: table of the features.
         size: number of calls that are looked up at once.
-        counts: added to.
+        counts: counts that are increased.
 
     Raises:
-        FeatureError: the sides of a call differ in dimension; after the blocks before it.
-        ArkError: features cannot be read; after the blocks before them.
+        FeatureError: the sides of a call differ in dimension. Earlier calls have been yielded.
+        ArkError: features cannot be read. Earlier calls have been yielded.
     """
     block = CallBlock()
     try:
-        for number, utterances in enumerate(of_calls):
+        for number, utterances in enumerate(calls):
             if number % size == 0:
-                table.prefetch(list(chain.from_iterable(of_calls[number : number + size])))
-            keys, feats = present(utterances, table)
+                table.prefetch(list(chain.from_iterable(calls[number : number + size])))
+            keys, feats = find_features(utterances, table)
             counts.failed += len(utterances) - len(keys)
             roles = [ONE, OTHER] if are_comparable(keys, feats) else [ALONE] * len(keys)
-            if not block.takes(feats):
+            if not block.can_add(feats):
                 yield block
                 block = CallBlock()
             block.add(keys, feats, roles)
@@ -147,8 +147,8 @@ def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int,
     yield block
 
 
-def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
-    """Return the utterances of a call that have features, and the features; log a warning for missing features."""
+def find_features(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[str], list[Matrix]]:
+    """Return the utterances of a call that have features, and the features. Log utterances without features."""
     keys, feats = [], []
     for key in utterances:
         (value,) = table.find_each([key])
@@ -161,7 +161,7 @@ def present(utterances: list[str], table: LookupReader[Matrix]) -> tuple[list[st
 
 
 def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
-    """Return True if two utterances are sides of equal length with frames, which are compared.
+    """Return True if utterances are the two sides of a call and have the same positive number of frames.
 
     Raises:
         FeatureError: the sides differ in dimension.
@@ -170,7 +170,9 @@ def are_comparable(keys: list[str], feats: list[Matrix]) -> bool:
         return False
     one, other = feats
     if one.shape[1] != other.shape[1]:
-        raise FeatureError(f"{keys[0]} has dimension {one.shape[1]}, but {keys[1]} has {other.shape[1]}")
+        raise FeatureError(
+            f"{keys[0]} has dimension {one.shape[1]}, but {keys[1]} has {other.shape[1]}: use one configuration"
+        )
     if len(one) != len(other):
         logger.warning(
             "Number of frames differ between %s and %s: %d vs. %d, treating them separately.",

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from kaldi_compat.cli.files import text_line_lists, write_text
+from kaldi_compat.cli.files import read_line_lists, write_text
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import NoOptions, program
@@ -36,26 +36,26 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
     """Return the scores of target and nontarget trials.
 
     Raises:
-        OptionError: a line is invalid, or there are no trials of one kind.
+        OptionError: a line is invalid, or there are no target trials or no nontarget trials.
     """
     trials: list[tuple[str, str]] = []
-    for lines in text_line_lists(rxfilename):
+    for lines in read_line_lists(rxfilename):
         matches = TRIAL.findall("\n".join(lines))
         if len(matches) < len(lines):
-            raise OptionError(next(filter(None, map(mistake, lines))))
+            raise OptionError(next(filter(None, map(describe_mistake, lines))))
         trials += matches
     if not trials:
         raise OptionError("Empty input.")
     wide = np.array([float(score) for score, _ in trials])
     for place in np.flatnonzero(abs(wide) >= FLOAT32_END).tolist():
-        if "n" not in trials[place][0].lower():  # inf is a number as well
+        if "n" not in trials[place][0].lower():  # "inf" and "nan" are valid scores.
             raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
     scores = wide.astype(np.float32)
     values, is_target = parse_trials(scores, [kind for _, kind in trials])
     return values[is_target], values[~is_target]
 
 
-def mistake(line: str) -> str:
+def describe_mistake(line: str) -> str:
     """Describe the mistake of a line; return "" for a valid line."""
     words = [word for word in re.split("[ \t]", line) if word]
     if len(words) != 2:

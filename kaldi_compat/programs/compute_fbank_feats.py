@@ -1,5 +1,5 @@
 """compute-fbank-feats: log-mel filter bank features of audio."""
 
-from kaldi_compat.cli.compute import spectral_program
+from kaldi_compat.cli.compute import make_spectral_program
 
-main = spectral_program("fbank")
+main = make_spectral_program("fbank")

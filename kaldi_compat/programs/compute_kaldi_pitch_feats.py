@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Block, WaveBlock
-from kaldi_compat.cli.log import logger, vlog
-from kaldi_compat.cli.loop import Counts, Sink, results
-from kaldi_compat.cli.objects import channel_of
+from kaldi_compat.cli.log import log_verbose, logger
+from kaldi_compat.cli.loop import Counts, Sink, compute_results
+from kaldi_compat.cli.objects import select_channel
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import AudioError
@@ -32,28 +32,28 @@ LOG_EVERY = 50
 
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
 def main(options: PitchOptions, source: str, target: str) -> int:
-    function = partial(_first_pass if options.simulate_first_pass_online else track_of_block, options=options)
+    function = partial(_track_first_pass if options.simulate_first_pass_online else track_utterances, options=options)
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)
-        audio = audio_blocks(tables.ahead(blocks), options)
-        return write_pitch(tables.computed(function, audio), writer).status
+        audio = read_audio(tables.compute_ahead(blocks), options)
+        return write_pitch(tables.map_in_threads(function, audio), writer).status
 
 
-def _first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
+def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
-    names, analyses = analyses_of_block(block, options)
+    names, analyses = analyze_utterances(block, options)
     return ArrayBlock.from_arrays(names, [first_pass_pitch(analysis, options) for analysis in analyses])
 
 
-def audio_blocks(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
-    """Yield the first channel of each utterance in blocks.
+def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
+    """Yield blocks with the first channel of each utterance.
 
     Raises:
-        AudioError: an utterance has another sampling rate. Earlier utterances have been yielded.
+        AudioError: the sampling rate of an utterance differs from the options. Earlier utterances have been yielded.
     """
 
-    def checked(block: Block) -> WaveBlock:
-        audio = channel_of(block, -1)
+    def check_rate(block: Block) -> WaveBlock:
+        audio = select_channel(block, -1)
         if (audio.rates != options.sample_frequency).any():
             raise AudioError(
                 f"Sample frequency mismatch: you specified {options.sample_frequency:g} but data has "
@@ -61,19 +61,19 @@ def audio_blocks(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any
             )
         return audio
 
-    return results(checked, blocks, Counts())
+    return compute_results(check_rate, blocks, Counts())
 
 
-def track_of_block(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
-    """Track the pitch of a block of utterances."""
+def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
+    """Track the pitch of a block of utterances: correlation and pitch in Hz of each frame, (frames, 2)."""
     features, rows = track_block(block.samples, block.starts, block.lengths, options)
     counts = np.diff(rows)
     shapes = np.stack((counts, np.full_like(counts, features.shape[1])), axis=1)
     return ArrayBlock(block.keys, features.reshape(-1), shapes)
 
 
-def analyses_of_block(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
-    """Analyze a block of utterances for the simulation of online decoding: keys and analyses."""
+def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
+    """Analyze utterances for the simulation of online decoding. Return their keys and analyses."""
     places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
     return block.names(), [Analysis.of(block.samples[a : a + n], options) for a, n in places]
 
@@ -82,19 +82,19 @@ def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:
     """Write blocks of pitch features and count them. As in Kaldi, utterances without frames are also written."""
     counts = Counts()
     for block in tracks:
-        writer.write_block(_without_empty_columns(block))
+        writer.write_block(_drop_empty_columns(block))
         for frames in block.shapes[:, 0].tolist():
             if frames == 0:
                 logger.warning("No frames output in pitch extraction")
             counts.done += 1
             if counts.done % LOG_EVERY == 0:
-                vlog(2, "Processed %d utterances", counts.done)
+                log_verbose(2, "Processed %d utterances", counts.done)
     logger.info("Done %d utterances, %d with errors.", counts.done, counts.failed)
     return counts
 
 
-def _without_empty_columns(block: ArrayBlock) -> ArrayBlock:
-    """Return the block with the shape (0, 0) for matrices without rows."""
+def _drop_empty_columns(block: ArrayBlock) -> ArrayBlock:
+    """Give matrices without rows the shape (0, 0), as Kaldi writes them."""
     empty = block.shapes[:, 0] == 0
     if not empty.any():
         return block

@@ -1,5 +1,5 @@
 """compute-mfcc-feats: mel-frequency cepstral coefficients of audio."""
 
-from kaldi_compat.cli.compute import spectral_program
+from kaldi_compat.cli.compute import make_spectral_program
 
-main = spectral_program("mfcc")
+main = make_spectral_program("mfcc")

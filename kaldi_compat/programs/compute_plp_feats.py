@@ -1,5 +1,5 @@
 """compute-plp-feats: perceptual linear prediction cepstra of audio."""
 
-from kaldi_compat.cli.compute import spectral_program
+from kaldi_compat.cli.compute import make_spectral_program
 
-main = spectral_program("plp")
+main = make_spectral_program("plp")

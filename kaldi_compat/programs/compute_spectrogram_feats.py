@@ -1,5 +1,5 @@
 """compute-spectrogram-feats: log power spectra of audio."""
 
-from kaldi_compat.cli.compute import spectral_program
+from kaldi_compat.cli.compute import make_spectral_program
 
-main = spectral_program("spectrogram")
+main = make_spectral_program("spectrogram")

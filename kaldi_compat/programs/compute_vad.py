@@ -2,7 +2,7 @@
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.functional import block_vad as vad
 from kaldi_compat.options.base import option
@@ -26,9 +26,9 @@ def main(options: Options, source: str, target: str) -> int:
     """Detect voiced frames in a table. The status is 0 if an utterance has a voiced frame."""
     frames = voiced_frames = voiced = unvoiced = 0
 
-    def judge(block: ArrayBlock) -> ArrayBlock:
+    def detect(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames, voiced_frames, voiced, unvoiced
-        feats = features(block)
+        feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
         decisions, numbers = vad.detect_voiced(feats, block.rows(), options)
@@ -39,10 +39,10 @@ def main(options: Options, source: str, target: str) -> int:
         for key, number in zip(block.names(), numbers.tolist(), strict=True):
             if number == 0:
                 logger.warning("No frames were judged voiced for utterance %s", key)
-        judged = block.with_vectors(decisions)
-        return judged.select(numbers > 0) if options.omit_unvoiced_utts else judged
+        decided = block.with_vectors(decisions)
+        return decided.select(numbers > 0) if options.omit_unvoiced_utts else decided
 
-    counts = convert_table(judge, "matrix", source, target, kind_out="vector")
+    counts = convert_table(detect, "matrix", source, target, kind_out="vector")
     logger.info(
         "Applied energy based voice activity detection; processed %d utterances successfully; "
         "%d had empty features, and %d were completely unvoiced.",

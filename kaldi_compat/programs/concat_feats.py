@@ -14,7 +14,7 @@ e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
 """
 
 
-@program("concat-feats", USAGE, FileOptions, at_least=3)
+@program("concat-feats", USAGE, FileOptions, min_arguments=3)
 def main(options: FileOptions, *sources_and_target: str) -> int:
     *sources, target = sources_and_target
     parts = [io_ark.load(source, kind="matrix") for source in sources]

@@ -6,7 +6,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block
 from io_ark.codecs import CompressionMethod, GeneralMatrix, HtkFeatures, compress, compressed_block
 from io_ark.errors import FormatError
-from kaldi_compat.cli.files import printable_rxfilename, printable_wxfilename
+from kaldi_compat.cli.files import format_rxfilename, format_wxfilename
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, map_table
 from kaldi_compat.cli.objects import Matrix
@@ -41,23 +41,25 @@ class Options(FileOptions):
 def main(options: Options, source: str, target: str) -> int:
     if are_tables(source, target):
         return copy_table(options, source, target)
-    require(not options.compress, "--compress works on tables, not on single files")
+    require(
+        not options.compress, "--compress works on tables, not on single files: use ark: or scp: for input and output"
+    )
     require(not options.write_num_frames, "--write-num-frames option not supported when writing/reading single files.")
     require(not options.sphinx_in, "For single files, sphinx input is not yet supported.")
-    io_ark.save(target, matrix_of(io_ark.load(source, kind=options.kind_in)), kind="matrix", binary=options.binary)
-    logger.info("Copied features from %s to %s", printable_rxfilename(source), printable_wxfilename(target))
+    io_ark.save(target, unwrap_matrix(io_ark.load(source, kind=options.kind_in)), kind="matrix", binary=options.binary)
+    logger.info("Copied features from %s to %s", format_rxfilename(source), format_wxfilename(target))
     return 0
 
 
 def copy_table(options: Options, source: str, target: str) -> int:
-    """Copy a table, with --compress compressed, and with --write-num-frames write the numbers of frames."""
+    """Copy a table. Compress matrices with --compress, and write numbers of frames with --write-num-frames."""
     with Tables() as tables:
         num_frames = tables.write("int", options.write_num_frames) if options.write_num_frames else None
         writer = tables.write("general-matrix", target)
         method = CompressionMethod.of(options.compression_method) if options.compress else None
 
         def copy(block: Block) -> Block:
-            matrices = block.map(lambda _, value: matrix_of(value)) if options.htk_in else block
+            matrices = block.map(lambda _, value: unwrap_matrix(value)) if options.htk_in else block
             copied = matrices if method is None else compress_block(matrices, method, writer)
             if num_frames is not None:
                 num_frames.write_block(matrices.map(lambda _, matrix: len(matrix)))
@@ -69,7 +71,7 @@ def copy_table(options: Options, source: str, target: str) -> int:
 
 
 def compress_block(block: Block, method: CompressionMethod, writer: io_ark.Writer[Any]) -> Block:
-    """Compress matrices. Matrices with NaN or infinities, which have no code, stay uncompressed."""
+    """Compress matrices, except matrices with NaN or infinities, which compression cannot represent."""
     if isinstance(block, ArrayBlock) and writer.takes_packed(block.keys):
         packed = compressed_block(block, method)
         if packed is not None:
@@ -86,7 +88,7 @@ def compress_matrix(key: str, matrix: Matrix, method: CompressionMethod) -> Gene
         return matrix
 
 
-def matrix_of(value: Any) -> Matrix:
-    """Return the matrix of an object that was read: HTK files also have a header."""
+def unwrap_matrix(value: Any) -> Matrix:
+    """Return the matrix of an object that was read, without the header of an HTK file."""
     matrix: Matrix = value.features if isinstance(value, HtkFeatures) else value
     return matrix

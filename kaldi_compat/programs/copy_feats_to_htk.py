@@ -5,7 +5,7 @@ from typing import Any
 from io_ark.codecs.htk import encode_htk_block
 from kaldi_compat.cli.files import Encode, FileSink
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import for_each
+from kaldi_compat.cli.loop import visit_blocks
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -29,15 +29,15 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-htk", USAGE, Options)
 def main(options: Options, source: str) -> int:
-    kind = options.sample_kind % 2**16  # the lowest bits, as in Kaldi
+    kind = options.sample_kind % 2**16  # As in Kaldi, the header takes the lowest 16 bits.
     return write_files(options, source, "HTK", lambda block: encode_htk_block(block, options.sample_period, kind))
 
 
 def write_files(options: Any, source: str, file_format: str, encode: Encode) -> int:
-    """Write the files, in a format that a function encodes, as ``output_dir`` and ``output_ext`` say."""
+    """Write a file for each matrix of a table, encoded by ``encode``, as the options name it."""
     sink = FileSink(options.output_dir, options.output_ext, file_format, encode, source)
     with Tables() as tables:
-        counts = for_each(sink.write, tables.read("matrix", source))
-    # The misspelt word is Kaldi's.
+        counts = visit_blocks(sink.write, tables.read("matrix", source))
+    # Kaldi's message has the misspelled word.
     logger.info("%d %s feature files generated in the direcory: %s", counts.done, file_format, options.output_dir)
     return 1 if counts.failed else counts.status

@@ -2,9 +2,9 @@
 
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
-from kaldi_compat.cli.alignments import first, in_parts, with_posteriors
+from kaldi_compat.cli.alignments import map_parts, replace_posteriors, select_first
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, packed_or_same
+from kaldi_compat.cli.loop import map_table, pack_if_possible
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -29,8 +29,8 @@ def main(options: Options, source: str, target: str) -> int:
 
         def limit(block: PosteriorBlock) -> Block:
             if not options.n:
-                return packed_or_same(block, writer)
-            return with_posteriors(block, in_parts(lambda part: first(options.n, part), block.posteriors))
+                return pack_if_possible(block, writer)
+            return replace_posteriors(block, map_parts(lambda part: select_first(options.n, part), block.posteriors))
 
         counts = map_table(blocks, writer, limit)
     limited = f",  limiting sizes to {options.n}" if options.n else " "

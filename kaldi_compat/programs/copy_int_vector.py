@@ -3,7 +3,7 @@
 import io_ark
 from io_ark.codecs import PlainIntVectorCodec
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import are_tables, map_table, packed_or_same
+from kaldi_compat.cli.loop import are_tables, map_table, pack_if_possible
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import Tables
 
@@ -23,7 +23,7 @@ def main(options: FileOptions, source: str, target: str) -> int:
     if are_tables(source, target):
         with Tables() as tables:
             writer = tables.write("int-vector", target)
-            counts = map_table(tables.read("int-vector", source), writer, lambda block: packed_or_same(block, writer))
+            counts = map_table(tables.read("int-vector", source), writer, lambda block: pack_if_possible(block, writer))
         logger.info("Copied %d vectors of int32.", counts.done)
         return counts.status
     codec = PlainIntVectorCodec()

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, features
+from kaldi_compat.cli.loop import convert, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.libm import expf, logf
@@ -35,7 +35,7 @@ class Options(FileOptions):
         super().__post_init__()
         require(
             self.apply_log + self.apply_exp + self.apply_softmax_per_row <= 1,
-            "only one of --apply-log, --apply-exp and --apply-softmax-per-row can be given",
+            "--apply-log, --apply-exp and --apply-softmax-per-row exclude each other: set one of them",
         )
 
 
@@ -44,9 +44,9 @@ def main(options: Options, source: str, target: str) -> int:
     changes = options != Options(binary=options.binary)
 
     def copy(block: ArrayBlock) -> ArrayBlock:
-        return block.with_rows(change_elements(features(block), options)) if changes else block
+        return block.with_rows(change_elements(stack_rows(block), options)) if changes else block
 
-    with np.errstate(all="ignore"):  # infinities and NaN are valid results, as in Kaldi
+    with np.errstate(all="ignore"):  # As in Kaldi, infinities and NaN are valid results.
         counts = convert(copy, "matrix", source, target, binary=options.binary, output_first=True)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d matrices.", counts.done)
@@ -56,7 +56,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def change_elements(matrix: Matrix, options: Options) -> Matrix:
-    """Apply the options to a matrix."""
+    """Scale and transform the elements of a matrix, in the order of the options in Kaldi's program."""
     if options.scale != 1.0:
         matrix = scale_vector(matrix, options.scale)
     if options.apply_log:
@@ -66,8 +66,7 @@ def change_elements(matrix: Matrix, options: Options) -> Matrix:
     if options.apply_softmax_per_row:
         matrix = softmax(matrix)
     if options.apply_power != 1.0:
-        # For an exponent of 0.5, np.power takes the square root. C's pow() does not, which differs for -0 and
-        # -infinity.
+        # np.power takes the square root for an exponent of 0.5, which differs from C's pow() for -0 and -infinity.
         matrix = np.float_power(matrix, as_float32(options.apply_power)).astype(np.float32)
     return matrix
 

@@ -2,9 +2,9 @@
 
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import scale_posteriors, with_posteriors
+from kaldi_compat.cli.alignments import replace_posteriors, scale_posteriors
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, packed_or_same
+from kaldi_compat.cli.loop import map_table, pack_if_possible
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -29,8 +29,8 @@ def main(options: Options, source: str, target: str) -> int:
 
         def copy(block: PosteriorBlock) -> Block:
             if options.scale == 1.0:
-                return packed_or_same(block, writer)
-            return with_posteriors(block, scale_posteriors(block.posteriors, options.scale))
+                return pack_if_possible(block, writer)
+            return replace_posteriors(block, scale_posteriors(block.posteriors, options.scale))
 
         counts = map_table(blocks, writer, copy)
     logger.info("Done copying %d posteriors.", counts.done)

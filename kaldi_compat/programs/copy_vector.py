@@ -55,7 +55,7 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def resize_and_scale(block: ArrayBlock, dim: int, scale: float) -> ArrayBlock:
-    """Truncate vectors or append zeros to give them ``dim`` elements (unless negative), and scale them."""
+    """Scale vectors, after truncating or zero-padding them to ``dim`` elements if ``dim`` is not negative."""
     if dim >= 0:
         values = np.zeros((len(block), dim), np.float32)
         place = np.arange(len(block.values)) - np.repeat(block.rows()[:-1], block.shapes[:, 0])

@@ -14,13 +14,13 @@ Usage: cuda-compiled
 
 
 class CudaCompiled(Program):
-    """Prints nothing without arguments, and its usage with any; the status is 1 in both cases, as in Kaldi."""
+    """Returns status 1, as Kaldi's program without CUDA does. With arguments, it also prints the usage."""
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         if argv is None:
             return super().__call__()
         if argv:
-            say(self.usage())
+            say(self.format_usage())
         return 1
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from io_ark.blocks import Block, Skip, create_block
 from io_ark.data_dir import TO_THE_END, Segment
 from io_ark.errors import ArkError
-from kaldi_compat.cli.files import text_line_lists
+from kaldi_compat.cli.files import read_line_lists
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Counts
 from kaldi_compat.cli.objects import Matrix
@@ -27,7 +27,7 @@ Usage: extract-feature-segments [options] <feats-rspecifier> <segments-file> <fe
 e.g.:  extract-feature-segments scp:feats.scp segments ark:segments.ark
 """
 
-LINES_AT_ONCE = 1000
+LINES_PER_BLOCK = 1000
 
 
 class Options(BaseOptions):
@@ -41,52 +41,52 @@ class Options(BaseOptions):
         True, "leave out frames that reach beyond the segment's end, as if it were cut from the audio"
     )
 
-    def frames(self, seconds: float) -> int:
+    def count_frames(self, seconds: float) -> int:
         """Convert a time to a number of frames, rounded half away from zero."""
         frames = seconds * 1000.0 / self.frame_shift
         return int(math.copysign(math.floor(abs(frames) + 0.5), frames))
 
     @cached_property
-    def snipped(self) -> int:
-        """Number of frames lost at the end of a segment of audio because they would reach beyond it."""
+    def snipped_frames(self) -> int:
+        """Number of frames at the end of a segment that would extend beyond the segment's audio."""
         return math.ceil((self.frame_length - self.frame_shift) / self.frame_shift) if self.snip_edges else 0
 
     @cached_property
-    def overshoot(self) -> int:
-        """Number of frames after the features before which a segment must end to be truncated."""
-        return self.frames(as_float32(self.max_overshoot))
+    def overshoot_frames(self) -> int:
+        """Number of frames by which a segment's end may exceed the features, exclusive."""
+        return self.count_frames(as_float32(self.max_overshoot))
 
     @cached_property
-    def least(self) -> int:
-        """Number of frames that a segment must exceed."""
-        return self.frames(as_float32(self.min_segment_length))
+    def min_frames(self) -> int:
+        """Number of frames that a segment must exceed, or it is skipped."""
+        return self.count_frames(as_float32(self.min_segment_length))
 
 
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
     counts = Counts()
     with Tables() as tables:
-        writer, recordings = tables.write("matrix", target), tables.lookup("matrix", source)
-        many = recordings.finds_many(source)
-        for lines in text_line_lists(segments):
-            for part in [lines] if many else of_one_recording(lines):
-                for first in range(0, len(part), LINES_AT_ONCE):
-                    for block in extract(part[first : first + LINES_AT_ONCE], recordings, options, counts):
+        writer, recordings = tables.write("matrix", target), tables.open_lookup("matrix", source)
+        many = recordings.can_find_many(source)
+        for lines in read_line_lists(segments):
+            for part in [lines] if many else group_by_recording(lines):
+                for first in range(0, len(part), LINES_PER_BLOCK):
+                    for block in extract(part[first : first + LINES_PER_BLOCK], recordings, options, counts):
                         writer.write_block(block)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)
     return 0 if counts.done else ERROR_STATUS
 
 
-def of_one_recording(lines: list[str]) -> Iterator[list[str]]:
+def group_by_recording(lines: list[str]) -> Iterator[list[str]]:
     """Group consecutive lines of the same recording, so that only one recording is in memory."""
     return (list(part) for _, part in groupby(lines, lambda line: line.split(None, 2)[1:2]))
 
 
 def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options, counts: Counts) -> Iterator[Block]:
-    """Yield the segments of some lines, log warnings of those that cannot be cut, and count both.
+    """Yield the segments of lines in a block. Log segments that cannot be cut, and count all segments.
 
     Raises:
-        ArkError: a recording cannot be read; after the segments before it.
+        ArkError: a recording cannot be read. Earlier segments have been yielded.
     """
     keys: list[str] = []
     cuts: list[Matrix] = []
@@ -116,7 +116,7 @@ def extract(lines: list[str], recordings: LookupReader[Matrix], options: Options
 
 
 def parse_or_skip(line: str) -> Segment | Skip:
-    """Return the segment of a line, or Kaldi's warning if the line is invalid."""
+    """Parse a segment. For an invalid line, return the exception with Kaldi's warning."""
     try:
         segment = parse_segment(line)
     except Skip as reason:
@@ -130,16 +130,16 @@ def cut_frames(feats: Matrix, segment: Segment, options: Options) -> Matrix:
     """Return the frames of a segment.
 
     Raises:
-        Skip: the segment lies outside the features, or is too short; with Kaldi's warning.
+        Skip: the segment lies outside the features, or is too short. The exception has Kaldi's warning.
     """
-    start, end = options.frames(segment.start), options.frames(segment.end) - options.snipped
+    start, end = options.count_frames(segment.start), options.count_frames(segment.end) - options.snipped_frames
     size = f"[length:] {feats.shape[0]}x{feats.shape[1]}"
     if start >= len(feats):
         raise Skip(f"Start sample out of range {start} {size}, skipping segment {segment.key}")
     if end > len(feats):
-        if end >= len(feats) + options.overshoot:
+        if end >= len(feats) + options.overshoot_frames:
             raise Skip(f"End sample too far out of range {end} {size}, skipping segment {segment.key}")
         end = len(feats)
-    if end <= start + options.least:
+    if end <= start + options.min_frames:
         raise Skip(f"Segment {segment.key} too short, skipping it.")
     return feats[start:end]

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from io_ark.blocks import Block, Skip, create_block
-from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.files import read_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_lines
 from kaldi_compat.cli.program import program
@@ -22,11 +22,11 @@ e.g.:  extract-segments scp:wav.scp segments ark:- | compute-mfcc-feats ark:- ar
 
 @program("extract-segments", USAGE, SegmentOptions)
 def main(options: SegmentOptions, source: str, segments: str, target: str) -> int:
-    """Write each segment. As in Kaldi, the status is 0 even if there is none."""
+    """Write each segment. As in Kaldi, the status is 0 even if no segment is written."""
     with Tables() as tables:
-        recordings, writer = tables.lookup("wave", source), tables.write("wave", target)
-        # The segments of a recording look it up again and again, but the option o allows one look-up.
-        recording = lru_cache(maxsize=0 if recordings.is_once else 1)(recordings.get)
+        recordings, writer = tables.open_lookup("wave", source), tables.write("wave", target)
+        # Consecutive segments of a recording share one look-up. With the option "o", each segment looks it up.
+        recording = lru_cache(maxsize=0 if recordings.allows_one_lookup else 1)(recordings.get)
 
         def extract(line: str) -> Block:
             segment = parse_segment(line)
@@ -35,6 +35,6 @@ def main(options: SegmentOptions, source: str, segments: str, target: str) -> in
                 raise Skip(f"Could not find recording {segment.recording}, skipping segment {segment.key}")
             return create_block([segment.key], [cut_segment(wave, segment, options, line)])
 
-        counts = map_lines(text_lines(segments), writer, extract)
+        counts = map_lines(read_lines(segments), writer, extract)
     logger.info("Successfully processed %d lines out of %d in the segments file. ", counts.done, counts.total)
     return 0

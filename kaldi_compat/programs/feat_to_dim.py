@@ -21,18 +21,17 @@ e.g.:  feat-to-dim scp:feats.scp -
 
 @program("feat-to-dim", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Write the table of dimensions, or the first dimension."""
     codec = InfoCodec("matrix")
     if io_ark.is_table_wspecifier(target):
         convert_table(lambda block: block.with_numbers(block.shapes[:, 1]), codec, source, target, kind_out="int")
         return 0
-    refuse_overwriting(target, [source])  # It is opened after the first object has been read.
+    refuse_overwriting(target, [source])  # The output is opened after the first object has been read.
     with Tables() as tables:
         blocks = tables.read(codec, source)
         try:
             first = next(blocks, None)
         except ArkError:
-            write_text(target, "")  # Kaldi opens it before it reads the first object of a script file
+            write_text(target, "")  # Kaldi opens the output before it reads a script file's first object.
             raise
         if first is None:
             raise OptionError(f"Could not read any features from {source} (empty archive?)")

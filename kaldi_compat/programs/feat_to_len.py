@@ -18,10 +18,9 @@ e.g.:  feat-to-len scp:feats.scp ark,t:feats.lengths
 
 @program("feat-to-len", USAGE)
 def main(options: NoOptions, source: str, target: str | None = None) -> int:
-    """Write the table or print the total."""
     codec = InfoCodec("matrix")
     if target is not None:
-        convert_table(lengths, codec, source, target, kind_out="int", output_first=True)
+        convert_table(count_rows, codec, source, target, kind_out="int", output_first=True)
         return 0
     with Tables() as tables:
         total = sum(int(block.shapes[:, 0].sum()) for block in tables.read(codec, source))
@@ -29,6 +28,6 @@ def main(options: NoOptions, source: str, target: str | None = None) -> int:
     return 0
 
 
-def lengths(block: ShapeBlock) -> ArrayBlock:
+def count_rows(block: ShapeBlock) -> ArrayBlock:
     """Return the number of rows of each matrix."""
     return block.with_numbers(block.shapes[:, 0])

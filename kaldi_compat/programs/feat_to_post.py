@@ -18,13 +18,13 @@ e.g.:  feat-to-post scp:feats.scp ark:feats.post
 
 @program("feat-to-post", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    counts = convert_table(posteriors_of, "matrix", source, target, kind_out=PosteriorArraysCodec())
+    counts = convert_table(make_posteriors, "matrix", source, target, kind_out=PosteriorArraysCodec())
     logger.info("Converted %d alignments.", counts.done)
     return counts.status
 
 
-def posteriors_of(block: ArrayBlock) -> PosteriorBlock:
-    """Return posteriors that list each dimension of each frame."""
+def make_posteriors(block: ArrayBlock) -> PosteriorBlock:
+    """Convert features to posteriors: a frame lists all dimensions with their values as weights."""
     rows, columns = block.shapes.T
     counts = np.repeat(columns, rows)
     places = np.arange(len(block.values)) - np.repeat(np.cumsum(counts) - counts, counts)

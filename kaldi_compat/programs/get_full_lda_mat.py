@@ -20,13 +20,14 @@ e.g.:  get-full-lda-mat final.mat full.mat full_lda_mllt.mat full_lda_mllt_inv.m
 
 @program("get-full-lda-mat", USAGE, FileOptions)
 def main(options: FileOptions, lda_mllt: str, lda: str, target: str, inverse_target: str | None = None) -> int:
-    """Write the full matrix and, given a fourth argument, its inverse."""
     full: Matrix = full_lda(io_ark.load(lda_mllt, kind="matrix"), io_ark.load(lda, kind="matrix"))
     io_ark.save(target, full, kind="matrix", binary=options.binary)
     if inverse_target is not None:
         try:
             inverse = np.linalg.inv(full)
         except np.linalg.LinAlgError as error:
-            raise FeatureError(f"the full LDA+MLLT matrix of {lda_mllt} and {lda} has no inverse") from error
+            raise FeatureError(
+                f"the full LDA+MLLT matrix of {lda_mllt} and {lda} has no inverse: omit the fourth argument"
+            ) from error
         io_ark.save(inverse_target, inverse, kind="matrix", binary=options.binary)
     return 0

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import frame_values, frames_of_entries
+from kaldi_compat.cli.alignments import make_frame_vectors, number_entry_frames
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -25,8 +25,8 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
     """Convert a table. As in Kaldi, the status is 0 even for an empty table."""
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source, lambda key: table.has(key), 0)
-        table, writer = tables.lookup("int-vector", alignments), tables.write("vector", target)
-        counts = map_table(blocks, writer, lambda block: confidences(block, table.find(block, lambda key: "")))
+        table, writer = tables.open_lookup("int-vector", alignments), tables.write("vector", target)
+        counts = map_table(blocks, writer, lambda block: look_up_weights(block, table.find(block, lambda key: "")))
     logger.info(
         "Done getting the posteriors under the alignment path for %d utterances. %d with missing alignments.",
         counts.done,
@@ -35,17 +35,19 @@ def main(options: NoOptions, source: str, alignments: str, target: str) -> int:
     return 0
 
 
-def confidences(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) -> ArrayBlock:
-    """Return the weight of each frame's integer; the first one if a frame lists it twice.
+def look_up_weights(block: PosteriorBlock, alignments: list[npt.NDArray[np.int32]]) -> ArrayBlock:
+    """Look up the weight of each frame's integer. If a frame lists the integer twice, the first weight counts.
 
     Raises:
         FeatureError: the numbers of frames differ.
     """
     lengths = list(map(len, alignments))
     if lengths != block.frames.tolist():
-        raise FeatureError(f"{block.frames[0]} frames of posteriors, but {lengths[0]} of the alignment")
-    frames = frames_of_entries(block.posteriors)
+        raise FeatureError(
+            f"the posteriors have {block.frames[0]} frames, but the alignment {lengths[0]}: use matching tables"
+        )
+    frames = number_entry_frames(block.posteriors)
     matches = np.flatnonzero(np.concatenate(alignments)[frames] == block.posteriors.integers)[::-1]
     values = np.zeros(sum(lengths), np.float32)
     values[frames[matches]] = block.posteriors.weights[matches]
-    return frame_values(block, values)
+    return make_frame_vectors(block, values)

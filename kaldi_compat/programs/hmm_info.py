@@ -2,7 +2,7 @@
 
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
-from kaldi_compat.programs.am_info import properties
+from kaldi_compat.programs.am_info import format_properties
 
 USAGE = """
 Prints the numbers of phones, pdfs, transition-ids and transition-states of a transition model.
@@ -14,5 +14,5 @@ e.g.:  hmm-info final.mdl
 
 @program("hmm-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    write_text("-", properties(source))
+    write_text("-", format_properties(source))
     return 0

@@ -2,7 +2,7 @@
 
 from io_ark.blocks import ArrayBlock, Block, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
@@ -35,7 +35,7 @@ def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
         return interpolate_smoothly(track, options, random, frames)
 
     def interpolate_block(block: ArrayBlock) -> Block:
-        tracks = features(block)
+        tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         if options.linear_interpolation or not has_pitch_or_silence(tracks):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -21,10 +19,7 @@ e.g.:  ivector-adapt-plda plda scp:ivectors.scp plda.adapted
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of ivector-adapt-plda."""
-
     mean_diff_scale: float = option(
         1.0, "factor on the outer product of the difference of the means, which is added to the variance", ge=0
     )
@@ -34,7 +29,6 @@ class Options(FileOptions):
 
 @program("ivector-adapt-plda", USAGE, Options)
 def main(options: Options, model: str, source: str, target: str) -> int:
-    """Adapt a model."""
     plda = io_ark.load(model, kind="plda")
     vectors = []
     with Tables() as tables:

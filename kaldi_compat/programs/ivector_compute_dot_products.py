@@ -27,17 +27,16 @@ See also: ivector-plda-scoring
 
 @program("ivector-compute-dot-products", USAGE)
 def main(options: NoOptions, trials: str, first: str, second: str, target: str) -> int:
-    """Score the trials of a file."""
     with Tables() as tables:
-        finds = find_in(tables.lookup("vector", first)), find_in(tables.lookup("vector", second))
+        finds = make_finder(tables.open_lookup("vector", first)), make_finder(tables.open_lookup("vector", second))
         names = "1st table of ivectors", "2nd table of ivectors"
-        counts = Trials("dot-product", names, finds, dot_products).write(trials, target, first, second)
+        counts = Trials("dot-product", names, finds, compute_dot_products).write(trials, target, first, second)
     logger.info("Processed %d trials %d had errors.", counts.done, counts.failed)
     return counts.status
 
 
-def find_in(table: LookupReader[Vector]) -> Find:
-    """Return a function that looks up keys one by one, as Kaldi does."""
+def make_finder(table: LookupReader[Vector]) -> Find:
+    """Make a function that looks up keys one by one, so that errors occur in Kaldi's order."""
 
     def find(keys: Sequence[str]) -> list[Vector | None]:
         table.prefetch(keys)
@@ -46,14 +45,16 @@ def find_in(table: LookupReader[Vector]) -> Find:
     return find
 
 
-def dot_products(first: list[Vector], second: list[Vector]) -> Vector:
-    """Return the dot products of vectors.
+def compute_dot_products(first: list[Vector], second: list[Vector]) -> Vector:
+    """Compute the dot products of pairs of vectors, (pairs,).
 
     Raises:
         FeatureError: the vectors differ in dimension.
     """
     dims = {len(vector) for vector in (*first, *second)}
     if len(dims) > 1:
-        raise FeatureError(f"the vectors of the trials differ in dimension: {', '.join(map(str, sorted(dims)))}")
+        raise FeatureError(
+            f"the vectors of the trials have different dimensions, {', '.join(map(str, sorted(dims)))}: use one model"
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         return dot(np.stack(first), np.stack(second))

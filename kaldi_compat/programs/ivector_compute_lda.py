@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
 from io_ark.models import Lda
-from kaldi_compat.cli.files import printable_wxfilename
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.files import format_wxfilename
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.speakers import require_usable
@@ -26,10 +24,7 @@ e.g.:  ivector-compute-lda scp:ivectors.scp ark:data/train/utt2spk transform.mat
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of ivector-compute-lda."""
-
     dim: int = option(100, "number of dimensions that remain", ge=1)
     total_covariance_factor: float = option(
         0.0, "0 makes the within-speaker covariance unit, 1 the total covariance; values between interpolate them"
@@ -41,10 +36,9 @@ class Options(FileOptions):
 
 @program("ivector-compute-lda", USAGE, Options)
 def main(options: Options, source: str, utt2spk: str, target: str) -> int:
-    """Estimate and write a transform."""
     vectors, speakers, failed, dim = dict[str, Vector](), list[str](), 0, 0
     with Tables() as tables:
-        blocks, table = tables.read("vector", source), tables.lookup("token", utt2spk)
+        blocks, table = tables.read("vector", source), tables.open_lookup("token", utt2spk)
         for block in blocks:
             for key, vector in block.entries():
                 if key in vectors:
@@ -71,7 +65,7 @@ def main(options: Options, source: str, utt2spk: str, target: str) -> int:
         total_covariance_factor=options.total_covariance_factor,
         covariance_floor=options.covariance_floor,
     )
-    vlog(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(lda.matrix[:, -1]))
+    log_verbose(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(lda.matrix[:, -1]))
     io_ark.save(target, lda.matrix, kind="matrix", binary=options.binary)
-    logger.info("Wrote LDA transform to %s", printable_wxfilename(target))
+    logger.info("Wrote LDA transform to %s", format_wxfilename(target))
     return 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -11,9 +9,9 @@ from io_ark.blocks import Block, Skip
 from io_ark.models import Plda
 from io_ark.models.speaker_statistics import PldaStatistics
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import for_each
+from kaldi_compat.cli.loop import visit_blocks
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.cli.speakers import require_usable, vectors_of_speaker
+from kaldi_compat.cli.speakers import find_speaker_vectors, require_usable
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import option
@@ -26,23 +24,19 @@ e.g.:  ivector-compute-plda ark:data/train/spk2utt scp:ivectors.scp plda
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of ivector-compute-plda."""
-
     num_em_iters: int = option(10, "number of iterations of the EM algorithm")
 
 
 @program("ivector-compute-plda", USAGE, Options)
 def main(options: Options, spk2utt: str, source: str, target: str) -> int:
-    """Estimate and write a model."""
     statistics, missing = PldaStatistics(), 0
     with Tables() as tables:
-        speakers, table = tables.read("token-vector", spk2utt), tables.lookup("vector", source)
+        speakers, table = tables.read("token-vector", spk2utt), tables.open_lookup("vector", source)
 
         def add(speaker: str, utterances: list[str]) -> list[str]:
             nonlocal missing
-            vectors = vectors_of_speaker(table, utterances)
+            vectors = find_speaker_vectors(table, utterances)
             missing += len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
@@ -54,7 +48,7 @@ def main(options: Options, spk2utt: str, source: str, target: str) -> int:
         def add_speakers(block: Block) -> Block:
             return block.map(add)
 
-        counts = for_each(add_speakers, speakers)
+        counts = visit_blocks(add_speakers, speakers)
     if not counts.done:
         raise OptionError("No stats accumulated, unable to estimate PLDA.")
     logger.info(

@@ -10,7 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.speakers import vectors_of_speaker
+from kaldi_compat.cli.speakers import find_speaker_vectors
 from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
@@ -36,12 +36,12 @@ class Options(BaseOptions):
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
     if target is None:
-        return mean_of_table(options, first, second)
-    return means_of_speakers(first, second, target, counts_target)
+        return average_table(options, first, second)
+    return average_speakers(first, second, target, counts_target)
 
 
-def mean_of_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision."""
+def average_table(options: Options, source: str, target: str) -> int:
+    """Average all vectors of a table in double precision, and write the mean to a file."""
     with Tables() as tables:
         total, count = sum_of_vectors(tables.read("vector", source))
     if not count:
@@ -50,28 +50,28 @@ def mean_of_table(options: Options, source: str, target: str) -> int:
     return 0
 
 
-def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
-    """Average the vectors of each speaker."""
+def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
+    """Write the mean vector of each speaker to a table, and optionally the numbers of utterances to ``numbers``."""
     squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
-        table, speakers = tables.lookup("vector", source), tables.read("token-vector", spk2utt)
+        table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)
         writer = tables.write("vector", target)
         counter = tables.write("int", numbers) if numbers else None
 
         def average(speaker: str, utterances: list[str]) -> Vector:
             nonlocal dim, done, failed
-            vectors = [vector for _, vector in vectors_of_speaker(table, utterances)]
+            vectors = [vector for _, vector in find_speaker_vectors(table, utterances)]
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             dim = dim or len(vectors[0])
             if len(vectors[0]) != dim:
-                raise FeatureError("the vectors of the utterances differ in dimension")
+                raise FeatureError("the vectors of the utterances differ in dimension: extract them with one model")
             if counter is not None:
                 counter[speaker] = len(vectors)
             return scale_vector(reduce(np.add, vectors), 1.0 / len(vectors))
 
-        def averages(block: Block) -> Block:
+        def average_block(block: Block) -> Block:
             nonlocal squares, total
             result = block.map(average)
             means = [mean for _, mean in result.entries()]
@@ -82,7 +82,7 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
                 total = np.add.reduce([total if len(total) else np.zeros(dim), *means])
             return result
 
-        counts = map_table(speakers, writer, averages)
+        counts = map_table(speakers, writer, average_block)
     logger.info(
         "Computed mean of %d speakers (%d with no utterances), consisting of %d utterances (%d absent from input).",
         counts.done, counts.failed, done, failed,

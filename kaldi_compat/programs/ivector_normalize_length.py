@@ -3,8 +3,8 @@
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.cli.log import as_text, logger, vlog
-from kaldi_compat.cli.loop import convert_table, vectors
+from kaldi_compat.cli.log import format_number, log_verbose, logger
+from kaldi_compat.cli.loop import convert_table, stack_vectors
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option
@@ -27,16 +27,16 @@ def main(options: Options, source: str, target: str) -> int:
     ratios: list[float] = []
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
-        rows = vectors(block)
+        rows = stack_vectors(block)
         length = np.sqrt(rows.shape[1]) if options.scaleup else 1.0
-        scales = (lengths(rows).astype(np.float64) / length).astype(np.float32)
+        scales = (compute_lengths(rows).astype(np.float64) / length).astype(np.float32)
         for key, ratio in zip(block.names(), scales.tolist(), strict=True):
-            vlog(2, "Ratio for key %s is %g", key, ratio)
+            log_verbose(2, "Ratio for key %s is %g", key, ratio)
             if ratio == 0:
                 logger.warning("Zero iVector")
         ratios.extend(scales.tolist())
         factors = np.where(scales == 0, 1, (1.0 / scales.astype(np.float64)).astype(np.float32))
-        # A vector of infinite length is scaled by 0. BLAS then also sets infinities to 0.
+        # A vector of infinite length is scaled by 0, where BLAS sets infinite elements to 0 as well.
         scaled = np.where(factors[:, None] == 0, np.float32(0), rows * factors[:, None])
         return block.with_vectors(scaled.reshape(-1)) if options.normalize else block
 
@@ -47,13 +47,13 @@ def main(options: Options, source: str, target: str) -> int:
             mean = np.float32(np.cumsum(ratios)[-1] / len(ratios))
             squares = np.cumsum(np.square(ratios, dtype=np.float32), dtype=np.float64)[-1]
             spread = np.float32(np.sqrt(squares / len(ratios) - mean * mean))
-            texts = map(as_text, (mean, spread))
+            texts = map(format_number, (mean, spread))
             logger.info("Average ratio of iVector to expected length was %s, standard deviation was %s", *texts)
     return counts.status
 
 
-def lengths(rows: Matrix) -> Vector:
-    """Return the Euclidean lengths. As in Kaldi, squares are added in order in single precision."""
+def compute_lengths(rows: Matrix) -> Vector:
+    """Compute the Euclidean lengths of vectors, (entries,). As in Kaldi, squares are added in single precision."""
     squares = np.append(np.zeros((len(rows), 1), np.float32), rows * rows, axis=1)
     result: Vector = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1])
     return result

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 import io_ark
 from io_ark.blocks import Block
 from io_ark.models import Plda
-from kaldi_compat.cli.log import as_text, logger
+from kaldi_compat.cli.log import format_number, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.speakers import Trials
@@ -31,10 +30,7 @@ See also: ivector-compute-dot-products, ivector-compute-plda
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-plda-scoring."""
-
     normalize_length: bool = option(True, "scale vectors, by default to their expected length under the model")
     simple_length_normalization: bool = option(
         False, "scale vectors to the square root of the dimension instead of their expected length"
@@ -44,15 +40,14 @@ class Options(BaseOptions):
 
 @program("ivector-plda-scoring", USAGE, Options)
 def main(options: Options, model: str, train: str, test: str, trials: str, target: str) -> int:
-    """Score the trials of a file."""
     plda = io_ark.load(model, kind="plda")
     with Tables() as tables:
         train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
-        numbers = tables.lookup("int", options.num_utts) if options.num_utts else None
+        numbers = tables.open_lookup("int", options.num_utts) if options.num_utts else None
         logger.info("Reading train iVectors")
         speakers, missing = Vectors("training", "speaker"), 0
         for block in train_blocks:
-            entries = list(block.entries()) if numbers is None else with_numbers(block, numbers)
+            entries = list(block.entries()) if numbers is None else select_numbered(block, numbers)
             missing += len(block) - len(entries)
             speakers.add(plda, options, entries, None if numbers is None else [numbers[key] for key, _ in entries])
         logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
@@ -74,8 +69,8 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
     return counts.status
 
 
-def with_numbers(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Vector]]:
-    """Return the entries of a block whose key has a number of utterances. Log the other keys."""
+def select_numbered(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Vector]]:
+    """Select the entries of a block whose keys have a number of utterances. Log the other keys."""
     entries = []
     for key, vector in block.entries():
         if numbers.has(key):
@@ -86,20 +81,20 @@ def with_numbers(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Ve
 
 
 class Vectors:
-    """The vectors of a table, mapped to the space of a PLDA model.
+    """Vectors of a table, mapped to the space of a PLDA model.
 
     Args:
         name: name of the table in messages.
-        owner: what a key of the table is.
+        owner: noun for a key of the table in messages, "speaker" or "utterance".
     """
 
     def __init__(self, name: str, owner: str) -> None:
         self.name, self.owner = name, owner
-        self.mapped: dict[str, tuple[Vector, int]] = {}  # vectors and numbers of utterances
+        self.mapped: dict[str, tuple[Vector, int]] = {}  # Maps keys to (vector, number of utterances).
         self.total_scale = 0.0
 
     def add(self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None) -> None:
-        """Map vectors. ``numbers`` are the numbers of utterances that the vectors are the mean of; None for 1.
+        """Map vectors. Each is the mean of as many utterances as ``numbers`` says, or of one utterance if None.
 
         Raises:
             OptionError: a key is repeated.
@@ -127,14 +122,14 @@ class Vectors:
             self.mapped[key] = vector, number
 
     def log_scale(self) -> None:
-        """Log the mean of the factors that normalize the length.
+        """Log the mean of the factors that normalize the lengths of the vectors.
 
         Raises:
             OptionError: there are no vectors.
         """
         if not self.mapped:
             raise OptionError(f"No {self.name} iVectors present.")
-        mean = as_text(self.total_scale / len(self.mapped))
+        mean = format_number(self.total_scale / len(self.mapped))
         logger.info("Average renormalization scale on %s iVectors was %s", self.name, mean)
 
     def find(self, keys: Sequence[str]) -> list[tuple[Vector, int] | None]:

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, vectors
+from kaldi_compat.cli.loop import map_table, stack_vectors
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
@@ -27,13 +27,13 @@ class Options(BaseOptions):
 
 @program("ivector-subtract-global-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, last_target: str | None = None) -> int:
-    """Subtract the mean of the table, or the one in a file."""
+    """Subtract the mean of the table, or the mean in a file."""
     source, target = (first, second) if last_target is None else (second, last_target)
     # The mean of a file is subtracted in single precision, the mean of the table in double precision.
-    of_all = None if last_target is None else io_ark.load(first, kind="vector")
+    global_mean = None if last_target is None else io_ark.load(first, kind="vector")
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
-        if of_all is None:
+        if global_mean is None:
             stored = list(blocks)
             total, count = sum_of_vectors(stored)
             logger.info("Read %d iVectors.", count)
@@ -44,7 +44,7 @@ def main(options: Options, first: str, second: str, last_target: str | None = No
                 stored, writer, lambda block: shift_all(block, shift) if options.subtract_mean else block
             )
         else:
-            counts = map_table(blocks, writer, lambda block: shift_all(block, -of_all))
+            counts = map_table(blocks, writer, lambda block: shift_all(block, -global_mean))
     logger.info("Wrote %d mean-subtracted iVectors", counts.done)
     return counts.status
 
@@ -54,9 +54,11 @@ def shift_all(block: ArrayBlock, shift: np.ndarray) -> ArrayBlock:
 
     Raises:
         Skip: the vectors of several entries differ in length.
-        FeatureError: the length of ``shift`` differs from the dimension of the vectors.
+        FeatureError: the dimensions of ``shift`` and of the vectors differ.
     """
-    rows = vectors(block)
+    rows = stack_vectors(block)
     if rows.shape[1] != len(shift):
-        raise FeatureError(f"dimension {rows.shape[1]}, but the mean has {len(shift)}")
+        raise FeatureError(
+            f"the vectors have dimension {rows.shape[1]}, but the mean has {len(shift)}: use the mean of these vectors"
+        )
     return block.with_vectors((rows + shift).astype(np.float32).reshape(-1))

@@ -1,7 +1,7 @@
 """matrix-sum: add up matrices of several tables, of one table, or of several files."""
 
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
+from kaldi_compat.cli.sums import recognize_form, sum_files, sum_table, sum_tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import option, require
 
@@ -22,16 +22,18 @@ class Options(FileOptions):
     scale2: float = option(1.0, "factor on the second of several tables")
 
 
-@program("matrix-sum", USAGE, Options, at_least=2)
+@program("matrix-sum", USAGE, Options, min_arguments=2)
 def main(options: Options, *sources_and_target: str) -> int:
-    """Add up in the form that the names ask for."""
-    form, count = form_of(sources_and_target), len(sources_and_target) - 1
+    """Add up tables, one table or files, depending on the form of the arguments."""
+    form, count = recognize_form(sources_and_target), len(sources_and_target) - 1
     if form == "none":
         return main.end_with_usage()
     if form == "tables":
         scales = [1.0 / count] * count if options.average else [options.scale1, options.scale2, *[1.0] * count][:count]
         return sum_tables("matrix", sources_and_target, scales[0], scales[1:])
-    require(options.scale1 == options.scale2 == 1.0, "--scale1 and --scale2 need several tables")
+    require(
+        options.scale1 == options.scale2 == 1.0, "--scale1 and --scale2 need several tables: name tables or remove them"
+    )
     if form == "files":
         return sum_files("matrix", sources_and_target, average=options.average, binary=options.binary)
     if options.average:

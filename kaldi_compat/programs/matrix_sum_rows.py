@@ -4,7 +4,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.functional.block_cmvn import statistics
 
@@ -22,8 +22,8 @@ def main(options: NoOptions, source: str, target: str) -> int:
 
     def add(block: ArrayBlock) -> ArrayBlock:
         nonlocal rows
-        matrices = features(block)
-        # The sums of statistics are added up in double precision, as Kaldi adds up these.
+        matrices = stack_rows(block)
+        # statistics() adds up the rows in double precision, as Kaldi does here.
         sums = statistics(matrices, block.rows())[:, 0, :-1].astype(np.float32)
         rows += len(matrices)
         return block.with_vectors(sums.reshape(-1), np.full(len(block), matrices.shape[1]))

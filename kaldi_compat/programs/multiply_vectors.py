@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 import io_ark
 from kaldi_compat.cli.objects import Vector
-from kaldi_compat.cli.paste import combine_files, combine_tables, common_lengths, join_columns
+from kaldi_compat.cli.paste import combine_files, combine_tables, find_common_lengths, join_columns
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.base import option
 
@@ -28,29 +28,31 @@ class Options(FileOptions):
     length_tolerance: int = option(0, "truncate to the shortest if lengths differ by at most this; skip others")
 
 
-@program("multiply-vectors", USAGE, Options, at_least=3)
+@program("multiply-vectors", USAGE, Options, min_arguments=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
     *others, target = others_and_target
-    multiply = partial(product, tolerance=options.length_tolerance)
+    multiply = partial(multiply_vectors, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):
         return combine_tables("vector", source, others, target, multiply)
     names = [source, *others]
     return combine_files("vector", names, target, multiply, binary=options.binary, what="multiplied vector")
 
 
-def product(factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int) -> tuple[Vector, Lengths]:
-    """Multiply vectors, truncated to the shortest.
+def multiply_vectors(
+    factors: Sequence[Sequence[Vector]], keys: Sequence[str], *, tolerance: int
+) -> tuple[Vector, Lengths]:
+    """Multiply vectors element by element, truncated to the shortest vector of an entry.
 
     Args:
-        factors: factors of the entries, table by table.
-        keys: the entries' keys, for messages.
-        tolerance: largest allowed difference of the lengths of an entry's factors.
+        factors: for each table, the vector of each entry.
+        keys: keys of the entries, for messages.
+        tolerance: maximum difference between the lengths of an entry's vectors.
 
     Returns:
-        The elements of all products, and their numbers of elements.
+        The elements of all products, and the number of elements of each product, (entries,).
 
     Raises:
-        Skip: the lengths differ by more than the tolerance, or one is empty.
+        Skip: the lengths differ by more than the tolerance, or a vector is empty.
     """
-    lengths = common_lengths(factors, tolerance, keys)
+    lengths = find_common_lengths(factors, tolerance, keys)
     return reduce(np.multiply, [join_columns(vectors, lengths) for vectors in factors]), np.array(lengths)

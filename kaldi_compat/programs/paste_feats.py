@@ -23,7 +23,7 @@ class Options(FileOptions):
     )
 
 
-@program("paste-feats", USAGE, Options, at_least=3)
+@program("paste-feats", USAGE, Options, min_arguments=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
     *others, target = others_and_target
     paste = partial(paste_columns, tolerance=options.length_tolerance)

@@ -18,21 +18,21 @@ e.g.:  paste-vectors ark:1.vec ark:2.vec ark,t:-
 """
 
 
-@program("paste-vectors", USAGE, at_least=3)
+@program("paste-vectors", USAGE, min_arguments=3)
 def main(options: NoOptions, source: str, *others_and_target: str) -> int:
     *others, target = others_and_target
     return combine_tables("vector", source, others, target, concatenate_vectors)
 
 
 def concatenate_vectors(parts: Sequence[Sequence[Vector]], keys: Sequence[str]) -> tuple[Vector, npt.NDArray[np.int64]]:
-    """Concatenate vectors.
+    """Concatenate the vectors of each entry.
 
     Args:
-        parts: vectors of the entries, table by table.
-        keys: the entries' keys, for messages.
+        parts: for each table, the vector of each entry.
+        keys: keys of the entries, which are not used.
 
     Returns:
-        The elements of all results, and their numbers of elements.
+        The elements of all results, and the number of elements of each result, (entries,).
     """
     lengths = np.array([[len(vector) for vector in vectors] for vectors in parts]).sum(axis=0)
     return np.concatenate([vector for entry in zip(*parts, strict=True) for vector in entry]), lengths

@@ -7,7 +7,7 @@ from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
-from kaldi_compat.cli.posteriors import PosteriorOptions, posterior_matrix, require_post_dim
+from kaldi_compat.cli.posteriors import PosteriorOptions, make_posterior_matrix, require_post_dim
 from kaldi_compat.cli.program import ERROR_STATUS, program
 
 USAGE = """
@@ -23,12 +23,12 @@ e.g.:  post-to-feats --post-dim=50 ark:post.ark ark:feat.ark
 def main(options: PosteriorOptions, source: str, target: str) -> int:
     require_post_dim(options)
 
-    def matrices(block: PosteriorBlock) -> ArrayBlock:
-        rows = posterior_matrix(block.posteriors, options.post_dim)
+    def convert_block(block: PosteriorBlock) -> ArrayBlock:
+        rows = make_posterior_matrix(block.posteriors, options.post_dim)
         shapes = np.stack((block.frames, np.full(len(block), options.post_dim)), axis=1)
         return ArrayBlock(block.keys, rows.reshape(-1), shapes)
 
-    counts = convert(matrices, PosteriorArraysCodec(), source, target, binary=options.binary, kind_out="matrix")
+    counts = convert(convert_block, PosteriorArraysCodec(), source, target, binary=options.binary, kind_out="matrix")
     if io_ark.is_table_wspecifier(target):
         logger.info("Done %d utts, errors on %d", counts.done, counts.failed)
     else:

@@ -7,16 +7,16 @@ from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from io_ark.models import TransitionModel
 from kaldi_compat.cli.alignments import (
-    alternating,
-    in_parts,
-    in_reverse,
+    interleave_frames,
+    map_parts,
     merge_in_hash_order,
+    replace_posteriors,
+    reverse_entries,
     select_entries,
-    with_posteriors,
 )
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
-from kaldi_compat.cli.orders import frames_of_collisions
+from kaldi_compat.cli.orders import find_collisions
 from kaldi_compat.cli.program import NoOptions, program
 
 USAGE = """
@@ -33,21 +33,21 @@ def main(options: NoOptions, model: str, source: str, target: str) -> int:
     transitions = io_ark.load(model, kind="transition-model")
 
     def convert(block: PosteriorBlock) -> PosteriorBlock:
-        return with_posteriors(block, in_parts(lambda part: of_pdfs(part, transitions), block.posteriors))
+        return replace_posteriors(block, map_parts(lambda part: sum_by_pdf(part, transitions), block.posteriors))
 
     counts = convert_table(convert, PosteriorArraysCodec(), source, target)
     logger.info("Done converting posteriors to pdf-level posteriors for %d utterances.", counts.done)
     return 0
 
 
-def of_pdfs(posteriors: PosteriorArrays, model: TransitionModel) -> PosteriorArrays:
-    """Add up the weights of each pdf of a frame; pdfs of weight 0 are left out.
+def sum_by_pdf(posteriors: PosteriorArrays, model: TransitionModel) -> PosteriorArrays:
+    """Add up the weights of each pdf in a frame, and remove pdfs of weight 0.
 
-    The pdfs of a frame are in the order of a hash table, as in Kaldi.
+    As in Kaldi, the pdfs of a frame are in the order of a hash table.
     """
     pdfs = model.pdfs(posteriors.integers)
     posteriors = posteriors._replace(integers=pdfs)
-    collides = np.repeat(frames_of_collisions(pdfs, posteriors.counts), posteriors.counts)
+    collides = np.repeat(find_collisions(pdfs, posteriors.counts), posteriors.counts)
     apart, other = select_entries(posteriors, ~collides), select_entries(posteriors, collides)
-    result, _ = alternating(in_reverse(apart), merge_in_hash_order(other))
+    result, _ = interleave_frames(reverse_entries(apart), merge_in_hash_order(other))
     return select_entries(result, result.weights != 0)

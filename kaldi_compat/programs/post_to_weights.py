@@ -2,7 +2,7 @@
 
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import frame_sums, frame_values, frames_of_entries
+from kaldi_compat.cli.alignments import make_frame_vectors, number_entry_frames, sum_by_frame
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -17,13 +17,13 @@ e.g.:  post-to-weights ark:nosil.post ark:weights.ark
 
 @program("post-to-weights", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    counts = convert_table(weights_of, PosteriorArraysCodec(), source, target, kind_out="vector")
+    counts = convert_table(sum_weights, PosteriorArraysCodec(), source, target, kind_out="vector")
     logger.info("Done converting %d posteriors to weights.", counts.done)
     return counts.status
 
 
-def weights_of(block: PosteriorBlock) -> ArrayBlock:
-    """Return the sum of each frame's weights."""
+def sum_weights(block: PosteriorBlock) -> ArrayBlock:
+    """Add up the weights of each frame."""
     posteriors = block.posteriors
-    sums = frame_sums(frames_of_entries(posteriors), posteriors.weights, len(posteriors.counts))
-    return frame_values(block, sums)
+    sums = sum_by_frame(number_entry_frames(posteriors), posteriors.weights, len(posteriors.counts))
+    return make_frame_vectors(block, sums)

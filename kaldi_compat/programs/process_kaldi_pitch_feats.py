@@ -2,7 +2,7 @@
 
 from io_ark.blocks import ArrayBlock, Block
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.base import option
@@ -33,7 +33,7 @@ def main(options: Options, source: str, target: str) -> int:
     random = KaldiRandom(options.srand)
 
     def process(block: ArrayBlock) -> Block:
-        tracks = features(block)
+        tracks = stack_rows(block)
         if tracks.size == 0:
             return block
         if not has_positive_pitch(tracks):

@@ -2,7 +2,7 @@
 
 from io_ark.blocks import ArrayBlock, Block, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.pitch import SmoothPitchOptions
 from kaldi_compat.pitch.smooth import is_without_gaps, smooth_pitch, smooth_ragged
@@ -20,7 +20,7 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 def main(options: SmoothPitchOptions, source: str, target: str) -> int:
 
     def process(block: ArrayBlock) -> Block:
-        tracks = features(block)
+        tracks = stack_rows(block)
         if tracks.size == 0:
             raise Skip(f"Feature file has bad size {block.shapes[0, 0]} by {block.shapes[0, 1]}")
         if not is_without_gaps(tracks):

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import parse_number, scale_posteriors, with_posteriors
+from kaldi_compat.cli.alignments import parse_number, replace_posteriors, scale_posteriors
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import NoOptions, program
@@ -21,20 +21,20 @@ e.g.:  scale-post ark:1.post 0.5 ark:2.post
 
 @program("scale-post", USAGE)
 def main(options: NoOptions, source: str, scale: str, target: str) -> int:
-    of_all = (
+    scalar = (
         None
         if io_ark.is_table_rspecifier(scale)
         else parse_number(scale, f"Bad second argument {scale} (expected scale or scale rspecifier)")
     )
     with Tables() as tables:
         blocks = tables.read(PosteriorArraysCodec(), source)
-        table = tables.lookup("float", scale) if of_all is None else None
+        table = tables.open_lookup("float", scale) if scalar is None else None
         writer = tables.write(PosteriorArraysCodec(), target)
 
         def scale_block(block: PosteriorBlock) -> PosteriorBlock:
-            factors = [of_all] * len(block) if table is None else table.find(block, lambda key: "")
+            factors = [scalar] * len(block) if table is None else table.find(block, lambda key: "")
             factors_of_frames = np.repeat(np.array(factors, np.float32), block.frames)
-            return with_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))
+            return replace_posteriors(block, scale_posteriors(block.posteriors, factors_of_frames))
 
         counts = map_table(blocks, writer, scale_block)
     logger.info("Done %d posteriors;  %d had no scales.", counts.done, counts.failed)

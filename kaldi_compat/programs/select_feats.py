@@ -5,7 +5,7 @@ import re
 
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import features, map_table
+from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
@@ -19,7 +19,7 @@ be descending.
 Usage: select-feats [options] <selection> <feats-rspecifier> <feats-wspecifier>
 e.g.:  select-feats 0,24-22,3-12 scp:feats.scp ark,scp:selected.ark,selected.scp
 """
-PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # an index or a range
+PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # An index or a range.
 
 
 @program("select-feats", USAGE)
@@ -38,14 +38,14 @@ def main(options: NoOptions, selection: str, source: str, target: str) -> int:
 
 
 def pick_columns(block: ArrayBlock, columns: list[int]) -> ArrayBlock:
-    """Return these columns of the features.
+    """Select columns of the features of a block, in the order of ``columns``.
 
     Raises:
         FeatureError: the features have fewer columns than the first utterance.
     """
-    feats = features(block)
+    feats = stack_rows(block)
     if max(columns) >= feats.shape[1]:
-        raise FeatureError(f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}")
+        raise FeatureError(f"the selection needs {max(columns) + 1} columns, but there are {feats.shape[1]}: reduce it")
     return block.with_rows(select_columns(feats, columns))
 
 
@@ -64,29 +64,29 @@ def parse_selection(selection: str, dim: int) -> list[int]:
     """
     require(selection != "", "No ranges or indices in selection string!")
     columns: list[int] = []
-    for part in selection.removesuffix(",").split(","):  # like Kaldi, ignore one comma at the end
-        start, end = bounds(part)
+    for part in selection.removesuffix(",").split(","):  # As in Kaldi, a comma at the end is ignored.
+        start, end = parse_range(part)
         require(0 <= start < dim, f"Invalid range start: {start} in {part!r}: indices are 0 to {dim - 1}")
         require(0 <= end < dim, f"Invalid range end: {end} in {part!r}: indices are 0 to {dim - 1}")
         columns += range(start, end + 1) if start <= end else range(start, end - 1, -1)
     return columns
 
 
-def bounds(part: str) -> tuple[int, int]:
+def parse_range(part: str) -> tuple[int, int]:
     """Return the first and last column of a part of a selection, as Kaldi parses it (select-feats.cc).
 
-    Kaldi parses the start of a range from as many characters as follow the hyphen. It parses the longest prefix that is
-    a number, or else 0. So its 24-3 means 2-3, and -3 means 0-3. Parts that users may have meant otherwise are logged.
+    Kaldi parses the start of a range from only as many characters as follow the hyphen, and a missing number as 0.
+    Therefore, 24-3 means 2-3, and -3 means 0-3. A warning is logged if the result differs from the part as written.
 
     Raises:
         OptionError: Kaldi's result depends on uninitialized memory.
     """
     before, hyphen, after = part.partition("-")
     if not hyphen:
-        start = end = leading_integer(part)
+        start = end = parse_leading_integer(part)
     else:
         require(after != "", f"Invalid range end: there is no number after the hyphen in {part!r}")
-        start, end = leading_integer(part[: len(after)]), leading_integer(after)
+        start, end = parse_leading_integer(part[: len(after)]), parse_leading_integer(after)
     as_written = PLAIN.fullmatch(part) and (not hyphen or int(before) == start)
     if not as_written:
         shown = f"{start}-{end}" if hyphen else str(start)
@@ -94,11 +94,11 @@ def bounds(part: str) -> tuple[int, int]:
     return start, end
 
 
-def leading_integer(text: str) -> int:
+def parse_leading_integer(text: str) -> int:
     """Return the integer at the start of a string, or 0 if there is none, as C++ streams do.
 
     Raises:
-        OptionError: the string is blank, and Kaldi would read memory that is not set.
+        OptionError: the string is blank, for which Kaldi's result depends on uninitialized memory.
     """
     require(text.strip(" \t\n\v\f\r") != "", "Invalid selection: a number is missing before or after a comma or hyphen")
     match = re.match(r"\s*([+-]?[0-9]+)", text, re.ASCII)

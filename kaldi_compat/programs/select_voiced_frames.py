@@ -4,7 +4,7 @@ import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import features, map_table
+from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
@@ -20,10 +20,10 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
     with Tables() as tables:
-        blocks, vad = tables.read("matrix", source), tables.lookup("vector", decisions)
+        blocks, vad = tables.read("matrix", source), tables.open_lookup("vector", decisions)
 
         def select(block: ArrayBlock) -> ArrayBlock:
-            feats, (key, *_) = features(block), block.names()
+            feats, (key, *_) = stack_rows(block), block.names()
             if feats.size == 0:
                 raise Skip(f"Empty feature matrix for utterance {key}")
             decisions = vad.find(block, lambda key: f"No VAD input found for utterance {key}")
@@ -38,7 +38,7 @@ def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
             if not np.add.reduceat(voiced != 0, block.rows()[:-1]).all():
                 raise Skip(f"No features were judged as voiced for utterance {key}")
             if not (chosen | (voiced == 0)).all():
-                raise FeatureError("voice activity must be 0 or 1 for each frame")
+                raise FeatureError("the voice activity of each frame must be 0 or 1: compute it with compute-vad")
             return block.with_rows(feats[chosen], numbers)
 
         counts = map_table(blocks, tables.write("matrix", target), select)

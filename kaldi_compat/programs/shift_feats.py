@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert, features
+from kaldi_compat.cli.loop import convert, stack_rows
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.base import option
 
@@ -32,12 +32,12 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def shift_rows(block: ArrayBlock, shift: int) -> ArrayBlock:
-    """Shift rows: row ``r`` of a result is row ``r - shift``, limited to the first and last row.
+    """Shift features in time. Row ``r`` of the result is row ``r - shift``, limited to the first and last row.
 
     Raises:
         Skip: a matrix is empty.
     """
-    feats, (key, *_) = features(block), block.names()
+    feats, (key, *_) = stack_rows(block), block.names()
     if feats.size == 0:
         raise Skip(f"Empty matrix for key {key}" if key else "Empty input matrix")
     first, end = (np.repeat(bounds, block.shapes[:, 0]) for bounds in (block.rows()[:-1], block.rows()[1:]))

@@ -10,7 +10,7 @@ from io_ark.blocks import ArrayBlock
 from io_ark.models import TransitionModel, split_to_phones
 from io_ark.streams import open_output
 from kaldi_compat.cli.alignments import read_symbols
-from kaldi_compat.cli.loop import for_each
+from kaldi_compat.cli.loop import visit_blocks
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 
@@ -26,24 +26,24 @@ e.g.:  show-alignments phones.txt final.mdl ark:1.ali
 def main(options: NoOptions, symbols: str, model: str, source: str) -> int:
     """Print two lines and an empty line for each alignment."""
     transitions = io_ark.load(model, kind="transition-model")
-    names = {phone: as_bytes(name) for phone, name in read_symbols(symbols).items()}
+    names = {phone: split_bytes(name) for phone, name in read_symbols(symbols).items()}
     with Tables() as tables, open_output("-") as output:
 
         def show(block: ArrayBlock) -> ArrayBlock:
-            output.write("".join(alignment_lines(block, transitions, names)).encode("latin-1"))
+            output.write("".join(format_alignments(block, transitions, names)).encode("latin-1"))
             return block
 
-        for_each(show, tables.read("int-vector", source))
+        visit_blocks(show, tables.read("int-vector", source))
     return 0
 
 
-def as_bytes(text: str) -> str:
-    """Return a string with a character for each byte of a text, since Kaldi counts bytes to align columns."""
+def split_bytes(text: str) -> str:
+    """Return a string with one character per UTF-8 byte of a text. Kaldi counts bytes to align columns."""
     return text.encode(errors="surrogateescape").decode("latin-1")
 
 
-def alignment_lines(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
-    """Yield the lines of each alignment: the transition-ids by phone and the names of the phones, in columns."""
+def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
+    """Format alignments: a line of transition-ids in brackets, and a line of phones below them, per alignment."""
     segments = split_to_phones(model, block.values, block.rows())
     words = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
     upper, ends = words[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(words)[block.values]))
@@ -54,5 +54,5 @@ def alignment_lines(block: ArrayBlock, model: TransitionModel, names: dict[int, 
     upper[segments.bounds[1:] - 1] += np.array([f"] {' ' * more}" for more in (columns - widths).tolist()], object)
     lower = list(map(str.ljust, lower, columns.tolist()))
     frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
-    for key, (begin, end), (first, last) in zip(map(as_bytes, block.names()), frames, phones, strict=True):
+    for key, (begin, end), (first, last) in zip(map(split_bytes, block.names()), frames, phones, strict=True):
         yield f"{key}  {''.join(upper[begin:end])}\n{key}  {''.join(lower[first:last])}\n\n"

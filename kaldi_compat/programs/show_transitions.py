@@ -30,16 +30,18 @@ def main(options: NoOptions, symbols: str, model: str, occupancies: str | None =
     transitions = io_ark.load(model, kind="transition-model")
     counts = None if occupancies is None else io_ark.load(occupancies, kind="double-vector")
     if counts is not None and len(counts) != transitions.num_pdfs:
-        raise OptionError(f"{occupancies}: {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs")
+        raise OptionError(
+            f"{occupancies}: {len(counts)} counts, but the model has {transitions.num_pdfs} pdfs: name its file"
+        )
     for phone in np.unique(transitions.tuples[:, 0]).tolist():
         if phone >= len(names) and phone not in names:
-            raise OptionError(f"{symbols}: no symbol for phone {phone}")
-    write_text("-", "".join(lines(transitions, names, counts)))
+            raise OptionError(f"{symbols}: no symbol for phone {phone}: name the phones.txt of the model")
+    write_text("-", "".join(format_transitions(transitions, names, counts)))
     return 0
 
 
-def lines(model: TransitionModel, names: dict[int, str], counts: npt.NDArray[Any] | None) -> Iterator[str]:
-    """Yield the lines of all transition-states."""
+def format_transitions(model: TransitionModel, names: dict[int, str], counts: npt.NDArray[Any] | None) -> Iterator[str]:
+    """Yield a line for each transition-state and each transition-id. ``counts`` are occupation counts of pdfs."""
     ids = np.arange(1, model.num_transition_ids + 1)
     probabilities, targets, loops = expf(model.log_probs[1:]), model.targets(ids), model.are_self_loops(ids)
     pdfs = model.pdfs(ids)

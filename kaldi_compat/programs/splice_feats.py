@@ -1,7 +1,7 @@
 """splice-feats: concatenate each frame with its neighbors."""
 
 from io_ark.blocks import ArrayBlock
-from kaldi_compat.cli.loop import convert_table, features
+from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional import columns
@@ -19,11 +19,11 @@ e.g.:  splice-feats scp:feats.scp ark:-
 def main(options: SpliceOptions, source: str, target: str) -> int:
     """Splice a table. As in Kaldi, the status is 0 even for an empty table."""
 
-    def spliced(block: ArrayBlock) -> ArrayBlock:
-        feats = features(block)
+    def splice(block: ArrayBlock) -> ArrayBlock:
+        feats = stack_rows(block)
         if feats.size == 0:
-            raise FeatureError("there are no frames to splice")
+            raise FeatureError("there are no frames to splice: remove the utterance")
         return block.with_rows(columns.splice_block(feats, block.rows(), options))
 
-    convert_table(spliced, "matrix", source, target, output_first=True)
+    convert_table(splice, "matrix", source, target, output_first=True)
     return 0

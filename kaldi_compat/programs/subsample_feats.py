@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import convert_table, features, only
+from kaldi_compat.cli.loop import convert_table, require_one_entry, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.options.base import BaseOptions, option, require
 
@@ -25,7 +25,7 @@ class Options(BaseOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.n != 0, "n=0 must be positive, or negative to repeat frames")
+        require(self.n != 0, "n=0 is invalid: set n to a positive number, or to a negative number to repeat frames")
         require(self.n < 0 or self.offset >= 0, f"offset must be at least 0, not {self.offset}")
 
 
@@ -37,10 +37,10 @@ def main(options: Options, source: str, target: str) -> int:
 
     def subsample(block: ArrayBlock) -> ArrayBlock:
         nonlocal frames_in, frames_out
-        feats = features(block)
+        feats = stack_rows(block)
         chosen, counts = choose_rows(block.shapes[:, 0], options.n, options.offset)
         if options.n > 0 and not counts.all():
-            frames_in += only(block, len(feats))
+            frames_in += require_one_entry(block, len(feats))
             raise Skip(f"For utterance {block.names()[0]}, output would have no rows, producing no output.")
         frames_in += len(feats)
         frames_out += len(chosen)
@@ -53,14 +53,15 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integers]:
-    """Choose rows ``offset``, ``offset + n`` and so on of each utterance; with a negative ``n`` each row ``-n`` times.
+    """Choose rows ``offset``, ``offset + n`` and so on of each utterance, or repeat each row with a negative ``n``.
 
     Args:
-        lengths: rows of each utterance.
-        n, offset: see above.
+        lengths: number of rows of each utterance, (utterances,).
+        n: distance between chosen rows. If negative, choose each row ``-n`` times.
+        offset: first row of an utterance to choose, if ``n`` is positive.
 
     Returns:
-        The rows, counted over all utterances, and the numbers of rows of the utterances.
+        Indices of the chosen rows in the concatenated utterances, and the number of chosen rows of each utterance.
 
     >>> choose_rows(np.array([3, 2]), 2, 0)
     (array([0, 2, 3]), array([2, 1]))
@@ -68,6 +69,6 @@ def choose_rows(lengths: Integers, n: int, offset: int) -> tuple[Integers, Integ
     if n < 0:
         return np.repeat(np.arange(lengths.sum()), -n), lengths * -n
     counts = np.maximum(-(-(lengths - offset) // n), 0)
-    # The first row of an output is `offset` after its input's; the others are `n` after the one before.
+    # The first chosen row is row `offset` of its utterance, and further rows are `n` apart.
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(np.cumsum(lengths) - lengths + offset, counts) + within * n, counts

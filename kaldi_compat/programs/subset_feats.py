@@ -6,7 +6,7 @@ import numpy as np
 
 from io_ark.blocks import Block
 from io_ark.text import split_words
-from kaldi_compat.cli.files import text_lines
+from kaldi_compat.cli.files import read_lines
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import program
@@ -31,10 +31,10 @@ class Options(BaseOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(not (self.include and self.exclude), "--include and --exclude cannot both be given")
+        require(not (self.include and self.exclude), "--include and --exclude exclude each other: set one of them")
         require(
             self.n == DEFAULT_N or not (self.include or self.exclude),
-            "--n cannot be combined with --include or --exclude",
+            "--n cannot be combined with --include or --exclude: remove one of them",
         )
 
 
@@ -44,22 +44,22 @@ def main(options: Options, source: str, target: str) -> int:
     with Tables() as tables:
         writer = tables.write("matrix", target)
         if not (options.include or options.exclude):
-            map_table(first_entries(tables.read("matrix", source), options.n), writer, lambda block: block)
+            map_table(take_first_entries(tables.read("matrix", source), options.n), writer, lambda block: block)
             return 0
-        listed = first_fields(text_lines(options.include or options.exclude))
+        listed = read_first_fields(read_lines(options.include or options.exclude))
 
         def is_chosen(key: str) -> bool:
             return (key in listed) == bool(options.include)
 
-        def chosen(block: Block) -> Block:
+        def select(block: Block) -> Block:
             return block.select(np.array([is_chosen(key) for key in block.names()]))
 
-        counts = map_table(tables.read("matrix", source, is_chosen), writer, chosen)
+        counts = map_table(tables.read("matrix", source, is_chosen), writer, select)
     logger.info(" Wrote %d out of %d utterances.", counts.done, counts.total)
     return counts.status
 
 
-def first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
+def take_first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
     """Yield the first ``count`` entries of a table."""
     for block in blocks:
         yield block.select(np.arange(len(block)) < count)
@@ -68,8 +68,8 @@ def first_entries(blocks: Iterable[Block], count: int) -> Iterator[Block]:
             return
 
 
-def first_fields(lines: Iterable[str]) -> frozenset[str]:
-    """Return the first word of each line."""
+def read_first_fields(lines: Iterable[str]) -> frozenset[str]:
+    """Return the set of the first words of lines."""
     fields = [split_words(line) for line in lines]
-    require(all(fields), "the list of utterances has an empty line")
+    require(all(fields), "the list of utterances has an empty line: remove it")
     return frozenset(field[0] for field in fields)

@@ -5,17 +5,17 @@ import numpy as np
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import (
-    alternating,
-    frames_of_entries,
-    parts,
-    run_sums,
+    interleave_frames,
+    number_entry_frames,
+    replace_posteriors,
     scale_posteriors,
     select_entries,
-    with_posteriors,
+    split_for_cache,
+    sum_runs,
 )
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
-from kaldi_compat.cli.orders import sort_order
+from kaldi_compat.cli.orders import order_by_sort
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -41,19 +41,23 @@ def main(options: Options, first: str, second: str, target: str) -> int:
     frames = disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:
-        blocks, others, writer = tables.read(codec, first), tables.lookup(codec, second), tables.write(codec, target)
+        blocks, table, writer = (
+            tables.read(codec, first),
+            tables.open_lookup(codec, second),
+            tables.write(codec, target),
+        )
 
         def add(block: PosteriorBlock) -> PosteriorBlock:
             nonlocal frames, disjoint
             missing = "Second set of posteriors has nothing for key {}, producing no output."
-            addends = others.find(block, missing.format)
+            addends = table.find(block, missing.format)
             if [len(posterior.counts) for posterior in addends] != block.frames.tolist():
                 key, lengths = block.names()[0], (len(block.posteriors.counts), len(addends[0].counts))
                 raise Skip(f"Posteriors have mismatched sizes {lengths[0]} vs. {lengths[1]} for key {key}")
-            pairs = parts(block.posteriors, PosteriorArrays.concatenate(addends))
+            pairs = split_for_cache(block.posteriors, PosteriorArrays.concatenate(addends))
             sums = [add_posteriors(one, other, options) for one, other in pairs]
-            frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(apart for _, apart in sums)
-            return with_posteriors(block, PosteriorArrays.concatenate([total for total, _ in sums]))
+            frames, disjoint = frames + int(block.frames.sum()), disjoint + sum(count for _, count in sums)
+            return replace_posteriors(block, PosteriorArrays.concatenate([total for total, _ in sums]))
 
         counts = map_table(blocks, writer, add)
     logger.info(
@@ -68,35 +72,37 @@ def main(options: Options, first: str, second: str, target: str) -> int:
 
 
 def add_posteriors(first: PosteriorArrays, second: PosteriorArrays, options: Options) -> tuple[PosteriorArrays, int]:
-    """Add two sets of posteriors of the same frames. Also return the number of frames in which they are disjoint.
+    """Add two sets of posteriors of the same frames. Also return the number of frames without a common integer.
 
-    The entries of a frame are sorted by their integers, so that those of the same integer form a run. With ``merge``, a
-    run becomes its sum. Without it, a run keeps its entries, which Kaldi also sorts by weight.
+    The entries of a frame are sorted by integer, so that entries of the same integer form a run. With ``merge``, a run
+    becomes one entry, the sum of its weights. Otherwise, a run keeps its entries, sorted by weight as in Kaldi.
     """
-    entries, is_second = alternating(scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2))
-    # One key for each entry: frame in the upper 32 bits, integer + 2^31 in the lower. Sorted, entries form runs.
-    keys = frames_of_entries(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
+    entries, is_second = interleave_frames(
+        scale_posteriors(first, options.scale1), scale_posteriors(second, options.scale2)
+    )
+    # An entry's key has the frame in the upper 32 bits and integer + 2^31 in the lower 32 bits.
+    keys = number_entry_frames(entries) << 32 | (entries.integers.astype(np.int64) + (1 << 31))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # first entry of each run
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))  # Index of the first entry of each run.
     sizes = np.diff(starts, append=len(keys))
-    # A run is shared by both sets if it begins with an entry of the first and ends with one of the second.
+    # Both sets share a run if it begins with an entry of the first set and ends with an entry of the second set.
     is_shared = is_second[order[starts + sizes - 1]] & ~is_second[order[starts]]
     is_disjoint = np.ones(len(entries.counts), bool)
     is_disjoint[keys[starts[is_shared]] >> 32] = False
     ends = np.cumsum(entries.counts)
-    # A sum of two terms does not depend on their order. With longer runs it does: sort such frames as std::sort does.
+    # A rounded sum of more than two terms depends on their order: sort frames with such runs as std::sort does.
     for frame in np.unique(keys[starts[sizes > 2]] >> 32).tolist():
         begin, end = ends[frame] - entries.counts[frame], ends[frame]
-        order[begin:end] = begin + sort_order(entries.integers[begin:end].tolist())
+        order[begin:end] = begin + order_by_sort(entries.integers[begin:end].tolist())
     if options.merge:
         counts = np.bincount(keys[starts] >> 32, minlength=len(entries.counts))
         result = PosteriorArrays(
-            counts, entries.integers[order[starts]], run_sums(entries.weights[order], starts, sizes)
+            counts, entries.integers[order[starts]], sum_runs(entries.weights[order], starts, sizes)
         )
         keep = result.weights != 0
     else:
-        pairs = starts[sizes == 2]  # exchange the entries of a pair if the first one weighs more
+        pairs = starts[sizes == 2]  # Exchange two entries if the first entry has the larger weight.
         pairs = pairs[entries.weights[order[pairs]] > entries.weights[order[pairs + 1]]]
         order[pairs], order[pairs + 1] = order[pairs + 1], order[pairs]
         longer = np.flatnonzero(np.repeat(sizes > 2, sizes))

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 import io_ark
 from io_ark.blocks import ArrayBlock, Skip
-from kaldi_compat.cli.log import as_text, logger
-from kaldi_compat.cli.loop import features, map_table
+from kaldi_compat.cli.log import format_number, logger
+from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
@@ -35,7 +35,7 @@ class Options(BaseOptions):
 
 @dataclass
 class LogDeterminants:
-    """Average of the transforms' log determinants over frames, which shows whether MLLT converges."""
+    """Averages the log determinants of transforms over frames. The average shows whether MLLT converges."""
 
     frames: int = 0
     total: float = 0.0
@@ -43,12 +43,12 @@ class LogDeterminants:
     last: tuple[Matrix, float] | None = None
 
     def add(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Count a transform of features of ``dim`` dimensions, applied to ``frames`` frames."""
+        """Add a transform that has been applied to ``frames`` frames of ``dim`` dimensions."""
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:
             return
-        if self.last is None or self.last[0] is not transform:  # A global transform is always the same object.
+        if self.last is None or self.last[0] is not transform:  # A global transform is the same object in all calls.
             self.last = transform, log_determinant(transform[:, :dim])
         logdet = self.last[1]
         if np.isfinite(logdet):
@@ -58,10 +58,10 @@ class LogDeterminants:
             logger.warning("Matrix has bad logdet %g", logdet)
 
     def report(self) -> None:
-        """Log the average, if there is one."""
+        """Log the average, unless no log determinant has been computed."""
         if self.last is not None:
             kind, average = "[pseudo-]" if self.is_pseudo else "", self.total / self.frames if self.frames else -np.nan
-            logger.info("Overall average %slogdet is %s over %d frames.", kind, as_text(average), self.frames)
+            logger.info("Overall average %slogdet is %s over %d frames.", kind, format_number(average), self.frames)
 
 
 def log_determinant(linear: Matrix) -> float:
@@ -70,7 +70,7 @@ def log_determinant(linear: Matrix) -> float:
         return 0.5 * float(np.linalg.slogdet(product_with_transpose(linear, linear))[1])
 
 
-def mismatch(key: str, transform: Matrix, dim: int) -> str:
+def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
     """Return the warning for a transform that does not fit features of dimension ``dim``."""
     rows, columns = transform.shape
     place = f"Transform matrix for utterance {key} has bad dimension {rows}x{columns} versus feat dim {dim}"
@@ -83,24 +83,24 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
         table: LookupReader[Matrix] | None = None
-        of_all: Matrix = np.empty((0, 0), np.float32)
+        global_transform: Matrix = np.empty((0, 0), np.float32)
         if io_ark.is_table_rspecifier(transform_source):
-            table = tables.lookup("matrix", transform_source, options.utt2spk)
+            table = tables.open_lookup("matrix", transform_source, options.utt2spk)
         else:
-            of_all = io_ark.load(transform_source, kind="matrix")
+            global_transform = io_ark.load(transform_source, kind="matrix")
 
         def transform(block: ArrayBlock) -> ArrayBlock:
-            feats = features(block)
-            matrices = [of_all] if table is None else table.find(block, MISSING.format)
+            feats = stack_rows(block)
+            matrices = [global_transform] if table is None else table.find(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
-                raise Skip(mismatch(block.names()[0], matrices[0], dim))
+                raise Skip(describe_mismatch(block.names()[0], matrices[0], dim))
             if len({len(matrix) for matrix in matrices}) > 1:
                 raise Skip
             for matrix, frames in zip(itertools.cycle(matrices), block.shapes[:, 0].tolist(), strict=False):
                 logdets.add(matrix, dim, frames)
             if table is None:
-                return block.with_rows(apply_matrix(feats, of_all, block.rows()))
+                return block.with_rows(apply_matrix(feats, global_transform, block.rows()))
             pairs = zip(np.split(feats, block.rows()[1:-1]), matrices, strict=True)
             return block.with_rows(np.concatenate([apply_matrix(*pair) for pair in pairs]))
 
@@ -111,7 +111,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
 
 
 def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:
-    """Apply a linear or affine transform to the rows of utterances with these boundaries, by default of one."""
+    """Apply a linear or affine transform to the rows of utterances. ``bounds`` are their boundaries; None for one."""
     dim = feats.shape[1]
     linear = product_with_transpose(feats, matrix[:, :dim], bounds)
     return linear + matrix[:, dim] if matrix.shape[1] > dim else linear

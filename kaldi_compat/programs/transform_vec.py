@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
-from kaldi_compat.cli.loop import map_table, vectors
+from kaldi_compat.cli.loop import map_table, stack_vectors
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
@@ -36,9 +36,9 @@ def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
 
     Raises:
         Skip: the vectors of several entries differ in length.
-        FeatureError: the transform does not fit.
+        FeatureError: the number of columns of the transform does not fit the dimension of the vectors.
     """
-    rows = vectors(block)
+    rows = stack_vectors(block)
     dim, columns = rows.shape[1], matrix.shape[1]
     if columns not in (dim, dim + 1):
         raise FeatureError(f"Dimension mismatch: input vector has dimension {dim} and transform has {columns} columns.")

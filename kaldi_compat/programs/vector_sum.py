@@ -1,7 +1,7 @@
 """vector-sum: add up vectors of several tables, of one table, or of several files."""
 
 from kaldi_compat.cli.program import program
-from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
+from kaldi_compat.cli.sums import recognize_form, sum_files, sum_table, sum_tables
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -17,14 +17,14 @@ e.g.:  vector-sum ark:1.weights ark:2.weights ark:combined.weights
 
 class Options(BaseOptions):
     average: bool = option(False, "divide the sum of one table by the number of its vectors")
-    # Kaldi does not set its default. Compiled as usual, it is mostly false.
+    # Kaldi's program does not initialize this option. In usual builds, it is mostly false.
     binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")
 
 
-@program("vector-sum", USAGE, Options, at_least=2)
+@program("vector-sum", USAGE, Options, min_arguments=2)
 def main(options: Options, *sources_and_target: str) -> int:
-    """Add up in the form that the names ask for."""
-    form = form_of(sources_and_target)
+    """Add up tables, one table or files, depending on the form of the arguments."""
+    form = recognize_form(sources_and_target)
     if form == "tables":
         return sum_tables("vector", sources_and_target, 1.0, [1.0] * (len(sources_and_target) - 2))
     if form == "table":

@@ -5,7 +5,7 @@ import numpy as np
 import io_ark
 from io_ark.blocks import Wave
 from io_ark.codecs import pcm16
-from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.log import log_verbose, logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError, OptionError
@@ -49,24 +49,26 @@ def main(options: Options, source: str, target: str) -> int:
         channels = range(len(rir.samples))
         for name, noise, _, _ in noises:
             if len(noise.samples) != len(channels):
-                raise AudioError(f"{name} has {len(noise.samples)} channels, the impulse response {len(channels)}")
+                raise AudioError(
+                    f"{name} has {len(noise.samples)} channels, but the impulse response {len(channels)}: use the same"
+                )
         parts = [(channel, channel) for channel in channels]
     else:
         parts = [(options.rir_channel, options.noise_channel)]
 
     for channel, _ in parts:
-        if rir is not None and not channel_of(rir, channel, options.impulse_response).any():
+        if rir is not None and not get_channel(rir, channel, options.impulse_response).any():
             where = f" in channel {channel}" if len(rir.samples) > 1 else ""
             logger.warning(
                 "The impulse response %s is silent%s; the output is silent, too.", options.impulse_response, where
             )
-    speech = channel_of(wave, options.input_wave_channel, source)
+    speech = get_channel(wave, options.input_wave_channel, source)
     output = [
         reverberate(
             speech,
             wave.sample_frequency,
-            None if rir is None else channel_of(rir, in_rir, options.impulse_response) / FULL_SCALE,
-            [AdditiveSignal(channel_of(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
+            None if rir is None else get_channel(rir, in_rir, options.impulse_response) / FULL_SCALE,
+            [AdditiveSignal(get_channel(noise, in_noise, name), snr, start) for name, noise, snr, start in noises],
             options,
             rir_frequency=None if rir is None else rir.sample_frequency,
         )
@@ -77,10 +79,10 @@ def main(options: Options, source: str, target: str) -> int:
 
 
 def read_wave(name: str) -> Wave:
-    """Read a file or the output of a command."""
+    """Read audio from a file or the output of a command."""
     wave: Wave = io_ark.load(name, kind="wave")
     channels, samples = wave.samples.shape
-    vlog(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
+    log_verbose(1, "%s: sampling frequency %g, %d samples, %d channels", name, wave.sample_frequency, samples, channels)
     return wave
 
 
@@ -88,13 +90,13 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
     """Return name, audio, signal-to-noise ratio and start time of each noise.
 
     Raises:
-        OptionError: the lists of the options have different lengths.
-        AudioError: the sampling rate of a noise is not that of the input.
+        OptionError: the options list different numbers of noises, ratios and start times.
+        AudioError: the sampling rates of a noise and the input differ.
     """
     names = [name for name in options.additive_signals.split(",") if name]
     if not names:
         return []
-    snrs, starts = numbers(options.snrs, "--snrs"), numbers(options.start_times, "--start-times")
+    snrs, starts = parse_numbers(options.snrs, "--snrs"), parse_numbers(options.start_times, "--start-times")
     require(
         len(names) == len(snrs) == len(starts),
         f"--additive-signals has {len(names)} entries, --snrs {len(snrs)} and --start-times {len(starts)}:"
@@ -104,24 +106,26 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
     for name, snr, start in zip(names, snrs, starts, strict=True):
         noise = read_wave(name)
         if noise.sample_frequency != sample_frequency:
-            raise AudioError(f"{name} has {noise.sample_frequency:g} Hz, but the input {sample_frequency:g} Hz")
+            raise AudioError(
+                f"{name} has {noise.sample_frequency:g} Hz, but the input {sample_frequency:g} Hz: resample it"
+            )
         noises.append((name, noise, snr, start))
     return noises
 
 
-def numbers(text: str, name: str) -> list[float]:
+def parse_numbers(text: str, name: str) -> list[float]:
     """Parse comma-separated numbers.
 
     Raises:
-        OptionError: the string is something else.
+        OptionError: the string is not a list of numbers. The message starts with ``name``.
     """
     numbers = [parse_real(part, FLOAT32_END) for part in text.split(",") if part]
     require(None not in numbers, f"{name}: expected comma-separated numbers, not {text!r}")
     return [number for number in numbers if number is not None]
 
 
-def channel_of(wave: Wave, channel: int, name: str) -> Vector:
-    """Return the samples of a channel, on the 16-bit scale.
+def get_channel(wave: Wave, channel: int, name: str) -> Vector:
+    """Return the samples of a channel, (samples,), on the scale of 16-bit integers.
 
     Raises:
         AudioError: the channel does not exist.

@@ -8,7 +8,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, WaveBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
-from kaldi_compat.cli.objects import duration_of
+from kaldi_compat.cli.objects import compute_duration
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.base import BaseOptions, option
@@ -29,23 +29,23 @@ class Options(BaseOptions):
 def main(options: Options, source: str, target: str) -> int:
     durations: list[float] = []
 
-    def duration(_: str, wave: Any) -> float:
+    def measure(_: str, wave: Any) -> float:
         num_samples = wave.samples.shape[1] if options.read_entire_file else wave.sample_count
         if num_samples is None:
             raise AudioError("no duration in header. Check the source, and/or try --read-entire-file.")
-        return duration_of(num_samples, wave.sample_frequency)
+        return compute_duration(num_samples, wave.sample_frequency)
 
-    def durations_of(block: Block) -> Block:
+    def measure_block(block: Block) -> Block:
         if isinstance(block, WaveBlock):
             numbers = block.durations().astype(np.float32)
             durations.extend(numbers.tolist())
             return ArrayBlock(block.keys, numbers, np.zeros((len(block), 2), np.int64), 0)
-        seconds = block.map(duration)
+        seconds = block.map(measure)
         durations.extend(value for _, value in seconds.entries())
         return seconds
 
     kind: io_ark.Kind = "wave" if options.read_entire_file else "wave-info"
-    counts = convert_table(durations_of, kind, source, target, kind_out="float", output_first=True)
+    counts = convert_table(measure_block, kind, source, target, kind_out="float", output_first=True)
     logger.info("Printed duration for %d audio files.", counts.done)
     if durations:
         logger.info(

@@ -4,7 +4,7 @@ import numpy as np
 
 from io_ark.blocks import PosteriorBlock, Skip
 from io_ark.codecs import PosteriorArraysCodec
-from kaldi_compat.cli.alignments import select_entries, with_posteriors
+from kaldi_compat.cli.alignments import replace_posteriors, select_entries
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
@@ -29,7 +29,7 @@ def main(options: Options, source: str, weights: str, target: str) -> int:
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks = tables.read(codec, source)
-        table, writer = tables.lookup("vector", weights), tables.write(codec, target)
+        table, writer = tables.open_lookup("vector", weights), tables.write(codec, target)
 
         def weigh(block: PosteriorBlock) -> PosteriorBlock:
             vectors = table.find(block, lambda key: f"No weights for utterance {key}")
@@ -44,7 +44,7 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
     """Multiply the entries of each frame by its weight.
 
     Raises:
-        Skip: too many or too few weights.
+        Skip: the numbers of weights and frames differ by more than ``tolerance``.
     """
     aligned = []
     for key, frames, vector in zip(block.names(), block.frames.tolist(), weights, strict=True):
@@ -53,4 +53,4 @@ def weight_block(block: PosteriorBlock, weights: list[Vector], tolerance: int) -
         aligned.append(np.append(vector[:frames], np.zeros(max(frames - len(vector), 0), np.float32)))
     per_entry = np.repeat(np.concatenate(aligned), block.posteriors.counts)
     product = block.posteriors._replace(weights=block.posteriors.weights * per_entry)
-    return with_posteriors(block, select_entries(product, per_entry != 0))
+    return replace_posteriors(block, select_entries(product, per_entry != 0))

@@ -7,12 +7,12 @@ from io_ark.blocks import PosteriorArrays, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import (
     Mask,
-    frame_sums,
-    frames_of_entries,
+    number_entry_frames,
     parse_number,
+    replace_posteriors,
     scale_posteriors,
     select_entries,
-    with_posteriors,
+    sum_by_frame,
 )
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
@@ -46,7 +46,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 
     def weigh_block(block: PosteriorBlock) -> PosteriorBlock:
         is_silence = np.isin(transitions.phones(block.posteriors.integers), phones)
-        return with_posteriors(block, weigh(block.posteriors, is_silence, scale))
+        return replace_posteriors(block, weigh(block.posteriors, is_silence, scale))
 
     counts = convert_table(weigh_block, PosteriorArraysCodec(), source, target)
     logger.info("Done %d posteriors.", counts.done)
@@ -54,7 +54,7 @@ def main(options: Options, weight: str, silence: str, model: str, source: str, t
 
 
 def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
-    """Scale the entries of silence; a scale of 0 removes them."""
+    """Scale the entries of silence phones. A scale of 0 removes them."""
     if scale == 0:
         return select_entries(posteriors, ~is_silence)
     weights = np.where(is_silence, posteriors.weights * np.float32(scale), posteriors.weights)
@@ -62,15 +62,15 @@ def weight_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) 
 
 
 def scale_frames_by_silence(posteriors: PosteriorArrays, is_silence: Mask, scale: float) -> PosteriorArrays:
-    """Scale all entries of a frame by ``p(silence) * scale + p(other)``; frames whose weights add up to 0 stay.
+    """Scale all entries of a frame by ``p(silence) * scale + p(other)``. Frames of total weight 0 are unchanged.
 
     Raises:
-        FeatureError: weights of a frame add up to less than 0.
+        FeatureError: the weights of silence, or of other phones, in a frame add up to less than 0.
     """
-    frames, weights, count = frames_of_entries(posteriors), posteriors.weights, len(posteriors.counts)
-    silence, other = (frame_sums(frames[mask], weights[mask], count) for mask in (is_silence, ~is_silence))
+    frames, weights, count = number_entry_frames(posteriors), posteriors.weights, len(posteriors.counts)
+    silence, other = (sum_by_frame(frames[mask], weights[mask], count) for mask in (is_silence, ~is_silence))
     if (silence < 0).any() or (other < 0).any():
-        raise FeatureError("--distribute needs weights that are not negative")
+        raise FeatureError("--distribute needs weights that are not negative: remove the option")
     total = silence + other
     with np.errstate(invalid="ignore"):
         factors = np.where(total == 0, np.float32(1), (silence * np.float32(scale) + other) / total)

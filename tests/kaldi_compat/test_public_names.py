@@ -70,7 +70,7 @@ def test_every_feature_and_its_options_are_public() -> None:
     from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
     for feature in SPECTRAL_FEATURES.values():
-        assert getattr(kaldi_compat, feature.module().__name__) is feature.module()
+        assert getattr(kaldi_compat, feature.import_class().__name__) is feature.import_class()
         assert getattr(kaldi_compat, feature.options.__name__) is feature.options
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kaldi_compat.frontends.description import as_dict
 from kaldi_compat.frontends.preset import FEATURES, FORMAT, SET_BY_PRESET, Preset, list_presets
 from kaldi_compat.frontends.steps import STEPS
-from kaldi_compat.options.base import info
+from kaldi_compat.options.base import get_info
 
 NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 ABOUT = {
@@ -78,7 +78,7 @@ def _options(kind: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _option(field: Any) -> dict[str, Any]:
-    about = info(field)
+    about = get_info(field)
     schema: dict[str, Any] = {"description": about.description, "type": NAMES[type(field.default)]}
     if about.choices:
         schema["enum"] = [*about.choices]

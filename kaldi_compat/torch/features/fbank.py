@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kaldi_compat.functional.array_api import is_traced_or_differentiated, tracing
 from kaldi_compat.options.constructors import FbankConstructor
-from kaldi_compat.options.extractors import FbankSettings, fbank_settings
+from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
 from kaldi_compat.torch.features.engines import accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
@@ -55,7 +55,7 @@ class Fbank(FbankConstructor, MelFeature):
         >>> fbank.options.num_mel_bins, fbank.options.waveform_scale
         (80, 32768.0)
         """
-        return cls._from_settings(fbank_settings(extractor), **changes)
+        return cls._from_settings(read_fbank_settings(extractor), **changes)
 
     @classmethod
     def _from_settings(cls, settings: FbankSettings, **changes: Any) -> Fbank:

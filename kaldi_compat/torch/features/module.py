@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
+from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
 from kaldi_compat.torch.features.script import scriptable
 
 try:
@@ -135,9 +135,9 @@ class ConfiguredModule(FeatureModule):
 
     def extra_repr(self) -> str:
         """Return the options that differ from Kaldi's defaults."""
-        return changes(self.options)
+        return format_changes(self.options)
 
     def _repr_html_(self) -> str:
         from kaldi_compat.options import describe
 
-        return describe.html(type(self).__name__, self.options, engine=getattr(self, "engine", ""))
+        return describe.render_html(type(self).__name__, self.options, engine=getattr(self, "engine", ""))

@@ -8,7 +8,7 @@ from typing import Any
 
 import io_ark
 from io_ark.tables.overwriting import refuse_overwriting
-from kaldi_compat.cli.frontends import DIFFERENT_STATUS, TOLERANCE, Parser, fail, warnings_in_one_line
+from kaldi_compat.cli.frontends import DIFFERENT_STATUS, TOLERANCE, Parser, report_error, warnings_in_one_line
 from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_explain.explanation import Explanation, explain
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse exits after --help and after a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, io_ark.ArkError, OSError) as error:
-        return fail(error)
+        return report_error(error)
     return 0 if explanation.is_exact else DIFFERENT_STATUS
 
 

@@ -22,7 +22,7 @@ from io_ark.numpy_files import load_npy
 from io_ark.specifier import FileName
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.text import escape_controls
-from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, fail
+from kaldi_compat.cli.frontends import DIFFERENT_STATUS, Parser, report_error
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vectors
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse exits after --help and after a wrong argument.
         return int(end.code or 0)
     except (KaldiCompatError, ArkError, OSError) as error:
-        return fail(error)
+        return report_error(error)
     return 0 if card.passed else DIFFERENT_STATUS
 
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import BaseOptions, ConstructorSignature, OptionInfo, info, infos, nearest
+from kaldi_compat.options.base import (
+    BaseOptions,
+    ConstructorSignature,
+    OptionInfo,
+    find_nearest_option,
+    get_info,
+    get_infos,
+)
 
 # Another library's names of options that Kaldi's programs call otherwise.
 SHORT_NAMES = {
@@ -51,14 +58,14 @@ class NamedOptions:
     def _check(cls, name: str) -> None:
         fields = cls.__dataclass_fields__  # type: ignore[attr-defined]
         if name not in fields:
-            known = nearest(name, cls._described(fields))
+            known = find_nearest_option(name, cls._described(fields))
             hint = f"did you mean {known}?" if known else f"it has {', '.join(fields)}"
             raise cls.name_error(f"{cls.__name__} has no option {name}: {hint}")
 
     @classmethod
     def _described(cls, fields: Mapping[str, Any]) -> dict[str, OptionInfo]:
         """Return how our options are declared, by the names of these fields, with ours as further names."""
-        declared = infos(cls.our_type) if issubclass(cls.our_type, BaseOptions) else {}
+        declared = get_infos(cls.our_type) if issubclass(cls.our_type, BaseOptions) else {}
         our_names = {cls.their_names.get(name, name): name for name in declared}
         return {
             theirs: dataclasses.replace(declared[name], known_as=(*declared[name].known_as, name))
@@ -73,7 +80,7 @@ class NamedOptions:
         Raises:
             OptionError: a value that Kaldi refuses.
         """
-        names = {name: cls.their_names.get(name, name) for name in infos(cls.our_type)}
+        names = {name: cls.their_names.get(name, name) for name in get_infos(cls.our_type)}
         return cls.our_type(**{name: values[theirs] for name, theirs in names.items() if theirs in values})
 
 
@@ -132,5 +139,5 @@ def fields_of(
     """Return fields for these options of ours, under their other names; defaults and meanings may differ."""
     known = {field.name: field for field in dataclasses.fields(our_type)}
     fields = [(renamed.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
-    return [(name, type(default), default, (meanings or {}).get(name) or info(field).description)
+    return [(name, type(default), default, (meanings or {}).get(name) or get_info(field).description)
             for name, default, field in fields]  # fmt: skip

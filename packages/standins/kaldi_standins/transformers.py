@@ -24,7 +24,7 @@ import transformers
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.extractors import FbankSettings, fbank_settings
+from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.torch.features.fbank import Fbank
 
 __all__ = [
@@ -81,7 +81,7 @@ class _Extractor:
         return result if device is None or keywords.get("return_tensors") != "pt" else result.to(device)
 
     def _features(self, utterances: list[Any], device: torch.device) -> list[Any]:
-        fbank = _fbank(fbank_settings(self), device)
+        fbank = _fbank(read_fbank_settings(self), device)
         tensors = [torch.from_numpy(utterance).to(device, self.dtype) for utterance in utterances]
         if device.type == "cpu":
             features_of_utterances = fbank(tensors)
@@ -120,7 +120,7 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
     """``transformers.Phi4MultimodalFeatureExtractor``: 80 log-mel bins up to 7690 Hz, floored at 0."""
 
     def _torch_extract_fbank_features(self, waveform: Tensor, audio_lengths: Tensor, device: Any = "cpu") -> Tensor:
-        fbank = _fbank(fbank_settings(self), torch.device(device))
+        fbank = _fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
         # The original sets frames past the end of shorter utterances to zero, except for the last frames of the batch.
         lengths = audio_lengths.to(frames.device).unsqueeze(-1)
@@ -135,7 +135,7 @@ class LasrFeatureExtractor(transformers.LasrFeatureExtractor):
     """``transformers.LasrFeatureExtractor``, of MedASR: 128 log-mel bins."""
 
     def _torch_extract_fbank_features(self, waveform: Tensor, device: Any = "cpu") -> Tensor:
-        fbank = _fbank(fbank_settings(self), torch.device(device))
+        fbank = _fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
         return fbank._features_in_blocks(frames, self.mel_filters.to(frames))
 

@@ -12,7 +12,7 @@ import torch
 
 from kaldi_compat import Fbank, OptionError
 from kaldi_compat.frontends import Preset
-from kaldi_compat.options.extractors import EXTRACTORS, fbank_settings
+from kaldi_compat.options.extractors import EXTRACTORS, read_fbank_settings
 from tests.support.reference import ROOT
 
 transformers = pytest.importorskip("transformers")
@@ -143,12 +143,12 @@ def original_silence(original: Any, name: str) -> float:
 
 
 def test_settings_of_configurations() -> None:
-    settings = fbank_settings({"feature_extractor": {"feature_extractor_type": "Speech2TextFeatureExtractor"}})
+    settings = read_fbank_settings({"feature_extractor": {"feature_extractor_type": "Speech2TextFeatureExtractor"}})
     assert settings.options.num_mel_bins == 80
-    odd = fbank_settings({"feature_extractor_type": "LasrFeatureExtractor", "sampling_rate": 22050, "n_fft": 512})
+    odd = read_fbank_settings({"feature_extractor_type": "LasrFeatureExtractor", "sampling_rate": 22050, "n_fft": 512})
     assert (odd.options.window_size, odd.options.window_shift) == (400, 160)
-    with pytest.raises(OptionError, match="is not Kaldi's FFT, which has 512 points"):
-        fbank_settings({"feature_extractor_type": "LasrFeatureExtractor", "n_fft": 400})
+    with pytest.raises(OptionError, match="is not Kaldi's FFT: set n_fft=512"):
+        read_fbank_settings({"feature_extractor_type": "LasrFeatureExtractor", "n_fft": 400})
     with pytest.raises(OptionError, match="has no feature_extractor_type"):
         Fbank.from_feature_extractor({"sampling_rate": 16000})
     with pytest.raises(OptionError, match="WhisperFeatureExtractor is not one"):
@@ -166,4 +166,4 @@ def test_settings_of_configurations() -> None:
     ],
 )
 def test_default_settings_differ_from_the_preset(name: str, preset: str) -> None:
-    assert fbank_settings({"feature_extractor_type": name}).options == Preset.of(preset).feature_options
+    assert read_fbank_settings({"feature_extractor_type": name}).options == Preset.of(preset).feature_options

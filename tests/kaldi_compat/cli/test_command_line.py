@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kaldi_compat.cli.command_line import StandardOptions, from_script_style, parse, shell_line, usage
-from kaldi_compat.cli.log import logger, logging_as_kaldi, vlog
+from kaldi_compat.cli.command_line import StandardOptions, format_shell_line, format_usage, parse, rewrite_script_style
+from kaldi_compat.cli.log import log_verbose, logger, logging_as_kaldi
 from kaldi_compat.cli.program import program
 from kaldi_compat.dump import cli as dump
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options import config
 from kaldi_compat.options.base import BaseOptions, option
-from kaldi_compat.options.config import flag_table, load_options
+from kaldi_compat.options.config import get_flags, load_options
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.options.spectral import FbankOptions
 from tests.support.processes import output_of
@@ -129,7 +129,7 @@ def test_last_value_wins() -> None:
     ],
 )  # fmt: skip
 def test_values_pass_the_checks_that_flags_pass(name: str, text: str, value: object) -> None:
-    flag = flag_table(FbankOptions)[name.replace("_", "-")]
+    flag = get_flags(FbankOptions)[name.replace("_", "-")]
     with pytest.raises(OptionError, match=name.replace("_", "[-_]")):
         FbankOptions(**{name: flag.parse(text)})  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=f"^{name} must be"):
@@ -193,7 +193,7 @@ def test_missing_config_file() -> None:
 
 def test_endless_config_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "MAX_CHARACTERS", 1 << 10)
-    with pytest.raises(OptionError, match="/dev/zero has more than 1024 characters: expected a configuration file"):
+    with pytest.raises(OptionError, match="/dev/zero has more than 1024 characters: name a configuration file"):
         values("--config=/dev/zero")
 
 
@@ -236,13 +236,13 @@ def test_load_options_checks_values(tmp_path: Path) -> None:
     ],
 )
 def test_quoting_of_the_printed_command_line(word: str, quoted: str) -> None:
-    assert shell_line(["x", word]) == f"x {quoted}"
+    assert format_shell_line(["x", word]) == f"x {quoted}"
     given_back = subprocess.run(["bash", "-c", f"printf %s {quoted}"], capture_output=True, check=True)
     assert given_back.stdout.decode() == word
 
 
 def test_usage_lists_every_option_as_kaldi_does() -> None:
-    text = usage("Does it.", Options)
+    text = format_usage("Does it.", Options)
     assert "  --num-things                : an integer (int, default = 3)\n" in text
     assert '  --name                      : a text (string, default = "x")\n' in text
     assert "  --odd_name                  : spelled with an underscore (int, default = 1)\n" in text
@@ -253,7 +253,7 @@ def test_usage_lists_every_option_as_kaldi_does() -> None:
 
 def test_flag_table_of_fbank_has_kaldis_defaults() -> None:
     kaldi = {case["id"]: case["options"] for case in CASES if case["group"] == "flags"}["compute-fbank-feats"]
-    flags = flag_table(FbankOptions)
+    flags = get_flags(FbankOptions)
     compared = [(flags[name].kind, flags[name].shown_default) for name, _, _ in kaldi if name in flags]
     assert compared == [(kind, default) for name, kind, default in kaldi if name in flags]
     assert len(compared) > 20
@@ -263,7 +263,7 @@ def test_flag_table_of_fbank_has_kaldis_defaults() -> None:
 def try_it(options: Options, first: str, second: str = "") -> int:
     """Options of the program that the tests below run."""
     logger.info("Done %s", first)
-    vlog(2, "more")
+    log_verbose(2, "more")
     if first == "wrong":
         raise OptionError("it is\nwrong")
     if first == "fault":
@@ -422,7 +422,7 @@ def test_version_is_printed_to_standard_output(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_script_style_is_rewritten(argv: list[str], rewritten: list[str]) -> None:
-    assert from_script_style(argv, flag_table(Options)) == rewritten
+    assert rewrite_script_style(argv, get_flags(Options)) == rewritten
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kaldi_compat.cli.compute import ApplicationOptions, ExactComputer, TorchComputer, computer_for, program_options
+from kaldi_compat.cli.compute import (
+    ApplicationOptions,
+    ExactComputer,
+    TorchComputer,
+    choose_computer,
+    make_program_options,
+)
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.registry import HTK_FBANK, SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.spectral import FbankOptions
@@ -25,21 +31,21 @@ NEW = FeatureType("new", "new features", NewOptions, HTK_FBANK)
 
 
 def options(feature: FeatureType, engine: str) -> ApplicationOptions:
-    made: ApplicationOptions = program_options(feature)(engine=engine)
+    made: ApplicationOptions = make_program_options(feature)(engine=engine)
     return made
 
 
 def test_feature_without_exact_engine_is_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FeatureType, "module", lambda self: New if self is NEW else Fbank)
-    assert isinstance(computer_for(NEW, options(NEW, "auto")), TorchComputer)
+    monkeypatch.setattr(FeatureType, "import_class", lambda self: New if self is NEW else Fbank)
+    assert isinstance(choose_computer(NEW, options(NEW, "auto")), TorchComputer)
     with pytest.raises(OptionError, match="--engine=exact cannot compute new features: use --engine=torch"):
-        computer_for(NEW, options(NEW, "exact"))
+        choose_computer(NEW, options(NEW, "exact"))
 
 
 @pytest.mark.parametrize("engine", ["auto", "exact"])
 def test_kaldis_features_are_computed_by_the_exact_engine(engine: str) -> None:
     fbank = SPECTRAL_FEATURES["fbank"]
-    assert isinstance(computer_for(fbank, options(fbank, engine)), ExactComputer)
+    assert isinstance(choose_computer(fbank, options(fbank, engine)), ExactComputer)
 
 
 @pytest.mark.parametrize(
@@ -48,5 +54,5 @@ def test_kaldis_features_are_computed_by_the_exact_engine(engine: str) -> None:
 )
 def test_files_of_htk_have_kaldis_parameter_kinds(name: str, with_energy: int, without: int) -> None:
     feature = SPECTRAL_FEATURES[name]
-    kinds = [feature.htk_kind(feature.options(use_energy=use_energy)) for use_energy in (True, False)]  # type: ignore[call-arg]
+    kinds = [feature.get_htk_kind(feature.options(use_energy=use_energy)) for use_energy in (True, False)]  # type: ignore[call-arg]
     assert kinds == [with_energy, without]

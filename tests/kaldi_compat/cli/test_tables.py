@@ -29,7 +29,7 @@ def test_items_come_in_order_and_an_error_after_those_before_it() -> None:
 
     got: list[int] = []
     with Tables() as tables, pytest.raises(OSError, match="gone"):
-        for item in tables.computed(lambda number: number * number, tables.ahead(items())):
+        for item in tables.map_in_threads(lambda number: number * number, tables.compute_ahead(items())):
             got.append(item)  # noqa: PERF402
     assert got == [number * number for number in range(20)]
 
@@ -48,13 +48,13 @@ def test_items_are_computed_although_the_system_starts_no_more_threads(
 
     monkeypatch.setattr(threading.Thread, "start", start_some)
     with Tables() as tables:
-        assert list(tables.computed(abs, tables.ahead(iter(range(20))))) == list(range(20))
+        assert list(tables.map_in_threads(abs, tables.compute_ahead(iter(range(20))))) == list(range(20))
 
 
 def test_the_error_of_a_computation_is_raised_in_its_place() -> None:
     got: list[float] = []
     with Tables() as tables, pytest.raises(ZeroDivisionError):
-        got.extend(tables.computed(lambda number: 6 / number, iter([3, 2, 0, 1])))
+        got.extend(tables.map_in_threads(lambda number: 6 / number, iter([3, 2, 0, 1])))
     assert got == [2, 3]
 
 
@@ -62,7 +62,7 @@ def test_the_queue_is_bounded_and_its_thread_ends_with_the_context(has_second_co
     made: list[int] = []
     before = set(threading.enumerate())
     with Tables() as tables:
-        items = tables.ahead(made.append(number) or number for number in range(1000))  # type: ignore[func-returns-value]
+        items = tables.compute_ahead(made.append(number) or number for number in range(1000))  # type: ignore[func-returns-value]
         assert next(items) == 0
         time.sleep(0.1 * has_second_core)
         assert len(made) < 10

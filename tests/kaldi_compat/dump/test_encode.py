@@ -52,14 +52,14 @@ def test_utterance_without_enough_memory_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     data = make_data(tmp_path, 3, samples=(2000, 9000, 3000))
-    of_block = SpectralExtractor.of_block
+    compute_block = SpectralExtractor.compute_block
 
     def limited(self: SpectralExtractor, block: WaveBlock, warps: Any, noise: Any) -> ArrayBlock:
         if block.lengths.max() > 8000:
             raise error
-        return of_block(self, block, warps)
+        return compute_block(self, block, warps)
 
-    monkeypatch.setattr(SpectralExtractor, "of_block", limited)
+    monkeypatch.setattr(SpectralExtractor, "compute_block", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
     assert "spk0-utt001 not enough memory" in failures(data)

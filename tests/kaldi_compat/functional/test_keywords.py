@@ -98,7 +98,7 @@ def test_wrong_option_is_no_option_error(
     owner, name = function.__name__, next(iter(changes))
     with pytest.raises(OptionError, match=rf"^{owner} has no option {name}x: did you mean {name}"):
         function(*inputs, **{f"{name}x": 1})
-    with pytest.raises(OptionError, match=rf"^{owner} takes {options.__name__}, not int: give options by name"):
+    with pytest.raises(OptionError, match=rf"^{owner} takes {options.__name__}, not int: pass options by name"):
         function(*inputs, options=1)
 
 

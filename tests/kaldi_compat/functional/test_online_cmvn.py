@@ -132,5 +132,5 @@ def test_floored_variance_is_the_plain_way_and_warns(caplog: pytest.LogCaptureFi
 def test_empty_window_is_accepted_where_nothing_is_subtracted() -> None:
     online = OnlineCmvn(STATISTICS, cmn_window=0, norm_means=False)
     np.testing.assert_array_equal(online(FEATS), FEATS)
-    with pytest.raises(OptionError, match="no frame to take the mean of"):
+    with pytest.raises(OptionError, match="no frame for the mean"):
         OnlineCmvn(STATISTICS, cmn_window=0)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import BaseOptions, info, option
-from kaldi_compat.options.config import FLOAT32_END, UsageError, flag_table, load_options, parse_real, spell_as_flags
+from kaldi_compat.options.base import BaseOptions, get_info, option
+from kaldi_compat.options.config import FLOAT32_END, UsageError, get_flags, load_options, parse_real, spell_as_flags
 from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, SpliceOptions
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions
 
@@ -72,7 +72,7 @@ def test_every_option_refuses_other_types(kind: type[Any]) -> None:
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_defaults_lie_in_their_ranges(kind: type[Any]) -> None:
     kind()
-    assert all(info(field).allows(field.default) for field in dataclasses.fields(kind))
+    assert all(get_info(field).allows(field.default) for field in dataclasses.fields(kind))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_name_that_resembles_nothing_points_to_help() -> None:
 
 @pytest.mark.parametrize("kind", OPTIONS)
 def test_other_libraries_names_are_not_ours(kind: type[Any]) -> None:
-    known = [other for field in dataclasses.fields(kind) for other in info(field).known_as]
+    known = [other for field in dataclasses.fields(kind) for other in get_info(field).known_as]
     assert len(set(known)) == len(known), "one name stands for two options"
     assert not {field.name for field in dataclasses.fields(kind)}.intersection(known)
 
@@ -135,7 +135,7 @@ def test_errors_spell_options_as_flags_in_programs() -> None:
 
 
 def test_only_the_mistakes_that_make_kaldi_print_usage_are_usage_errors() -> None:
-    flags = flag_table(FbankOptions)
+    flags = get_flags(FbankOptions)
     with pytest.raises(UsageError):
         flags["use-energy"].parse("maybe")
     for name, text in (("num-mel-bins", "abc"), ("dither", ""), ("dither", "-1e40"), ("use-energy", "")):

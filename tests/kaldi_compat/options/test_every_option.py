@@ -12,7 +12,7 @@ import torch
 from kaldi_compat.exact import engine
 from kaldi_compat.exact.engine import make_batch
 from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.options.base import info
+from kaldi_compat.options.base import get_info
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FrameOptions
 from tests.support.native import LEVELS, computing
@@ -56,11 +56,11 @@ def other_value(field: dataclasses.Field[Any]) -> Any:
     if isinstance(default, bool):
         return not default
     value = default - 1 if isinstance(default, int) else 0.9 * default
-    return value if info(field).allows(value) and value != default else default + 1
+    return value if get_info(field).allows(value) and value != default else default + 1
 
 
 def of_torch(feature: str, options: FrameOptions) -> list[Any]:
-    module = SPECTRAL_FEATURES[feature].module()(options, engine="torch")
+    module = SPECTRAL_FEATURES[feature].import_class()(options, engine="torch")
     return [each.numpy() for each in module([torch.from_numpy(x) for x in AUDIO])]
 
 

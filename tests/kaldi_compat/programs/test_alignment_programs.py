@@ -70,7 +70,7 @@ def insert(order: list[int], key: int, buckets: int) -> None:
 def test_pdfs_of_a_frame_are_in_the_order_of_a_hash_table(keys: list[int], empty: int) -> None:
     counts = np.array([0] * empty + [len(keys), 1])
     pdfs, frames = np.array([*keys, 5], np.int64), np.repeat(np.arange(len(counts)), counts)
-    order = orders.hash_order(pdfs, frames, counts)
+    order = orders.order_by_hash(pdfs, frames, counts)
     assert pdfs[order].tolist() == [*inserted_one_by_one(keys), 5]
 
 
@@ -89,7 +89,7 @@ def test_weights_of_a_pdf_are_added_up(frames: list[list[tuple[int, float]]]) ->
     columns = zip(*(pair for frame in frames for pair in frame), strict=True) if any(frames) else ((), ())
     integers, weights = (np.array(column, kind) for column, kind in zip(columns, "if", strict=True))
     counts = np.array([len(frame) for frame in frames], np.int64)
-    assert post_to_pdf_post.of_pdfs(PosteriorArrays(counts, integers, weights), model).to_lists() == expected
+    assert post_to_pdf_post.sum_by_pdf(PosteriorArrays(counts, integers, weights), model).to_lists() == expected
 
 
 def test_infinite_vectors_become_zero() -> None:

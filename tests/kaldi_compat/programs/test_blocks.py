@@ -53,9 +53,9 @@ def set_block(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
     """Limit the blocks to some entries."""
     for name in ("io_ark.codecs.scan", "io_ark.codecs.wave", "io_ark.tables.blocks"):
         monkeypatch.setattr(f"{name}.MAX_ENTRIES", entries)
-    monkeypatch.setattr(compute_cmvn_stats, "UTTERANCES_AT_ONCE", entries)
-    monkeypatch.setattr(compute_cmvn_stats_two_channel, "CALLS_AT_ONCE", entries)
-    monkeypatch.setattr(extract_feature_segments, "LINES_AT_ONCE", entries)
+    monkeypatch.setattr(compute_cmvn_stats, "UTTERANCES_PER_BLOCK", entries)
+    monkeypatch.setattr(compute_cmvn_stats_two_channel, "CALLS_PER_LOOKUP", entries)
+    monkeypatch.setattr(extract_feature_segments, "LINES_PER_BLOCK", entries)
 
 
 def random_audio(rng: np.random.Generator, count: int) -> dict[str, Wave]:

@@ -182,7 +182,7 @@ def test_stages_of_sre16_with_adaptation_give_the_rate_of_the_python_functions(
 @pytest.mark.parametrize("size", [1, 7])
 def test_scores_in_blocks_of_any_size_are_those_of_kaldi(size: int, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kaldi_compat.cli.speakers._TRIALS_AT_ONCE", size)
+    monkeypatch.setattr("kaldi_compat.cli.speakers._TRIALS_PER_BLOCK", size)
     speakers, expected = REFERENCE / "inputs" / "speakers", REFERENCE / "expected" / "speakers"
     lines = (speakers / "trials").read_text().splitlines()
     Path("trials").write_text("".join(f"{line.rsplit(' ', 1)[0]}\n" for line in lines))

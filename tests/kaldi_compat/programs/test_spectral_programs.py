@@ -100,14 +100,14 @@ def test_an_impossible_vtln_factor_skips_the_utterance() -> None:
 def test_utterance_whose_features_do_not_fit_into_memory_is_skipped_as_in_kaldi(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    features = ExactComputer.features
+    features = ExactComputer.compute
 
     def of_little_memory(self: ExactComputer, block: WaveBlock, *rest: Any) -> Any:
         if block.lengths.max() > 5000:
             raise MemoryError("Unable to allocate 25.0 GiB")
         return features(self, block, *rest)
 
-    monkeypatch.setattr(ExactComputer, "features", of_little_memory)
+    monkeypatch.setattr(ExactComputer, "compute", of_little_memory)
     audio_archive("a.ark", u1=wav_bytes(noise(4000)), u2=wav_bytes(noise(6000)), u3=wav_bytes(noise(4000)))
     log = log_of(f"{FBANK} ark:a.ark ark:o.ark")
     assert list(load("o.ark")) == ["u1", "u3"]
@@ -211,7 +211,7 @@ def test_every_tenth_utterance_is_logged_in_kaldis_words() -> None:
 
 def test_options_of_the_feature_reach_the_module() -> None:
     options: Any = compute_mfcc_feats.main.options(num_ceps=5, channel=0, vtln_warp=1.1)
-    inner = compute.feature_options(MfccOptions, options)
+    inner = compute.select_feature_options(MfccOptions, options)
     assert inner.num_ceps == 5
     assert {field.name for field in dataclasses.fields(inner)}.isdisjoint({"channel", "vtln_warp", "device"})
 
