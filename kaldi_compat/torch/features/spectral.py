@@ -162,7 +162,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
-        return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
+        return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing(samples)), generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -294,7 +294,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Return an array as a tensor."""
         return torch.tensor(samples)
 
-    def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
+    def _check_row_lengths(self, lengths: Any, samples: Tensor) -> Any:
         """Return the checked lengths, on the CPU for a list or a tensor there, else on the samples' device."""
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
