@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -21,7 +19,6 @@ e.g.:  ivector-adapt-plda plda scp:ivectors.scp plda.adapted
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
     """Options of ivector-adapt-plda."""
 

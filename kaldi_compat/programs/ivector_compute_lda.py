@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -26,7 +24,6 @@ e.g.:  ivector-compute-lda scp:ivectors.scp ark:data/train/utt2spk transform.mat
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
     """Options of ivector-compute-lda."""
 

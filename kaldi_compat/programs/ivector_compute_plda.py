@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -26,7 +24,6 @@ e.g.:  ivector-compute-plda ark:data/train/spk2utt scp:ivectors.scp plda
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
     """Options of ivector-compute-plda."""
 

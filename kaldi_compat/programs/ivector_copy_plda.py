@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import io_ark
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.options.base import option
@@ -16,7 +14,6 @@ e.g.:  ivector-copy-plda --smoothing=0.1 plda plda.smooth0.1
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
     """Options of ivector-copy-plda."""
 

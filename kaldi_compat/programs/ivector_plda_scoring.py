@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,7 +30,6 @@ See also: ivector-compute-dot-products, ivector-compute-plda
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
     """Options of ivector-plda-scoring."""
 
