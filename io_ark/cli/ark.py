@@ -43,11 +43,11 @@ be opened.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ark`` with arguments (default: ``sys.argv[1:]``) and return the exit status."""
-    options = parser()
-    chosen, unknown = options.parse_known_args(argv)
+    options = build_parser()
+    arguments, unknown = options.parse_known_args(argv)
     if unknown:
-        options.error(f"unknown option or argument {unknown[0]!r}{_suggestion(unknown[0], _known_options(options))}")
-    if chosen.command is None:
+        options.error(f"unknown option or argument {unknown[0]!r}{_suggest(unknown[0], _list_options(options))}")
+    if arguments.command is None:
         options.error(f"a command is required: {', '.join(COMMANDS)}")
     if sys.stdout is None:
         print("ark: standard output: cannot be written to: it is closed", file=sys.stderr)
@@ -56,9 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints the bytes of keys unchanged.
     status = 0  # The status if the user leaves the pager early.
     try:
-        with page_output(chosen.command in PAGED and not chosen.json):
-            module, function = chosen.run.split(".")
-            status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(chosen))
+        with page_output(arguments.command in PAGED and not arguments.json):
+            module, function = arguments.run.split(".")
+            status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(arguments))
             sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ark: out of memory: {error}", file=sys.stderr)
     except OSError as error:
         # Commands with a pager write to standard output only.
-        name = error.filename or ("standard output" if chosen.command in PAGED else "")
+        name = error.filename or ("standard output" if arguments.command in PAGED else "")
         place = f"{name}: " if name else ""
         print(f"ark: {place}{error.strerror or error}", file=sys.stderr)
     return 2
@@ -90,33 +90,33 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)
         if choice and "|" in choice[1]:
-            message = f"unknown command {choice[2]!r}{_suggestion(choice[2], tuple(COMMANDS))}"
+            message = f"unknown command {choice[2]!r}{_suggest(choice[2], tuple(COMMANDS))}"
         self.exit(2, f"ark: {message}; see ark --help\n")
 
 
-def _suggestion(word: str, known: Sequence[str]) -> str:
+def _suggest(word: str, known: Sequence[str]) -> str:
     close = get_close_matches(word, known, 1)
     return f": did you mean {close[0]}?" if close else ""
 
 
-def _known_options(options: argparse.ArgumentParser) -> list[str]:
-    parsers = [options, *_commands_of(options).values()]
+def _list_options(options: argparse.ArgumentParser) -> list[str]:
+    parsers = [options, *_get_commands(options).values()]
     names = [name for command in parsers for action in command._actions for name in action.option_strings]
     return [name for name in names if name.startswith("--")]
 
 
-def _commands_of(options: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def _get_commands(options: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     return next(action.choices for action in options._actions if isinstance(action, argparse._SubParsersAction))
 
 
 def help_pages() -> list[tuple[str, str]]:
     """Return titles and help texts of the program and of all commands, for the documentation."""
-    options = parser()
-    commands = ((f"ark {name}", command.format_help()) for name, command in _commands_of(options).items())
+    options = build_parser()
+    commands = ((f"ark {name}", command.format_help()) for name, command in _get_commands(options).items())
     return [("ark", options.format_help()), *commands]
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = _Parser(
         prog="ark",
@@ -141,13 +141,13 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of 0 or more, not {text!r}")
     return min(int(text), sys.maxsize)
 
 
-def _number(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
+def _make_number_parser(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
     """Return a function that parses the number of an option. It refuses NaN and infinities."""
 
     def parse(text: str) -> float:
@@ -160,9 +160,9 @@ def _number(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str
     return parse
 
 
-_POSITIVE = _number("a positive number", lambda number: number > 0)
-_NOT_NEGATIVE = _number("a number of 0 or more", lambda number: number >= 0)
-_HERTZ = _number("a positive whole number", lambda number: number > 0 and number.is_integer())
+_POSITIVE = _make_number_parser("a positive number", lambda number: number > 0)
+_NOT_NEGATIVE = _make_number_parser("a number of 0 or more", lambda number: number >= 0)
+_HERTZ = _make_number_parser("a positive whole number", lambda number: number > 0 and number.is_integer())
 
 
 _Argument = tuple[tuple[str, ...], dict[str, Any]]  # names and options
@@ -193,7 +193,7 @@ COMMANDS = {
     "head": _declare_command(
         "list the first entries of tables, reading no more",
         "listing.head",
-        _declare_argument("-n", "--count", type=_count, default=10, help="number of entries (default: 10)"),
+        _declare_argument("-n", "--count", type=_parse_count, default=10, help="number of entries (default: 10)"),
         _TABLES,
     ),
     "grep": _declare_command(
@@ -219,7 +219,7 @@ COMMANDS = {
             "--tolerance", type=_NOT_NEGATIVE, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"
         ),
         _declare_argument(
-            "--worst", type=_count, default=3, metavar="N", help="worst frames to print for each key (default: 3)"
+            "--worst", type=_parse_count, default=3, metavar="N", help="worst frames to print for each key (default: 3)"
         ),
         _declare_argument("first", metavar="A"),
         _declare_argument("second", metavar="B"),

@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from io_ark.cli.describe import count_of, print_json
-from io_ark.cli.entries import Entry, allowed_access, entries, table_of
+from io_ark.cli.describe import format_count, print_json
+from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
 from io_ark.cli.terminal import color_text, progress
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
@@ -34,24 +34,24 @@ class Findings:
     columns: tuple[int, str] | None = None  # number of columns of the matrices, and key of the first matrix
 
 
-def check(chosen: argparse.Namespace) -> int:
+def check(arguments: argparse.Namespace) -> int:
     """Check tables and print their problems. The status is 1 if there is a problem."""
     results = []
-    for name in chosen.tables:
+    for name in arguments.tables:
         show_progress = partial(progress, label=name)
-        results.append(check_table(table_of(name), allowed_access(chosen), progress=show_progress))
+        results.append(check_table(parse_table(name), get_access(arguments), progress=show_progress))
     for before, after in pairwise(results):
         after.problems.extend(compare_keys(before, after))
     for findings in results:
-        if chosen.json:
+        if arguments.json:
             print_json({"table": findings.name, "entries": findings.count, "problems": findings.problems})
             continue
         for problem in findings.problems[:MAX_PROBLEMS]:
             print(color_text(escape(problem), "red"))
         if len(findings.problems) > MAX_PROBLEMS:
             print(f"... and {len(findings.problems) - MAX_PROBLEMS} more problems in {findings.name}")
-        verdict = count_of(len(findings.problems), "problem") if findings.problems else "no problem found"
-        print(f"{findings.name}: {count_of(findings.count, 'entry', 'entries')} read, {verdict}")
+        verdict = format_count(len(findings.problems), "problem") if findings.problems else "no problem found"
+        print(f"{findings.name}: {format_count(findings.count, 'entry', 'entries')} read, {verdict}")
     return int(any(findings.problems for findings in results))
 
 
@@ -59,15 +59,15 @@ def check_table(
     table: Rspecifier,
     access: Access,
     *,
-    progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter,
+    progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
 ) -> Findings:
     """Check all entries of a table."""
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     try:
-        for entry in progress(entries(table, access)):
+        for entry in progress(iterate_entries(table, access)):
             findings.count += 1
-            findings.problems.extend(_problems(entry, findings))
+            findings.problems.extend(_find_problems(entry, findings))
             if table.kind == "scp" and entry.error is None:
                 findings.problems.extend(_check_place(entry, files))
             if entry.key:
@@ -92,7 +92,7 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
     return problems
 
 
-def _problems(entry: Entry, findings: Findings) -> Iterator[str]:
+def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
     """Yield the problems of an entry. ``findings`` describes the entries before it."""
     if entry.error is not None:
         yield str(entry.error)
@@ -116,7 +116,7 @@ def _problems(entry: Entry, findings: Findings) -> Iterator[str]:
             yield f"{entry.where}: {entry.key}: {numbers.shape[1]} columns, but {key} has {columns}"
 
 
-def _check_place(entry: Entry, files: OpenFiles) -> Iterator[str]:
+def _check_place(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
     """Yield a problem unless a line ``key file:offset`` points to the byte after the same key in the archive."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)

@@ -87,7 +87,7 @@ class Format:
             yield entry
 
 
-def format_of(name: str, format_name: str = "") -> Format | None:
+def find_format(name: str, format_name: str = "") -> Format | None:
     """Return the format with a name, or the format of a file by the ending of its name; None for a Kaldi table.
 
     Raises:
@@ -106,7 +106,7 @@ def format_of(name: str, format_name: str = "") -> Format | None:
     return next((known for known in FORMATS.values() if name.endswith(known.endings)), None)
 
 
-def file_name(key: str) -> str:
+def encode_file_name(key: str) -> str:
     """Encode a key as a file name without dots and slashes. ``unquote`` restores the key.
 
     >>> file_name("sp0.9-utt/1"), unquote(file_name("sp0.9-utt/1"))
@@ -125,7 +125,7 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
     _remove_unfinished(folder)
     try:
         with whole_folder(folder) as new:
-            yield lambda key, array: np.save(new / f"{file_name(key)}.npy", array)
+            yield lambda key, array: np.save(new / f"{encode_file_name(key)}.npy", array)
     except OtherFileError as error:
         raise FormatError(f"has {error.path.name}, which is no entry of the source: remove it, or choose "
                           "another folder. Nothing was changed", file=str(folder)) from None  # fmt: skip
@@ -140,7 +140,7 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
                 yield name.removesuffix(".npy"), read_npy(file, member.file_size, f"{path}: {name}")
 
 
-def whole_file(write: Write) -> Write:
+def write_atomically(write: Write) -> Write:
     """Let a file appear under its name when it is complete, so that an interrupted job leaves no partial file."""
 
     @contextlib.contextmanager
@@ -176,7 +176,7 @@ def _remove_unfinished(path: Path) -> None:
         print(f"ark: {path}: removed {count} unfinished {names} that killed conversions left", file=sys.stderr)
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
@@ -198,7 +198,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
                 yield unquote(name), read_npy(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
     with tarfile.open(path, "w") as archive:
@@ -206,7 +206,7 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
         def put(key: str, array: Array) -> None:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
-            member = tarfile.TarInfo(f"{file_name(key)}.npy")
+            member = tarfile.TarInfo(f"{encode_file_name(key)}.npy")
             member.size = data.tell()  # The time stays 0, so that equal arrays result in equal bytes.
             data.seek(0)
             archive.addfile(member, data)
@@ -234,7 +234,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
             raise FormatError(f"is not a safetensors file: {reason}", file=str(path)) from None
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     header: dict[str, Any] = {}
@@ -283,7 +283,7 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
             yield unquote(name), np.asarray(item[()])
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
@@ -365,7 +365,7 @@ def _check_columns(schema: Any, path: Path) -> None:
                           file=str(path))  # fmt: skip
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     arrow = import_extra("pyarrow", "Parquet files")
@@ -407,14 +407,14 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             writer.close()
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
     with write_csv(path) as put:
         yield put
 
 
-def _lhotse(path: Path) -> Any:
+def _import_lhotse(path: Path) -> Any:
     """Check the name of a manifest, and import lhotse."""
     if not path.name.endswith(FORMATS["lhotse"].endings):
         raise SpecifierError("the name of a lhotse manifest ends in .jsonl or .jsonl.gz", file=str(path))
@@ -422,7 +422,7 @@ def _lhotse(path: Path) -> Any:
 
 
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
-    lhotse = _lhotse(path)
+    lhotse = _import_lhotse(path)
     manifest = _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     if manifest is None:
         raise FormatError("the manifest is empty", file=str(path))
@@ -457,7 +457,7 @@ def _check_place(features: Any, path: Path) -> None:
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
     """Write a manifest and a folder with its arrays. Both appear when they are complete."""
-    lhotse = _lhotse(path)
+    lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(path.name.partition(".")[0] + "_storage")
     _check_no_folder(path)
@@ -485,7 +485,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                         duration=round(len(array) * settings.frame_shift, 6),
                         storage_type=arrays.name,
                         storage_path=str(storage),
-                        storage_key=arrays.write(file_name(key), array),
+                        storage_key=arrays.write(encode_file_name(key), array),
                         recording_id=key,
                         channels=0,
                     )

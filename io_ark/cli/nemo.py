@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from io_ark.cli.formats import Put, Settings, whole_file
+from io_ark.cli.formats import Put, Settings, write_atomically
 from io_ark.data_dir.directory import DataDir
 from io_ark.data_dir.durations import measure_recordings, read_durations
 from io_ark.data_dir.segment_times import TO_THE_END
@@ -23,12 +23,12 @@ from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.tables.script import Script
 
 # Files of a data directory that are read.
-READ = ("wav.scp", "segments", "text", "utt2spk", "utt2dur", "reco2dur")
+READ_FILES = ("wav.scp", "segments", "text", "utt2spk", "utt2dur", "reco2dur")
 
 
 def refuse_source(source: str, target: str) -> None:
     """Raise :class:`SpecifierError` if a manifest would replace a file of its data directory, or audio of it."""
-    files = [os.path.join(source, name) for name in READ]
+    files = [os.path.join(source, name) for name in READ_FILES]
     refuse_overwriting(target, [f"scp:{files[0]}", *filter(os.path.isfile, files)])
 
 
@@ -46,13 +46,13 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
     directory = DataDir(Path(source))
     recordings = dict(Script.open(directory.file("wav.scp")).items())
     segments = directory.segments if "segments" in directory else {}
-    utterances = [_segment(segments, key) for key in segments or recordings]
+    utterances = [_get_segment(segments, key) for key in segments or recordings]
     for segment in utterances:
         if segment.channel:
             message = f"has channel {segment.channel}, which a manifest cannot name: write each channel to a file"
             raise FormatError(message, file=f"{source}/segments", key=segment.key)
     for name in {segment.recording for segment in utterances}.intersection(recordings):
-        recordings[name] = _file_of(recordings[name], f"{source}/wav.scp", name)
+        recordings[name] = _resolve_recording(recordings[name], f"{source}/wav.scp", name)
     text = directory.text if "text" in directory else None
     if text is None:
         print(f"ark: {source} has no text, so the manifest has no transcripts", file=sys.stderr)
@@ -77,13 +77,13 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         yield key, item
 
 
-def _segment(segments: Any, key: str) -> Segment:
+def _get_segment(segments: Any, key: str) -> Segment:
     """Return the segment of an utterance. An utterance without one is a whole recording."""
     segment: Segment = segments[key] if segments else Segment(key, key, 0.0, TO_THE_END)
     return segment
 
 
-def _file_of(place: str, script: str, key: str) -> str:
+def _resolve_recording(place: str, script: str, key: str) -> str:
     """Return the absolute path of a recording, which must be a file of its own."""
     target = parse_rxfilename(place)
     if target.kind != "file" or target.offset or is_url(target.path) or place.endswith("]"):
@@ -107,7 +107,7 @@ def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iter
         yield end - segment.start
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
     """Write a manifest. The function adds the line of an utterance."""

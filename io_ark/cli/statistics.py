@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import count_of, print_json
-from io_ark.cli.entries import Entry, allowed_access, entries, table_of
+from io_ark.cli.describe import format_count, print_json
+from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
 from io_ark.cli.terminal import color_text, progress
 
 MAX_NAMED_COLUMNS = 10
@@ -29,7 +29,7 @@ class Statistics:
     seconds: float = 0.0  # total duration of audio
     moments: dict[int, Moments] = field(default_factory=dict)  # maps numbers of columns to the moments of the columns
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: StoredEntry) -> None:
         """Add an entry."""
         if entry.error is not None:
             self.failed += 1
@@ -46,7 +46,7 @@ class Statistics:
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
 
-    def as_object(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """Return the statistics as a JSON object."""
         return {
             "entries": self.entries,
@@ -113,7 +113,7 @@ class Moments:
         return np.asarray(np.sqrt(self.squares / np.maximum(self.count, 1)))
 
 
-def statistics(entries: Iterable[Entry]) -> Statistics:
+def compute_statistics(entries: Iterable[StoredEntry]) -> Statistics:
     """Compute the statistics of all entries."""
     result = Statistics()
     for entry in entries:
@@ -121,13 +121,13 @@ def statistics(entries: Iterable[Entry]) -> Statistics:
     return result
 
 
-def stat(chosen: argparse.Namespace) -> int:
+def stat(arguments: argparse.Namespace) -> int:
     """Print the statistics of tables. The status is 1 if an entry is unreadable."""
     status = 0
-    for name in chosen.tables:
-        result = statistics(progress(entries(table_of(name), allowed_access(chosen)), name))
-        if chosen.json:
-            print_json({"table": name, **result.as_object()})
+    for name in arguments.tables:
+        result = compute_statistics(progress(iterate_entries(parse_table(name), get_access(arguments)), name))
+        if arguments.json:
+            print_json({"table": name, **result.to_json_object()})
         else:
             _print_statistics(name, result)
         status |= int(result.failed > 0)
@@ -136,7 +136,7 @@ def stat(chosen: argparse.Namespace) -> int:
 
 def _print_statistics(name: str, table: Statistics) -> None:
     unreadable = f", {table.failed} unreadable" if table.failed else ""
-    print(color_text(f"{name}: {count_of(table.entries, 'entry', 'entries')}{unreadable}", "bold"))
+    print(color_text(f"{name}: {format_count(table.entries, 'entry', 'entries')}{unreadable}", "bold"))
     for stored, count in table.stored.most_common():
         print(f"  stored as {stored}: {count}")
     if table.seconds:
@@ -156,12 +156,12 @@ def _print_statistics(name: str, table: Statistics) -> None:
             print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
         for what, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
             if counts.any():
-                named = _columns(np.flatnonzero(counts).tolist())
-                print(color_text(f"  {what}: {count_of(int(counts.sum()), 'value')} in {named}", "red"))
+                named = _format_columns(np.flatnonzero(counts).tolist())
+                print(color_text(f"  {what}: {format_count(int(counts.sum()), 'value')} in {named}", "red"))
         if moments.constant:
-            print(color_text(f"  constant: {_columns(moments.constant)}", "yellow"))
+            print(color_text(f"  constant: {_format_columns(moments.constant)}", "yellow"))
 
 
-def _columns(numbers: list[int]) -> str:
+def _format_columns(numbers: list[int]) -> str:
     more = f" and {len(numbers) - MAX_NAMED_COLUMNS} more" if len(numbers) > MAX_NAMED_COLUMNS else ""
     return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:MAX_NAMED_COLUMNS]))}{more}"

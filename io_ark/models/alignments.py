@@ -61,7 +61,7 @@ def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLi
     Raises:
         FormatError: a self-loop of one state is followed by a self-loop of another, which no path through HMMs allows.
     """
-    return AlignedFrames.of(model, ids, bounds).reordered
+    return AlignedFrames.from_ids(model, ids, bounds).reordered
 
 
 class AlignedFrames(NamedTuple):
@@ -84,7 +84,7 @@ class AlignedFrames(NamedTuple):
     reordered: Mask
 
     @classmethod
-    def of(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
+    def from_ids(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
         numbers = model.check_ids(ids)
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
@@ -132,7 +132,7 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
     >>> segments.phones.tolist(), segments.lengths.tolist()
     ([1, 2, 1], [3, 1, 1])
     """
-    return split_frames(model, AlignedFrames.of(model, ids, bounds))
+    return split_frames(model, AlignedFrames.from_ids(model, ids, bounds))
 
 
 def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:

@@ -244,7 +244,7 @@ class ContextDependencyCodec(Codec[ContextDependency]):
         return ContextDependency(width, central, root)
 
     def write_body(self, sink: Sink, value: ContextDependency, binary: bool) -> None:
-        sink.write(b"ContextDependency " + _int_bytes(value.width, binary) + _int_bytes(value.central, binary))
+        sink.write(b"ContextDependency " + _encode_int(value.width, binary) + _encode_int(value.central, binary))
         sink.write(b"ToPdf ")
         _write_tree(sink, value.root, binary)
         sink.write(b"EndContextDependency ")
@@ -329,19 +329,19 @@ def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
         elif isinstance(node, bytes):
             written.write(node)
         elif isinstance(node, Leaf):
-            written.write(b"CE " + _int_bytes(node.pdf, binary))
+            written.write(b"CE " + _encode_int(node.pdf, binary))
         elif isinstance(node, Table):
             count = len(node.children)
             size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
-            written.write(b"TE " + _int_bytes(node.key, binary) + size + b"( ")
+            written.write(b"TE " + _encode_int(node.key, binary) + size + b"( ")
             stack += [b") " + end, *reversed(node.children)]
         else:
-            written.write(b"SE " + _int_bytes(node.key, binary))
+            written.write(b"SE " + _encode_int(node.key, binary))
             _integers.write_body(written, np.array(node.values, np.int32), binary)
             written.write(b"{ ")
             stack += [b"} " + end, node.no, node.yes]
     sink.write(written.getvalue())
 
 
-def _int_bytes(value: int, binary: bool) -> bytes:
+def _encode_int(value: int, binary: bool) -> bytes:
     return int32_bytes(value) if binary else b"%d " % value

@@ -101,19 +101,19 @@ class AlignmentConverter:
         Raises:
             FormatError: the models, the tree and an alignment do not belong together.
         """
-        frames = AlignedFrames.of(self.old, ids, bounds)
+        frames = AlignedFrames.from_ids(self.old, ids, bounds)
         segments = split_frames(self.old, frames)
         if not segments.complete.all():
             return self._convert_usable(frames, segments.complete)._replace(is_truncated=~segments.complete)
         phones, last = self._map_phones(segments.phones), self.subsampling - 1
         shifts = range(last, -1, -1) if self.repeat_frames else (last,)
-        lengths, short = zip(*(self._lengths(segments, phones, shift) for shift in shifts), strict=True)
+        lengths, short = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short, axis=0)
         if is_short.any():
             converted = self._convert_usable(frames, ~is_short)
             return converted._replace(is_short=converted.is_short | is_short)
-        first_ids = self._first_ids(phones, segments.owners)
-        versions = [self._with_lengths(frames, segments, phones, first_ids, version) for version in lengths]
+        first_ids = self._find_first_ids(phones, segments.owners)
+        versions = [self._convert_phones(frames, segments, phones, first_ids, version) for version in lengths]
         sizes = [np.bincount(segments.owners, version, len(is_short)).astype(np.int64) for version in lengths]
         none = np.zeros_like(is_short)
         return Converted(_interleave(versions, sizes), np.cumsum([0, *np.sum(sizes, axis=0)]), none, none)
@@ -136,7 +136,7 @@ class AlignmentConverter:
                 raise FormatError(f"the phone map has no line for phone {phone}")
         return np.array([self.phone_map[phone] for phone in different.tolist()], np.int32)[places]
 
-    def _lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
+    def _compute_lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
         """Return the new length of each phone, and a mask of the alignments with too few frames.
 
         Args:
@@ -161,7 +161,7 @@ class AlignmentConverter:
                 lengths[part] = balanced
         return lengths, is_short
 
-    def _with_lengths(
+    def _convert_phones(
         self, frames: AlignedFrames, segments: Segments, phones: Integers, first_ids: Integers, lengths: Indices
     ) -> Integers:
         """Return the new transition-ids of all alignments for phones of these lengths.
@@ -174,7 +174,7 @@ class AlignmentConverter:
         places = self.old.maps.place[frames.ids[old_frames]]
         if not keeps_path.all():
             changed = np.flatnonzero(~keeps_path).tolist()
-            paths = [step for i in changed for step in self._paths.path(int(phones[i]), int(lengths[i]))]
+            paths = [step for i in changed for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
             is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
             steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, places, np.array(paths, np.int32)
             states, places = steps.T
@@ -195,7 +195,7 @@ class AlignmentConverter:
             self._has_warned = True
         return np.array(is_other, bool)[places]
 
-    def _first_ids(self, phones: Integers, owners: Indices) -> Integers:
+    def _find_first_ids(self, phones: Integers, owners: Indices) -> Integers:
         """Return the first transition-id of each HMM state of each phone: (phones, states).
 
         Args:
@@ -210,11 +210,11 @@ class AlignmentConverter:
         padded = np.zeros(width * (2 + owners.max(initial=0)) + len(phones), np.int32)
         padded[places] = phones
         windows = padded[places[:, None] + np.arange(width) - self.tree.central]
-        _, first, inverse = np.unique(_codes(windows), return_index=True, return_inverse=True)
-        first_ids: Integers = self._first_ids_of_windows(windows[first])[inverse]
+        _, first, inverse = np.unique(_number_windows(windows), return_index=True, return_inverse=True)
+        first_ids: Integers = self._find_first_ids_of_windows(windows[first])[inverse]
         return first_ids
 
-    def _first_ids_of_windows(self, windows: Integers) -> Integers:
+    def _find_first_ids_of_windows(self, windows: Integers) -> Integers:
         """Return the first transition-id of each HMM state of each window's central phone: (windows, states)."""
         phones = windows[:, self.tree.central]
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
@@ -223,7 +223,7 @@ class AlignmentConverter:
         for entry in dict.fromkeys(hmms):  # Different entries of the topology may be equal.
             chosen = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[places])
             num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[chosen[0]]))
-            pdfs = [self._pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
+            pdfs = [self._find_pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
             for number, state in enumerate(entry):
                 if state.forward_pdf_class != NO_PDF:
                     forward, self_loop = pdfs[state.forward_pdf_class], pdfs[state.self_loop_pdf_class]
@@ -231,7 +231,7 @@ class AlignmentConverter:
                     result[chosen, number] = self.new.first_ids[self.new.states_of(states)]
         return result
 
-    def _pdfs(self, windows: Integers, pdf_class: int) -> Indices:
+    def _find_pdfs(self, windows: Integers, pdf_class: int) -> Indices:
         pdfs: Indices = self.tree.pdfs(windows, np.full(len(windows), pdf_class))
         if (pdfs < 0).any():
             window = windows[pdfs < 0][0].tolist()
@@ -239,7 +239,7 @@ class AlignmentConverter:
         return pdfs
 
 
-def _codes(windows: Integers) -> Indices:
+def _number_windows(windows: Integers) -> Indices:
     """Return a number for each window of phones; equal windows have equal numbers."""
     codes = windows[:, 0].astype(np.int64)
     for phones in windows.T[1:]:
@@ -329,7 +329,7 @@ class _RandomPaths:
         self._start_states: dict[int, list[frozenset[int]]] = {}  # See _states_with_paths.
         self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}  # See _transitions_to_end.
 
-    def path(self, phone: int, length: int) -> list[tuple[int, int]]:
+    def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
         """Return the HMM state and the index of the transition of each frame of a random path through a phone.
 
         Raises:
@@ -338,7 +338,7 @@ class _RandomPaths:
         entry = self._topology.entry(phone)
         path, at, left = [], 0, length
         while at != len(entry) - 1:
-            choices = self._transitions_to_end(phone, at, left)
+            choices = self._find_transitions_to_end(phone, at, left)
             if not choices:
                 raise FormatError(f"phone {phone} has no path of {length} frames")
             index, target = choices[int(len(choices) * self._random.random())]
@@ -348,16 +348,16 @@ class _RandomPaths:
             at = target
         return path
 
-    def _transitions_to_end(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
+    def _find_transitions_to_end(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
         """Return index and target of each transition from state ``at`` that begins a path of ``left`` frames."""
         key = self._topology.entry_of[phone], at, left
         if key not in self._choices:
             state = self._topology.entry(phone)[at]
-            usable = self._states_with_paths(phone, left - (state.forward_pdf_class != NO_PDF))
+            usable = self._find_states_with_paths(phone, left - (state.forward_pdf_class != NO_PDF))
             self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in usable]
         return self._choices[key]
 
-    def _states_with_paths(self, phone: int, frames: int) -> frozenset[int]:
+    def _find_states_with_paths(self, phone: int, frames: int) -> frozenset[int]:
         """Return the states of a phone from which a path of exactly ``frames`` frames leads to the final state."""
         entry = self._topology.entry(phone)
         by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])

@@ -52,7 +52,7 @@ def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]
     off_diagonal = [0.0] * (dim - 1)
     for k in range(dim - 1, 0, -1):
         row = work[k, :k].copy()
-        reflector, factor = _householder(row)
+        reflector, factor = _compute_reflection(row)
         if not factor:  # The row is tridiagonal, and its element keeps its sign.
             off_diagonal[k - 1] = float(row[-1])
             continue
@@ -65,7 +65,7 @@ def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]
     return np.diagonal(work).tolist(), off_diagonal, rows
 
 
-def _householder(row: Float64) -> tuple[Float64, float]:
+def _compute_reflection(row: Float64) -> tuple[Float64, float]:
     """Return ``reflector`` and ``factor`` of the reflection that maps ``row`` to a multiple of its last axis.
 
     The reflection is ``I - factor * outer(reflector, reflector)``. The factor is 0 if the row needs no reflection.
@@ -115,7 +115,7 @@ def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, st
     shift = diagonal[end - 1] - scale * corner * corner / (half + (root if half > 0 else -root))
     x, bulge = diagonal[start] - shift, off_diagonal[start]
     for k in range(start, end - 1):
-        c, s = _rotation(x, bulge)
+        c, s = _compute_rotation(x, bulge)
         p, q, r = diagonal[k], off_diagonal[k], diagonal[k + 1]
         diagonal[k] = c * (c * p - s * q) - s * (c * q - s * r)
         off_diagonal[k] = s * (c * p - s * q) + c * (c * q - s * r)
@@ -130,7 +130,7 @@ def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, st
             x = off_diagonal[k]
 
 
-def _rotation(x: float, y: float) -> tuple[float, float]:
+def _compute_rotation(x: float, y: float) -> tuple[float, float]:
     """Return cosine and sine of the rotation that maps ``(x, y)`` to a vector whose second element is 0."""
     if y == 0:
         return 1.0, 0.0

@@ -53,10 +53,10 @@ class Gmm:
         shapes = {"weights": (count,), "precision_means": (count, *dim), "precisions": (count, *precision_shape)}
         set_arrays(self, np.float32, **shapes)
         if self.gconsts is None:
-            object.__setattr__(self, "gconsts", self._gconsts())
+            object.__setattr__(self, "gconsts", self._compute_gconsts())
         set_arrays(self, np.float32, gconsts=(count,))
 
-    def _gconsts(self) -> Array:
+    def _compute_gconsts(self) -> Array:
         _, means, log_dets = self._invert()
         with np.errstate(all="ignore"):
             logs = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))

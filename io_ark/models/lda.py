@@ -15,7 +15,7 @@ import numpy.typing as npt
 from io_ark.errors import FormatError
 from io_ark.logs import logger
 from io_ark.models.eigen import eigen_decomposition
-from io_ark.models.speaker_statistics import format_vector, speaker_groups, vector_matrix
+from io_ark.models.speaker_statistics import check_vectors, format_vector, group_by_speaker
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ class Lda:
             FormatError: the shapes do not fit, a vector contains NaN, ``dim`` is larger than the input dimension, or
                 there are too few vectors or speakers.
         """
-        array = vector_matrix(vectors)
+        array = check_vectors(vectors)
         num_vectors, input_dim = array.shape
         if not 0 < dim <= input_dim:
             raise FormatError(f"dim={dim} must be from 1 to {input_dim}, the dimension of the vectors")
@@ -90,7 +90,7 @@ class Lda:
             raise FormatError(f"covariance_floor={covariance_floor:g} must not be negative")
         center = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
         logger.info("2-norm of iVector mean is %g", np.linalg.norm(center))
-        groups = [group.astype(np.float64) for group in speaker_groups(array - center, speakers)]
+        groups = [group.astype(np.float64) for group in group_by_speaker(array - center, speakers)]
         logger.info("Stats have %d speakers, %d utterances. ", len(groups), num_vectors)
         if len(groups) in (1, num_vectors):
             raise FormatError("LDA needs several speakers, and speakers with at least 2 vectors")
@@ -101,7 +101,7 @@ class Lda:
         weighted = means * np.sqrt([[len(group)] for group in groups])
         within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
         factor, floor = map(float, np.array([total_covariance_factor, covariance_floor], np.float32))
-        linear = _discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
+        linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
         matrix = np.append(linear, -(linear @ center)[:, None], axis=1).astype(np.float32)
         return cls(matrix)
 
@@ -118,7 +118,7 @@ class Lda:
         return np.asarray(array @ self.matrix[:, :-1].T + self.matrix[:, -1])
 
 
-def _discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:
+def _find_discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:
     """Return the directions that separate speakers, one in each row, from the best to the worst.
 
     Args:

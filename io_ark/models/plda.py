@@ -22,10 +22,10 @@ from io_ark.models.eigen import eigen_decomposition
 from io_ark.models.fields import Array, Field, ModelCodec, set_arrays
 from io_ark.models.speaker_statistics import (
     PldaStatistics,
+    check_vectors,
     diagonalize_covariances,
     format_vector,
-    speaker_groups,
-    vector_matrix,
+    group_by_speaker,
 )
 
 Float64 = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ class Plda:
                 one speaker, or no speaker with several vectors.
         """
         statistics = PldaStatistics()
-        for group in speaker_groups(vector_matrix(vectors), speakers):
+        for group in group_by_speaker(check_vectors(vectors), speakers):
             statistics.add(group)
         return cls(*statistics.estimate(num_em_iters))
 
@@ -116,7 +116,7 @@ class Plda:
             FormatError: the vectors do not have the model's dimension, a vector contains NaN, or ``mean_diff_scale`` is
                 negative.
         """
-        array = vector_matrix(vectors).astype(np.float64)
+        array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
             raise FormatError(
                 f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions"
@@ -191,7 +191,7 @@ class Plda:
             with np.errstate(invalid="ignore"):  # A vector of zeros becomes NaN, as in Kaldi.
                 mapped *= factors[..., None]
         else:
-            _counts(num_utts, array.shape[:-1])
+            _broadcast_counts(num_utts, array.shape[:-1])
         return np.asarray(mapped, array.dtype if array.dtype == np.float32 else np.float64)
 
     def length_factors(
@@ -202,7 +202,7 @@ class Plda:
         See :meth:`transform_vectors` for the arguments.
         """
         squares = np.asarray(mapped, np.float64) ** 2
-        counts = _counts(num_utts, squares.shape[:-1])
+        counts = _broadcast_counts(num_utts, squares.shape[:-1])
         expected = np.ones(self.dim) if simple_length_normalization else self.psi + 1 / counts[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
             factors: Float64 = np.sqrt(self.dim / (squares / expected).sum(axis=-1))
@@ -241,8 +241,8 @@ class Plda:
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
         """Compare vectors that :meth:`transform_vectors` has mapped. See :meth:`score` for arguments and result."""
-        speakers, utterances = self._pair_of_arrays(enrolled, tested)
-        scale = _counts(num_utts, speakers.shape[:1])[:, None] * self.psi
+        speakers, utterances = self._check_vector_pairs(enrolled, tested)
+        scale = _broadcast_counts(num_utts, speakers.shape[:1])[:, None] * self.psi
         means = scale / (scale + 1) * speakers
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         squares = utterances**2
@@ -265,10 +265,10 @@ class Plda:
         Raises:
             FormatError: the shapes do not fit, or a number of utterances is not positive.
         """
-        speakers, utterances = self._pair_of_arrays(enrolled, tested)
+        speakers, utterances = self._check_vector_pairs(enrolled, tested)
         if len(speakers) != len(utterances):
             raise FormatError(f"{len(speakers)} speakers cannot be compared with {len(utterances)} utterances")
-        numbers, trial_numbers = np.unique(_counts(num_utts, speakers.shape[:1]), return_inverse=True)
+        numbers, trial_numbers = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
         scale = numbers[:, None] * self.psi
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         logs = np.log(precisions).sum(axis=1) - np.log(alone).sum()
@@ -277,7 +277,7 @@ class Plda:
         scores: Float64 = 0.5 * (logs[trial_numbers] - distances + utterances**2 @ alone)
         return scores
 
-    def _pair_of_arrays(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
+    def _check_vector_pairs(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
         for vectors in speakers, utterances:
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
@@ -302,7 +302,7 @@ class Plda:
         return smoothed
 
 
-def _counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:
+def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:
     """Return the number of utterances of each vector.
 
     Raises:

@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
 
 
-def vector_matrix(vectors: npt.ArrayLike) -> Array:
+def check_vectors(vectors: npt.ArrayLike) -> Array:
     """Return vectors as an array of shape (vectors, dim) of float32 or float64.
 
     Raises:
@@ -35,7 +35,7 @@ def vector_matrix(vectors: npt.ArrayLike) -> Array:
     return array
 
 
-def speaker_groups(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
+def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
     """Yield the vectors of each speaker, in the order of the sorted speakers.
 
     Args:
@@ -134,10 +134,10 @@ class PldaStatistics:
             between: covariance before the iteration.
             centered: the means of the speakers minus the global mean, by the number of vectors of the speaker.
         """
-        within_precision, between_precision = _inverse(within), _inverse(between)
+        within_precision, between_precision = _invert(within), _invert(between)
         within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)
         for count, means in centered.items():
-            posterior = _inverse(between_precision + count * within_precision)
+            posterior = _invert(between_precision + count * within_precision)
             expected = means @ (count * within_precision) @ posterior
             rest = means - expected
             between_sum += len(means) * posterior + expected.T @ expected
@@ -156,7 +156,7 @@ def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64,
         FormatError: the within-speaker covariance is singular.
     """
     try:
-        whitening = _inverse(np.linalg.cholesky(within))
+        whitening = _invert(np.linalg.cholesky(within))
     except np.linalg.LinAlgError:
         raise FormatError(_SINGULAR) from None
     psi, vectors = eigen_decomposition(whitening @ between @ whitening.T)
@@ -168,7 +168,7 @@ _SINGULAR = (
 )
 
 
-def _inverse(matrix: Array) -> Float64:
+def _invert(matrix: Array) -> Float64:
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:

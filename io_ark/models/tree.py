@@ -95,7 +95,7 @@ class ContextDependency:
     @cached_property
     def num_pdfs(self) -> int:
         """The largest pdf of the tree plus one."""
-        return 1 + max(self._answers({}), default=-1)
+        return 1 + max(self._iterate_answers({}), default=-1)
 
     def pdf(self, phones: Sequence[int], pdf_class: int) -> int | None:
         """Return the pdf of a pdf-class of the central phone.
@@ -127,7 +127,9 @@ class ContextDependency:
         """
         events = np.column_stack((windows, pdf_classes)).astype(np.int64)
         bits = int(events.max(initial=0)).bit_length()
-        nodes = self._nodes.get(bits) or self._nodes.setdefault(bits, _Nodes.of(self.root, self.width, 1 << bits))
+        nodes = self._nodes.get(bits) or self._nodes.setdefault(
+            bits, _Nodes.from_tree(self.root, self.width, 1 << bits)
+        )
         reached = np.full(len(events), nodes.root)  # The node or leaf that each event has reached; see _Nodes.
         moving = np.flatnonzero(reached >= 0)
         while len(moving):
@@ -146,9 +148,9 @@ class ContextDependency:
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
         """Return the pdfs that are possible if the keys of ``event`` have its values, in ascending order."""
-        return sorted(set(self._answers(event)))
+        return sorted(set(self._iterate_answers(event)))
 
-    def _answers(self, event: Mapping[int, int]) -> Iterator[int]:
+    def _iterate_answers(self, event: Mapping[int, int]) -> Iterator[int]:
         """Yield the answers that are possible for an event. An answer may occur several times."""
         nodes: list[EventMap | None] = [self.root]
         while nodes:
@@ -156,7 +158,7 @@ class ContextDependency:
             if isinstance(node, Leaf):
                 yield node.pdf
             elif node is not None and node.key in event:
-                nodes.append(_child(node, event[node.key]))
+                nodes.append(_select_child(node, event[node.key]))
             elif isinstance(node, Table):
                 nodes.extend(node.children)
             elif node is not None:
@@ -185,7 +187,7 @@ class _Nodes(NamedTuple):
     children: Integers
 
     @classmethod
-    def of(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
+    def from_tree(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
         """Return the arrays of a tree for events with values up to ``max_value``."""
         queue: list[Table | Split] = []
         nodes: list[tuple[int, int, int, int, int]] = []
@@ -219,7 +221,7 @@ class _Nodes(NamedTuple):
         return cls(start, keys, firsts, sizes, places, others, np.array(children))
 
 
-def _child(node: Table | Split, value: int) -> EventMap | None:
+def _select_child(node: Table | Split, value: int) -> EventMap | None:
     if isinstance(node, Split):
         return node.yes if value in node.value_set else node.no
     return node.children[value] if 0 <= value < len(node.children) else None

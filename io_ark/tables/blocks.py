@@ -90,7 +90,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
         if scan is not None and pause.left == 0:
-            window = _window(source, _size(in_blocks))
+            window = _peek_window(source, _choose_block_bytes(in_blocks))
             if window.begin == window.end:
                 return
             scanned = scan.entries(window)
@@ -113,15 +113,19 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
             raise name_key(error, key) from error.__cause__
         if scan is not None:
             pause.left -= 1
-            if start >= 0 and not scan.of_any_size and source.tell() - start > _MAX_OBJECT_BYTES[_size(in_blocks)]:
+            if (
+                start >= 0
+                and not scan.of_any_size
+                and source.tell() - start > _MAX_OBJECT_BYTES[_choose_block_bytes(in_blocks)]
+            ):
                 pause.left = _PAUSE_AFTER_LARGE  # More large objects are likely, and they are not read ahead.
 
 
-def _size(in_blocks: Callable[[], bool]) -> int:
+def _choose_block_bytes(in_blocks: Callable[[], bool]) -> int:
     return BLOCK_BYTES if in_blocks() else ENTRY_BYTES
 
 
-def _window(source: Source, size: int) -> Window:
+def _peek_window(source: Source, size: int) -> Window:
     data, begin, end = source.buffered(size)
     return Window(data, begin, min(end, begin + size), _MAX_OBJECT_BYTES[size])
 
@@ -197,7 +201,7 @@ class BlockLoader:
         rxfilename = lines[first].partition(b" ")[2]
         path, colon, offset = rxfilename.rpartition(b":")
         if colon and offset.isdigit() and _PLAIN_NAME.fullmatch(path):
-            scanned = self._load_places(path, *places(lines, first, path + b":", size), size)
+            scanned = self._load_places(path, *_parse_offsets(lines, first, path + b":", size), size)
         elif self._scan.file_bytes and _PLAIN_NAME.fullmatch(rxfilename):
             scanned = self._load_files(lines, first)
         self._pause.record(scanned)
@@ -210,7 +214,7 @@ class BlockLoader:
         with suppress(ArkError):  # The codec raises it when it reads the first line alone.
             source = self._reach(path, offsets[0])
             if source is not None:
-                return self._scan.objects(_window(source, size), keys, [offset - offsets[0] for offset in offsets])
+                return self._scan.objects(_peek_window(source, size), keys, [offset - offsets[0] for offset in offsets])
         return None
 
     def _reach(self, path: bytes, offset: int) -> FileSource | None:
@@ -218,7 +222,7 @@ class BlockLoader:
         if self._source is None or self._path != path or not self._source.reach(offset):
             self._source = None
             name = os.fsdecode(path)
-            if _size_of_regular(name) < 0:
+            if _measure_regular_file(name) < 0:
                 return None
             source = self._files.get(name).source(offset, ahead=True)
             self._source, self._path = source if isinstance(source, FileSource) else None, path
@@ -228,7 +232,7 @@ class BlockLoader:
         """Read several files into one array, or a single larger file."""
         assert self._scan is not None
         memory, file_bytes = self._memory, self._scan.file_bytes
-        size = _size_of_regular(os.fsdecode(lines[first].partition(b" ")[2]))
+        size = _measure_regular_file(os.fsdecode(lines[first].partition(b" ")[2]))
         if not 0 <= size <= self._largest:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
@@ -247,13 +251,13 @@ class BlockLoader:
             places += bounds[:count].tolist()
             if count < len(some):
                 break
-        if not keys or not _without_white_space(keys):
+        if not keys or not _have_no_white_space(keys):
             return None
         starts, ends = map(list, zip(*places, strict=True))
         return self._scan.objects(Window(contents, 0, int(end[0]), int(end[0])), keys, starts, ends)
 
 
-def _size_of_regular(path: str) -> int:
+def _measure_regular_file(path: str) -> int:
     """Return the size of a regular file in bytes, or -1 for anything else."""
     try:
         status = os.stat(path)
@@ -262,11 +266,11 @@ def _size_of_regular(path: str) -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
-def _without_white_space(keys: list[bytes]) -> bool:
+def _have_no_white_space(keys: list[bytes]) -> bool:
     return len(b"\n".join(keys).split()) == len(keys)
 
 
-def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
+def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
     """Return the keys and offsets of lines from ``first`` on that name ascending places of one file."""
     keys: list[bytes] = []
     offsets: list[int] = []
@@ -285,4 +289,4 @@ def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[li
         lower_bound = offset
         keys.append(key)
         offsets.append(offset)
-    return (keys, offsets) if _without_white_space(keys) else ([], [])
+    return (keys, offsets) if _have_no_white_space(keys) else ([], [])

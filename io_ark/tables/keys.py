@@ -21,7 +21,7 @@ def check_key(key: str) -> None:
         )
 
 
-def key_bytes(key: str) -> bytes:
+def encode_valid_key(key: str) -> bytes:
     """Encode a key of an entry to write; raise :class:`KeyFormatError` as :func:`check_key` does."""
     if type(key) is not str or not _is_key(key):
         check_key(key)

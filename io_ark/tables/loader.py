@@ -27,7 +27,7 @@ MAX_OFFSET_DIGITS = 19  # parse_rxfilename refuses offsets of more digits.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
-def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
+def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     """Create the codec of a kind of object, or return a codec unchanged."""
     if options and not isinstance(kind, str):
         raise TypeError(
@@ -61,7 +61,7 @@ def read_place(
     return value
 
 
-def folder_of(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
+def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
     """Return the folder that the names in a script file are relative to; None for the current folder.
 
     >>> folder_of("https://host/data/feats.scp?version=2", "script")
@@ -81,7 +81,7 @@ def folder_of(script: str | PathLike[str], relative_to: RelativeTo | None) -> st
     return os.path.dirname(os.path.abspath(target.path))
 
 
-def in_folder(rxfilename: str, folder: str) -> str:
+def prepend_folder(rxfilename: str, folder: str) -> str:
     """Put the folder before a relative file name; commands, ``-``, URLs and absolute names are unchanged.
 
     >>> in_folder("feats.ark:123[0:9]", "/data"), in_folder("gunzip -c feats.gz |", "/data")
@@ -115,7 +115,7 @@ class Loader:
         folder: str | None = None,
         **options: Any,
     ) -> None:
-        self._codec = as_codec(kind, options)
+        self._codec = resolve_codec(kind, options)
         self._folder = folder
         self._access = access
         limit = MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES
@@ -139,10 +139,10 @@ class Loader:
             path, _, offset = text.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
                 return self._read_at(path, int(offset))
-            name, part = split_range(text if self._folder is None else in_folder(text, self._folder))
+            name, part = split_range(text if self._folder is None else prepend_folder(text, self._folder))
             target = parse_rxfilename(name)
             if part is not None and not (target.kind == "file" and self._files.get(target.path).regular):
-                return extract_range(self._whole(name, target), part, name)
+                return extract_range(self._load_whole(name, target), part, name)
             if part is None and target.offset:
                 value = self._read_at(target.path, target.offset)
                 self._paths.add(target.path)
@@ -151,7 +151,7 @@ class Loader:
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    def _whole(self, name: str, target: Rxfilename) -> Any:
+    def _load_whole(self, name: str, target: Rxfilename) -> Any:
         """Load a whole object and keep it, because the next line often names another range of the same command."""
         last = self._last
         if last is None or last[0] != name:
@@ -187,7 +187,7 @@ class Loader:
         self._last = None
 
 
-def ready(value: Any) -> Callable[[], Any]:
+def wrap_value(value: Any) -> Callable[[], Any]:
     """Return a function without arguments that returns this value."""
     return lambda: value
 

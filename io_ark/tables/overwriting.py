@@ -45,7 +45,7 @@ def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
     tables: list[str] = []
     files: list[str] = []
     for output in outputs:
-        paths, is_table = _files_written_by(output)
+        paths, is_table = _list_written_files(output)
         (tables if is_table else files).extend(paths)
     refuse_equal_files(tables)
     refuse_replacing(tables, inputs)
@@ -61,7 +61,7 @@ def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
 
     >>> refuse_overwriting("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"])
     """
-    refuse_replacing(_files_written_by(output)[0], inputs)
+    refuse_replacing(_list_written_files(output)[0], inputs)
 
 
 def refuse_replacing(
@@ -78,19 +78,19 @@ def refuse_replacing(
         every_line: compare the files of all lines of script files by device and inode, not only those of the first
             ``MAX_COMPARED_LINES`` lines and those with the name of an output.
     """
-    written = {identity: path for path in files if (identity := _identity(path))}
+    written = {identity: path for path in files if (identity := _identify_file(path))}
     if not written:
         return
     names = {
         os.fsencode(os.path.basename(name)) for path in written.values() for name in (path, os.path.realpath(path))
     }
     for source in inputs:
-        for identity in _files_read_by(source, None if every_line else names, parts):
+        for identity in _identify_read_files(source, None if every_line else names, parts):
             if identity in written:
-                raise overwriting_error(written[identity])
+                raise make_overwriting_error(written[identity])
 
 
-def overwriting_error(path: str) -> SpecifierError:
+def make_overwriting_error(path: str) -> SpecifierError:
     """Return the error for an output that is one of the inputs."""
     return SpecifierError("is read as well, and writing would destroy it: choose another output", file=path)
 
@@ -104,7 +104,7 @@ class Inputs:
 
     def __contains__(self, identity: object) -> bool:
         if self._identities is None:
-            self._identities = {file for source in self._inputs for file in _files_read_by(source, None, False)}
+            self._identities = {file for source in self._inputs for file in _identify_read_files(source, None, False)}
         return identity in self._identities
 
 
@@ -115,7 +115,7 @@ def refuse_sharing(outputs: Iterable[str]) -> None:
     Traceback (most recent call last):
     io_ark.errors.SpecifierError: ./a.scp: is written twice: choose another output
     """
-    refuse_equal_files(path for output in outputs for path in _files_written_by(output)[0])
+    refuse_equal_files(path for output in outputs for path in _list_written_files(output)[0])
 
 
 def refuse_equal_files(files: Iterable[str]) -> None:
@@ -143,7 +143,7 @@ def refuse_equal_files(files: Iterable[str]) -> None:
         seen.add(mark)
 
 
-def _identity(path: str | bytes | int) -> Identity | None:
+def _identify_file(path: str | bytes | int) -> Identity | None:
     """Return device and inode of a regular file or folder; None for others, which lose nothing when they are opened."""
     with suppress(OSError, ValueError):
         status = os.stat(path)
@@ -152,7 +152,7 @@ def _identity(path: str | bytes | int) -> Identity | None:
     return None
 
 
-def _files_written_by(output: str) -> tuple[list[str], bool]:
+def _list_written_files(output: str) -> tuple[list[str], bool]:
     """Return the files that an output creates, and True if the output is a table."""
     table = classify_wspecifier(output)
     if table is None:
@@ -166,7 +166,7 @@ def _files_written_by(output: str) -> tuple[list[str], bool]:
     return [path for path in paths if path], table is not None
 
 
-def _files_read_by(source: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
+def _identify_read_files(source: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
     """Yield the files that an input reads.
 
     Args:
@@ -186,14 +186,14 @@ def _files_read_by(source: str | Rspecifier, names: set[bytes] | None, parts: bo
         if path == "":
             return
         if not parts or target.offset is not None:
-            yield _identity(path)
+            yield _identify_file(path)
         if table is None or table.kind != "scp" or path == 0:
             return
-        yield from _files_of_script(path, names, parts)
+        yield from _identify_script_files(path, names, parts)
 
 
-def _files_of_script(path: str | int, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
-    """Yield the files that the lines of a script file name. The parameters are those of :func:`_files_read_by`."""
+def _identify_script_files(path: str | int, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
+    """Yield the files that the lines of a script file name. The parameters are those of :func:`_identify_read_files`."""
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
         for number, line in enumerate(script):
@@ -206,4 +206,4 @@ def _files_of_script(path: str | int, names: set[bytes] | None, parts: bool) -> 
                 continue
             if names is None or number < MAX_COMPARED_LINES or os.path.basename(file) in names:
                 seen.add(file)
-                yield _identity(0 if file == b"-" else file)
+                yield _identify_file(0 if file == b"-" else file)

@@ -16,7 +16,7 @@ from io_ark.errors import ClosedError
 # A key and a value, or a block of entries.
 Item = Any
 # Number of objects read ahead: with one in use and one ready, reading overlaps with computing.
-AHEAD = 2
+MAX_READ_AHEAD = 2
 JOIN_SECONDS = 5.0
 JOIN_SECONDS_INTERRUPTED = 0.1
 
@@ -37,7 +37,7 @@ class ReadAhead(Iterator[Item]):
         free_slots: SimpleQueue[None] = SimpleQueue()
         stopped = threading.Event()
         self._release_slot = free_slots.put
-        for _ in range(AHEAD):
+        for _ in range(MAX_READ_AHEAD):
             free_slots.put(None)
         self._process = os.getpid()
         self._thread = threading.Thread(

@@ -28,7 +28,7 @@ from io_ark.streams.access import Access
 from io_ark.streams.input import Input, open_input
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, decode_key, encode_key
-from io_ark.tables.loader import Loader, as_codec
+from io_ark.tables.loader import Loader, resolve_codec
 from io_ark.tables.readers import WholeReads
 from io_ark.tables.script import Script
 
@@ -73,15 +73,15 @@ class RandomAccessReader(Generic[Value]):
     ) -> None:
         table = parse_rspecifier(rspecifier)
         self._speakers: RandomAccessReader[str] | None = None
-        self._lookup = _open_lookup(table, as_codec(kind, options), Access(pipes, network))
+        self._lookup = _open_lookup(table, resolve_codec(kind, options), Access(pipes, network))
         if utt2spk:
             self._speakers = RandomAccessReader(utt2spk, kind="token", pipes=pipes, network=network)
 
     def __contains__(self, key: str) -> bool:
-        return self._lookup.has(key if self._speakers is None else self._speaker(key))
+        return self._lookup.has(key if self._speakers is None else self._find_speaker(key))
 
     def __getitem__(self, key: str) -> Value:
-        value: Value = self._lookup.value(key if self._speakers is None else self._speaker(key))
+        value: Value = self._lookup.get(key if self._speakers is None else self._find_speaker(key))
         return value
 
     @overload
@@ -99,9 +99,9 @@ class RandomAccessReader(Generic[Value]):
             The values, or None if a key is missing or the table does not support this. Single lookups still work then.
         """
         names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
-        return None if names is None else self._lookup.values_of(names)
+        return None if names is None else self._lookup.get_many(names)
 
-    def _speaker(self, key: str) -> str:
+    def _find_speaker(self, key: str) -> str:
         assert self._speakers is not None
         if key not in self._speakers:
             raise MissingKeyError("is not in the utt2spk map, so its speaker is unknown", key=key)
@@ -149,17 +149,17 @@ class Lookup:
     def has(self, key: str) -> bool:
         raise NotImplementedError
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         raise NotImplementedError
 
-    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+    def get_many(self, keys: Sequence[str]) -> list[Any] | None:
         """Look up many keys. Return None if a key is missing, or if the table allows only one lookup of a key."""
         return None
 
     def close(self) -> None:
         self.closed = True
 
-    def missing(self, key: str) -> NoReturn:
+    def refuse_missing(self, key: str) -> NoReturn:
         check_key(key)
         raise MissingKeyError("the key is not in the table", file=self.table.rxfilename, key=key)
 
@@ -179,7 +179,7 @@ class ScriptLookup(Lookup):
             self._script.check_sorted()
         else:
             self._script.check_unique()
-        self._loaded: tuple[str, Any] | None = None  # The entry that `has` read, for the next call of `value`.
+        self._loaded: tuple[str, Any] | None = None  # The entry that `has` has read, for the next call of `get`.
 
     def has(self, key: str) -> bool:
         self.check_open()
@@ -198,7 +198,7 @@ class ScriptLookup(Lookup):
             return False
         return True
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         if self.closed:
             self.check_open()
         if self._loaded is not None:
@@ -207,7 +207,7 @@ class ScriptLookup(Lookup):
                 return loaded[1]
         rxfilename = self._script.get(key)
         if rxfilename is None:
-            self.missing(key)
+            self.refuse_missing(key)
         return self._loader.load_value(key, rxfilename)
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class _ArchiveScan(Lookup):
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
-    def following(self) -> Iterator[tuple[str, Any]]:
+    def read_on(self) -> Iterator[tuple[str, Any]]:
         """Read the next entries. The caller may stop at any entry; another call continues after it."""
         self.check_open()
         self.reads.check()
@@ -252,14 +252,14 @@ class _ArchiveScan(Lookup):
     def _check_order(self, key: str) -> None:
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
-            self.out_of_order(
+            self.refuse_order(
                 key,
                 f"comes after {decode_key(self._previous)!r}: the table is not sorted or has a duplicate key, although "
                 "it has the option s",
             )
         self._previous = current
 
-    def out_of_order(self, key: str, message: str) -> NoReturn:
+    def refuse_order(self, key: str, message: str) -> NoReturn:
         raise OrderError(message, file=self.table.rxfilename, key=key)
 
     def _end(self) -> None:
@@ -289,7 +289,7 @@ class ArchiveLookup(_ArchiveScan):
         if key in self._values:
             return True
         check_key(key)
-        if self._read_to(key, self.following()):
+        if self._read_to(key, self.read_on()):
             return True
         if key in self._released:
             # Kaldi remembers the first released key, or in a sorted table all of them.
@@ -309,7 +309,7 @@ class ArchiveLookup(_ArchiveScan):
         try:
             for name, value in entries:
                 if name in values:
-                    self.out_of_order(name, "is a duplicate key in the archive")
+                    self.refuse_order(name, "is a duplicate key in the archive")
                 values[name] = value
                 if name == key:
                     return True
@@ -323,21 +323,21 @@ class ArchiveLookup(_ArchiveScan):
     def _is_past(self, key: str) -> bool:
         return self._previous is not None and encode_key(key) <= self._previous
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         if not self.has(key):
             if key in self._released:
                 self._refuse_again(key)
-            self.missing(key)
+            self.refuse_missing(key)
         if not self.table.once:
             return self._values[key]
         self._released[key] = None
         return self._values.pop(key)
 
-    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+    def get_many(self, keys: Sequence[str]) -> list[Any] | None:
         self.check_open()
         if self.table.once:
             return None
-        values, entries = self._values, self.following()
+        values, entries = self._values, self.read_on()
         for key in keys:
             if key not in values and not self._read_to(key, entries):
                 return None
@@ -377,7 +377,7 @@ class SortedArchiveLookup(_ArchiveScan):
         try:
             while self._previous is None or self._previous < goal:
                 self._current = None
-                self._current = next(self.following(), None)
+                self._current = next(self.read_on(), None)
                 if self._current is None:
                     return False
         except BaseException as error:
@@ -385,8 +385,8 @@ class SortedArchiveLookup(_ArchiveScan):
             raise
         return self._current is not None and self._current[0] == key
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         if not self.has(key):
-            self.missing(key)
+            self.refuse_missing(key)
         assert self._current is not None
         return self._current[1]

@@ -36,7 +36,7 @@ from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.foreign import BINARY_SCRIPT, refuse_foreign_file
 from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
-from io_ark.tables.loader import Loader, as_codec, name_key, ready
+from io_ark.tables.loader import Loader, name_key, resolve_codec, wrap_value
 from io_ark.tables.script import LineSplitter
 
 Entry = TypeVar("Entry")
@@ -98,11 +98,11 @@ class WholeReads(Iterator[Any]):
             self.fail(error)
 
 
-def raises_again(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Parameters, Iterator[Entry]]:
+def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Parameters, Iterator[Entry]]:
     """Decorate a generator of entries, so that it raises an error again instead of ending after an exception."""
 
     @wraps(function)
-    def checked(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
+    def iterate_guarded(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
         reads = WholeReads()
 
         def entries() -> Generator[Entry, None, None]:
@@ -111,7 +111,7 @@ def raises_again(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Pa
 
         return reads.after(entries())
 
-    return checked
+    return iterate_guarded
 
 
 class _Later(NamedTuple):
@@ -163,7 +163,7 @@ class SequentialReader(Generic[Value]):
         self._state = _State()
         # The generator does not refer to this reader, which can thus be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
-        entries: Entries = read(table, as_codec(kind, options), Access(pipes, network), self._state)
+        entries: Entries = read(table, resolve_codec(kind, options), Access(pipes, network), self._state)
         self._stop: Callable[[], None] = partial(_end, entries)
         self._entries: Iterator[Item | _Later] = entries
         if table.background or background:
@@ -181,26 +181,26 @@ class SequentialReader(Generic[Value]):
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        return self._reads.after(self._pairs())
+        return self._reads.after(self._iterate_pairs())
 
-    def _pairs(self) -> Generator[tuple[str, Value], None, None]:
+    def _iterate_pairs(self) -> Generator[tuple[str, Value], None, None]:
         with self._reads:
-            for item in self._all("entries"):
+            for item in self._iterate_items("entries"):
                 if type(item) is tuple:
                     yield item
                 elif isinstance(item, Block):  # A block that was read ahead before the user changed to single entries.
                     self._entries = chain(item.entries(), self._entries)
-                    yield from self._pairs()
+                    yield from self._iterate_pairs()
                 else:
                     yield item.key, item.load()
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over blocks of entries (see :mod:`io_ark.blocks`). A large entry becomes a block with one entry."""
-        return self._reads.after(self._blocks())
+        return self._reads.after(self._iterate_blocks())
 
-    def _blocks(self) -> Generator[Block, None, None]:
+    def _iterate_blocks(self) -> Generator[Block, None, None]:
         with self._reads:
-            for item in self._all("blocks"):
+            for item in self._iterate_items("blocks"):
                 if isinstance(item, _Later):
                     yield block_of([item.key], [item.load()])
                 else:
@@ -212,18 +212,18 @@ class SequentialReader(Generic[Value]):
         The objects of a script file are read when the function is called. With ``p``, they are read before, to skip
         unreadable objects.
         """
-        return self._reads.after(self._unread())
+        return self._reads.after(self._iterate_loaders())
 
-    def _unread(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
+    def _iterate_loaders(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
         with self._reads:
-            for item in self._all("keys"):
+            for item in self._iterate_items("keys"):
                 if isinstance(item, Block):
                     self._entries = chain(item.entries(), self._entries)
-                    yield from self._unread()
+                    yield from self._iterate_loaders()
                 else:
-                    yield item if isinstance(item, _Later) else (item[0], ready(item[1]))
+                    yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
-    def _all(self, reads: _Reads) -> Iterator[Any]:
+    def _iterate_items(self, reads: _Reads) -> Iterator[Any]:
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
         self._state.reads = reads

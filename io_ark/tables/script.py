@@ -27,10 +27,10 @@ from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
 
-_TAIL = 1 << 16
+_TAIL_BYTES = 1 << 16
 # Bytes from which on a file is mapped, which takes no memory. Smaller files are read, which is safe if they change.
-MAP_FROM = 1 << 25
-_CHUNK = 1 << 24  # bytes of lines that are indexed at once
+MIN_MAPPED_BYTES = 1 << 25
+_CHUNK_BYTES = 1 << 24  # bytes of lines that are indexed at once
 _NEWLINE = 10
 _WHITE = np.zeros(256, bool)
 _WHITE[list(b" \t\n\v\f\r")] = True
@@ -38,7 +38,7 @@ _BLANK = _WHITE.copy()
 _BLANK[_NEWLINE] = False
 _VISIBLE = bytes(range(33, 256))
 # Number of lines processed at once, which bounds the memory of temporary arrays.
-_LINES = 1 << 18
+_LINES_PER_STEP = 1 << 18
 _MAX_KEY_BYTES = 2**16 - 1
 # Files of up to this number of lines are stored as a dictionary, which is faster but takes hundreds of bytes per line.
 _MAX_DICTIONARY_LINES = 1 << 16
@@ -79,7 +79,7 @@ class LineSplitter:
             result = error
         if not self.blank:
             return (result,)
-        errors = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
+        errors = [FormatError(_describe_bad_line(number, b""), file=self._name) for number in self.blank]
         self.blank.clear()
         return (*errors, result)
 
@@ -97,11 +97,11 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
     logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
 
 
-def _text_length(data: bytes | mmap.mmap) -> int:
+def _measure_text(data: bytes | mmap.mmap) -> int:
     """Return the length of the data without the blank lines at its end."""
     end = len(data)
     while end:
-        begin = max(0, end - _TAIL)
+        begin = max(0, end - _TAIL_BYTES)
         text = data[begin:end].rstrip()
         if text:
             return data.find(b"\n", begin + len(text)) + 1
@@ -117,11 +117,11 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     """
     parts = line.split(None, 1)
     if len(parts) < 2:
-        raise FormatError(_bad_line(number, line), file=name)
+        raise FormatError(_describe_bad_line(number, line), file=name)
     return parts[0].decode("utf-8", "surrogateescape"), parts[1].rstrip().decode("utf-8", "surrogateescape")
 
 
-def _bad_line(number: int, line: bytes) -> str:
+def _describe_bad_line(number: int, line: bytes) -> str:
     if not line.strip():
         return f"line {number} is blank: each line needs a key, a space and the name of a file; remove the line"
     return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) without a value"
@@ -151,15 +151,15 @@ class Script(Mapping[str, str]):
         self.name = name
         self._empty = empty
         self._data = data
-        self._few = self._dictionary()
+        self._values = self._build_dictionary()
         self._length = len(data)
         self._sorted_hashes: Indices | None = None
         self._next_line = 0  # the line of the next lookup, if lookups are in file order
         self._stamp: tuple[str, int, int] | None = None
-        if self._few is not None:
-            self._count = len(self._few)
+        if self._values is not None:
+            self._count = len(self._values)
             return
-        self._length = _text_length(data)
+        self._length = _measure_text(data)
         if self._length < len(data):
             _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
         self._count = len(self._keys_at[0])
@@ -170,7 +170,7 @@ class Script(Mapping[str, str]):
         target = parse_rxfilename(name_of(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
-            if file.regular and file.size < MAP_FROM:
+            if file.regular and file.size < MIN_MAPPED_BYTES:
                 return cls(file.source(0).read_text(), target.path, empty=empty)
             if file.regular:
                 status = os.fstat(file.descriptor)
@@ -192,26 +192,26 @@ class Script(Mapping[str, str]):
         return self._count
 
     def __iter__(self) -> Iterator[str]:
-        if self._few is not None:
-            return iter(self._few)
-        return (key.decode("utf-8", "surrogateescape") for key in self._keys())
+        if self._values is not None:
+            return iter(self._values)
+        return (key.decode("utf-8", "surrogateescape") for key in self._iterate_keys())
 
-    def _keys(self) -> Iterator[bytes]:
+    def _iterate_keys(self) -> Iterator[bytes]:
         """Iterate over the keys in file order."""
-        return (self._data[start:end] for start, end in self._places())
+        return (self._data[start:end] for start, end in self._iterate_key_bounds())
 
-    def _places(self) -> Iterator[tuple[int, int]]:
+    def _iterate_key_bounds(self) -> Iterator[tuple[int, int]]:
         """Iterate over the start and the end of each key in file order."""
         all_starts, lengths = self._keys_at
-        for begin in range(0, len(self), _LINES):
+        for begin in range(0, len(self), _LINES_PER_STEP):
             self._check_size()
-            starts = all_starts[begin : begin + _LINES]
-            ends = starts + lengths[begin : begin + _LINES]
+            starts = all_starts[begin : begin + _LINES_PER_STEP]
+            ends = starts + lengths[begin : begin + _LINES_PER_STEP]
             yield from zip(starts.tolist(), ends.tolist(), strict=True)
 
     def __contains__(self, key: object) -> bool:
-        if self._few is not None:
-            return key in self._few
+        if self._values is not None:
+            return key in self._values
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
@@ -222,10 +222,10 @@ class Script(Mapping[str, str]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, or ``default`` if the key is not in the file."""
-        if self._few is not None:
-            return self._few.get(key, default)
+        if self._values is not None:
+            return self._values.get(key, default)
         end = self._find(key)
-        return default if end is None else self._rest(end)
+        return default if end is None else self._get_value(end)
 
     def items(self) -> ItemsView[str, str]:
         """Return a view of the keys and values in file order."""
@@ -233,32 +233,32 @@ class Script(Mapping[str, str]):
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Iterate over keys and values in file order, without lookups."""
-        if self._few is not None:
-            yield from self._few.items()
+        if self._values is not None:
+            yield from self._values.items()
             return
-        for start, end in self._places():
-            yield self._text(start, end), self._rest(end)
+        for start, end in self._iterate_key_bounds():
+            yield self._decode(start, end), self._get_value(end)
 
-    def line(self, number: int) -> tuple[str, str]:
+    def get_line(self, number: int) -> tuple[str, str]:
         """Return the key and value of a line by its index."""
-        start, end = self._key_at(number)
-        return self._text(start, end), self._rest(end)
+        start, end = self._locate_key(number)
+        return self._decode(start, end), self._get_value(end)
 
     def check_unique(self) -> None:
         """Raise :class:`OrderError` if a key occurs twice."""
-        if self._few is not None:
+        if self._values is not None:
             return
-        index = self._index()
+        index = self._get_index()
         hashes = index >> 32
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
         seen: set[str] = set()
         previous = -2
         for at in equal.tolist():
             if at != previous + 1:
-                seen = {self._key(int(index[at]) & 0xFFFFFFFF)}
+                seen = {self._get_key(int(index[at]) & 0xFFFFFFFF)}
             previous = at
             line = int(index[at + 1]) & 0xFFFFFFFF
-            key = self._key(line)
+            key = self._get_key(line)
             if key in seen:
                 raise OrderError(f"is a duplicate key on line {line + 1}", file=self.name, key=key)
             seen.add(key)
@@ -266,20 +266,20 @@ class Script(Mapping[str, str]):
     def check_sorted(self) -> None:
         """Raise :class:`OrderError` unless the keys are strictly increasing in the order of their bytes."""
         previous = b""
-        for line, key in enumerate(self._keys()):
+        for line, key in enumerate(self._iterate_keys()):
             if key <= previous:
                 raise OrderError(
-                    f"on line {line + 1} comes after {self._key(line - 1)!r}: the table has the option s, but the "
+                    f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the option s, but the "
                     "script file is not sorted by bytes (sort it with LC_ALL=C sort)",
                     file=self.name,
-                    key=self._key(line),
+                    key=self._get_key(line),
                 )
             previous = key
 
-    def _key(self, line: int) -> str:
-        return self._text(*self._key_at(line))
+    def _get_key(self, line: int) -> str:
+        return self._decode(*self._locate_key(line))
 
-    def _key_at(self, line: int) -> tuple[int, int]:
+    def _locate_key(self, line: int) -> tuple[int, int]:
         """Return the start and the end of a line's key."""
         self._check_size()
         starts, lengths = self._keys_at
@@ -291,14 +291,14 @@ class Script(Mapping[str, str]):
         if isinstance(self._data, mmap.mmap) and self._data.size() < self._length:
             raise OpenError("has changed since it was opened: open it again", file=self.name)
 
-    def _rest(self, key_end: int) -> str:
+    def _get_value(self, key_end: int) -> str:
         end = self._data.find(b"\n", key_end)
         return self._data[key_end:end].strip().decode("utf-8", "surrogateescape")
 
-    def _text(self, start: int, end: int) -> str:
+    def _decode(self, start: int, end: int) -> str:
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
-    def _dictionary(self) -> dict[str, str] | None:
+    def _build_dictionary(self) -> dict[str, str] | None:
         """Return the lines as a dictionary, or None for a long file and for blank, invalid and duplicate lines."""
         if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _MAX_DICTIONARY_LINES:
             return None
@@ -319,9 +319,9 @@ class Script(Mapping[str, str]):
         lengths: list[npt.NDArray[np.uint16]] = []
         begin, lines = 0, 0
         while begin < self._length:
-            end = min(begin + _CHUNK, self._length)
+            end = min(begin + _CHUNK_BYTES, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
-            start, length = self._find_lines_of(begin, end, lines)
+            start, length = self._find_lines(begin, end, lines)
             starts.append(start)
             lengths.append(length)
             lines += len(start)
@@ -330,7 +330,7 @@ class Script(Mapping[str, str]):
             return np.empty(0, np.int64), np.empty(0, np.uint16)
         return np.concatenate(starts), np.concatenate(lengths)
 
-    def _find_lines_of(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
+    def _find_lines(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
         low = np.flatnonzero(chunk <= 32)  # Faster than a table. Other control characters are rare.
         is_white = _WHITE[chunk[low]]
@@ -340,12 +340,12 @@ class Script(Mapping[str, str]):
         key_ends = white[np.concatenate(([0], newlines[:-1] + 1))]
         indented = np.flatnonzero(key_ends == starts)
         if len(indented):
-            _past_blanks(chunk, starts, indented)
+            _skip_blanks(chunk, starts, indented)
             key_ends[indented] = white[np.searchsorted(white, starts[indented])]
         if len(white) < len(low):
             self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
         rests = key_ends.copy()
-        _past_blanks(chunk, rests, np.arange(len(rests)))
+        _skip_blanks(chunk, rests, np.arange(len(rests)))
         valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
         bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
         if len(bad):
@@ -357,7 +357,7 @@ class Script(Mapping[str, str]):
                     file=self.name,
                 )
             text = bytes(chunk[starts[line] : rests[line]])
-            raise FormatError(_bad_line(lines_before + line + 1, text), file=self.name)
+            raise FormatError(_describe_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
     def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
@@ -369,12 +369,12 @@ class Script(Mapping[str, str]):
             raise FormatError(f"line {line}: the key has a control character, which tables cannot store: remove it",
                               file=self.name)  # fmt: skip
 
-    def _index(self) -> Indices:
+    def _get_index(self) -> Indices:
         """Return the sorted index. An element holds 32 bits of the hash of a key above 32 bits of the line number."""
         if self._sorted_hashes is None:
             if len(self) >= 2**32:
                 raise SpecifierError("script files with 2**32 or more lines are not supported", file=self.name)
-            index = np.fromiter(map(hash, self._keys()), np.int64, len(self))
+            index = np.fromiter(map(hash, self._iterate_keys()), np.int64, len(self))
             index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # the lower 32 bits
             index.sort()
             self._sorted_hashes = index
@@ -386,18 +386,18 @@ class Script(Mapping[str, str]):
             name = key.encode("utf-8", "surrogateescape")
         except (AttributeError, UnicodeEncodeError):  # Not a string, or a surrogate that no key has.
             return None
-        line = self._line_of(name)
+        line = self._find_line(name)
         if line is None:
             return None
         self._next_line = line + 1
-        return self._key_at(line)[1]
+        return self._locate_key(line)[1]
 
-    def _line_of(self, name: bytes) -> int | None:
+    def _find_line(self, name: bytes) -> int | None:
         """Return the line number of a key, or None."""
         guess = self._next_line
         if guess < len(self) and self._has_key(guess, name):
             return guess
-        index = self._index()
+        index = self._get_index()
         high = hash(name) >> 32
         at = int(index.searchsorted(high << 32))
         while at < len(index) and int(index[at]) >> 32 == high:
@@ -408,11 +408,11 @@ class Script(Mapping[str, str]):
         return None
 
     def _has_key(self, line: int, name: bytes) -> bool:
-        start, end = self._key_at(line)
+        start, end = self._locate_key(line)
         return self._data[start:end] == name
 
 
-def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
+def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
     """Move positions right to the next byte that is not a blank (white space other than a newline)."""
     which = which[_BLANK[chunk[at[which]]]]
     at[which] += 1
@@ -468,7 +468,7 @@ class ScriptTable(Mapping[str, Value]):
     def _repr_html_(self) -> str:
         from io_ark.text import FIRST, html_table
 
-        rows = [self._script.line(line) for line in range(min(FIRST, len(self)))]
+        rows = [self._script.get_line(line) for line in range(min(FIRST, len(self)))]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
         return html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
 

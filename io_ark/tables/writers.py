@@ -20,8 +20,8 @@ from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
 from io_ark.streams.output import ClosedOnExit, Output, WholeWrites, open_output
-from io_ark.tables.keys import key_bytes
-from io_ark.tables.loader import as_codec, name_key
+from io_ark.tables.keys import encode_valid_key
+from io_ark.tables.loader import name_key, resolve_codec
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
 
@@ -202,7 +202,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         network: bool = True,
         **options: Any,
     ) -> None:
-        self._encoder = as_codec(kind, options)
+        self._encoder = resolve_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
@@ -215,7 +215,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         """Add a key and its value to the table."""
         if process.current is not self._process:
             self._refuse_process(key)
-        chunks = CollectedChunks((key_bytes(key) + b" ",))
+        chunks = CollectedChunks((encode_valid_key(key) + b" ",))
         try:
             self._encoder.write(chunks, value, binary=self._table.binary)
             with self._lock:

@@ -22,7 +22,7 @@ import pytest
 import io_ark
 from io_ark.cli import convert, formats
 from io_ark.cli.ark import main
-from io_ark.cli.formats import FORMATS, Settings, format_of
+from io_ark.cli.formats import FORMATS, Settings, find_format
 from tests.support.ark_program import Ark
 from tests.support.dump_data import left_by_a_dead_process
 from tests.support.faults import at_call
@@ -611,4 +611,4 @@ def test_format_option_wins_over_the_ending(ark: Ark) -> None:
     ark("convert --from=npz --compress data c.ark")
     assert ark("ls c.ark").out.count("compressed: 1 byte per value") == 3
     assert "there is no format 'npzz': choose from ark, npz" in ark("convert --to=npzz feats.ark data", 2).err
-    assert format_of("feats.ark") is None
+    assert find_format("feats.ark") is None
