@@ -20,18 +20,18 @@ from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
 from io_ark.text import escape
 
-MAX_PROBLEMS = 100
+MAX_PROBLEMS = 100  # Number of problems of a table that are printed. --json prints all problems.
 
 
 @dataclass
 class Findings:
-    """Result of the check of a table."""
+    """Results of the check of a table."""
 
-    name: str  # name of the table
-    count: int = 0  # number of entries, or of lines of a script file
-    problems: list[str] = field(default_factory=list)  # one line per problem, in table order
-    keys: dict[str, None] = field(default_factory=dict)  # keys in table order
-    columns: tuple[int, str] | None = None  # number of columns of the matrices, and key of the first matrix
+    name: str  # File name of the table.
+    count: int = 0  # Number of entries of an archive, or lines of a script file.
+    problems: list[str] = field(default_factory=list)  # One line for each problem, in table order.
+    keys: dict[str, None] = field(default_factory=dict)  # Keys in table order.
+    columns: tuple[int, str] | None = None  # Number of columns of the first matrix, and its key.
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -61,7 +61,10 @@ def check_table(
     *,
     progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
 ) -> Findings:
-    """Check all entries of a table."""
+    """Read all entries of a table and collect the problems.
+
+    ``progress`` iterates over the same entries and may show progress.
+    """
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     try:
@@ -75,12 +78,12 @@ def check_table(
     except ArkError as error:
         findings.problems.append(str(error))
     if not findings.count and not findings.problems:
-        findings.problems.append(f"{findings.name}: is empty")
+        findings.problems.append(f"{findings.name}: has no entries")
     return findings
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
-    """Return the differences between the keys of two tables of the same set."""
+    """Return problems for missing keys and a different order of the keys of two tables."""
     problems = []
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]
@@ -93,7 +96,7 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
 
 
 def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
-    """Yield the problems of an entry. ``findings`` describes the entries before it."""
+    """Yield the problems of an entry. ``findings`` has the results of the preceding entries."""
     if entry.error is not None:
         yield str(entry.error)
     if entry.key in findings.keys:
@@ -108,7 +111,7 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
             yield f"{entry.where}: {entry.key}: {bad} of {numbers.size} values are not finite, first at {list(first)}"
     if numbers.ndim == 2 and numbers.dtype.kind == "f":
         if not len(numbers):
-            yield f"{entry.where}: {entry.key}: a matrix without rows"
+            yield f"{entry.where}: {entry.key}: the matrix has no rows"
         elif findings.columns is None:
             findings.columns = numbers.shape[1], entry.key
         elif numbers.shape[1] != findings.columns[0]:
@@ -117,7 +120,7 @@ def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
 
 
 def _check_place(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
-    """Yield a problem unless a line ``key file:offset`` points to the byte after the same key in the archive."""
+    """Yield a problem unless the bytes before the offset of a line ``key file:offset`` are the key."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:
@@ -127,4 +130,4 @@ def _check_place(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
     before = max(0, target.offset - len(key) - 1)
     stored = bytes(file.source(before).read(target.offset - before))
     if stored.strip() != key:
-        yield f"{name}: {entry.key}: the archive has another key there: {stored.decode('utf-8', 'replace')!r}"
+        yield f"{name}: {entry.key}: the archive has another key at the offset: {stored.decode('utf-8', 'replace')!r}"

@@ -1,4 +1,4 @@
-"""The command ``ark convert``: to and from files of other programs."""
+"""The command ``ark convert``, which converts tables to and from files of other programs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from io_ark.tables.overwriting import refuse_overwriting
 
 
 def convert(arguments: argparse.Namespace) -> int:
-    """Convert a table. The status is 1 if entries are unreadable or not arrays.
+    """Convert a table. The status is 1 if an entry is unreadable or not an array.
 
-    The target is opened after the first entry has been read, and is refused if it is the source.
+    The target is opened after the first entry has been read. A target that is the source is refused.
     """
     if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
         nemo.refuse_source(arguments.source, arguments.target)
@@ -39,7 +39,7 @@ def convert(arguments: argparse.Namespace) -> int:
     else:
         assert source is not None
         if not (Path(arguments.source).is_file() or Path(arguments.source).is_dir()):
-            raise MissingFileError("no such file", file=arguments.source)
+            raise MissingFileError("no such file: check the name of SOURCE", file=arguments.source)
         values = source.entries(Path(arguments.source))
     write = None if arguments.target_format == "ark" or target is None else target.write
     written = _make_wspecifier(arguments.target) if write is None else arguments.target
@@ -50,10 +50,12 @@ def convert(arguments: argparse.Namespace) -> int:
 def _convert_values(
     arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values to the target: to a table if ``write`` is None. Print the counts, and return the exit status."""
+    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status."""
     first = next(values, None)
     if first is None:
-        raise FormatError("has no entries, so nothing is written", file=arguments.source)
+        raise FormatError(
+            "has no entries, so there is nothing to convert: check the name of SOURCE", file=arguments.source
+        )
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
     with contextlib.ExitStack() as stack:
@@ -91,15 +93,21 @@ def _convert_values(
 def _check_key(key: str, keys: set[str], source: str) -> None:
     """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
     if any("\ud800" <= char <= "\udfff" for char in key):
-        raise FormatError("the key is not UTF-8: only a Kaldi table can hold it", file=source, key=key)
+        raise FormatError(
+            "the key is not UTF-8, and only a Kaldi table can store it: rename the key", file=source, key=key
+        )
     if key in keys:
-        raise FormatError("is a duplicate key: only a Kaldi table can hold it", file=source, key=key)
+        raise FormatError(
+            "is a duplicate key, and only a Kaldi table can store it: rename the key", file=source, key=key
+        )
     keys.add(key)
 
 
 def _check_array(value: Any, source: str, key: str) -> None:
     if not isinstance(value, np.ndarray):
-        raise FormatError(f"{describe_kind(value)}: only arrays are converted", file=source, key=key)
+        raise FormatError(
+            f"is an object of the kind {describe_kind(value)}, but only arrays can be converted", file=source, key=key
+        )
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
@@ -117,7 +125,7 @@ def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
 
 
 def _make_wspecifier(name: str) -> str:
-    """Return the wspecifier of a file name. ``o.scp`` is a script file with the archive ``o.ark``."""
+    """Return the wspecifier of a file name. For ``o.scp``, it names the script file and the archive ``o.ark``."""
     if io_ark.is_table_wspecifier(name):
         return name
     return f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"

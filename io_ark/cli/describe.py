@@ -22,7 +22,7 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the kind of an object, or of the object with a shape, in one or two words."""
+    """Describe the kind of an object, or of an object whose kind and shape were read, in one or two words."""
     if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
     if isinstance(value, np.ndarray | ArrayInfo):
@@ -31,13 +31,13 @@ def describe_kind(value: Any) -> str:
     return {"str": "token", "dict": "dictionary"}.get(type(value).__name__, type(value).__name__)
 
 
-def format_count(count: int, one: str, more: str = "") -> str:
-    """Format a count and a noun, such as ``1 entry`` or ``2 entries``."""
-    return f"{count} {one if count == 1 else more or one + 's'}"
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """Format a count and a noun, such as ``1 entry`` or ``2 entries``. The default plural is ``noun + "s"``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def format_shape(entry: StoredEntry) -> str:
-    """Format the shape of an entry, such as ``98 x 80``, or ``-`` without a shape."""
+    """Format the shape of an entry, such as ``98 x 80``. Return ``-`` for an entry without a shape."""
     return " x ".join(map(str, entry.shape)) or "-"
 
 
@@ -47,7 +47,7 @@ def describe_value(value: Any) -> str:
 
 
 def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield lines that describe the fields of a model or the items of a dictionary."""
+    """Yield lines, after ``indent``, that describe the fields of a model or the items of a dictionary."""
     items = value.items() if isinstance(value, dict) else ((f.name, getattr(value, f.name)) for f in fields(value))
     for name, item in items:
         if isinstance(item, np.ndarray):
@@ -56,7 +56,9 @@ def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
         elif is_dataclass(item):
             has_own_repr = not getattr(item, "__dataclass_params__").repr  # noqa: B009 (not known to mypy)
             yield f"{indent}{name}: {item if has_own_repr else type(item).__name__}"
-            if has_own_repr or type(item) in VALUE_KINDS:  # Nodes of trees are omitted, because they may be deep.
+            if (
+                has_own_repr or type(item) in VALUE_KINDS
+            ):  # The nodes of a tree are omitted, because they may be nested to any depth.
                 yield from describe_fields(item, f"{indent}  ")
         else:
             has_length = isinstance(item, bytes | tuple | list)
@@ -89,7 +91,7 @@ def convert_entry(entry: StoredEntry) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as one line of JSON. NaN and infinities, which JSON lacks, are strings."""
+    """Print a value as one line of JSON. NaN and infinities become strings, because JSON has no such numbers."""
     text = json.dumps(convert_to_json(value), ensure_ascii=False, allow_nan=False)
     print(_CONTROLS.sub(lambda char: f"\\u{ord(char[0]):04x}", text))
 
@@ -98,7 +100,7 @@ def convert_to_json(value: Any) -> Any:
     """Convert a value to types that JSON can represent.
 
     >>> import numpy as np
-    >>> as_json({"a": np.float32([0.5, np.nan])})
+    >>> convert_to_json({"a": np.float32([0.5, np.nan])})
     {'a': [0.5, 'nan']}
     """
     if isinstance(value, Wave):

@@ -21,21 +21,20 @@ from io_ark.specifier import parse_rxfilename
 from io_ark.text import escape
 
 Pair = tuple[str, StoredEntry | None, StoredEntry | None]
-MAX_SHOWN = 100
+MAX_SHOWN = 100  # Number of differing keys that are printed. --json prints all keys.
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between two entries of the same key."""
+    """Difference between two objects with the same key."""
 
     key: str
-    reason: str = ""  # why the numbers cannot be compared, such as different shapes; "" if they were compared
-    largest: float = 0.0  # largest absolute difference; infinite if only one of two values is finite or NaN
-    mean: float = 0.0  # mean absolute difference of values that are finite in both entries
-    place: tuple[int, ...] = ()  # index of the largest difference
-    # Rows with the largest differences, and the differences.
-    worst_frames: list[tuple[int, float]] = field(default_factory=list)
-    part: str = ""  # part of a model or example with the largest difference, such as ``means``; "" for an array
+    reason: str = ""  # Reason why numbers cannot be compared, such as different shapes. Empty if they were compared.
+    largest: float = 0.0  # Largest absolute difference. Infinite if only one of two values is finite or NaN.
+    mean: float = 0.0  # Mean of the finite absolute differences.
+    place: tuple[int, ...] = ()  # Index of the largest difference.
+    worst_frames: list[tuple[int, float]] = field(default_factory=list)  # Rows and their largest differences.
+    part: str = ""  # Part of a model or example with the largest difference, such as `means`. Empty for an array.
 
     @property
     def is_none(self) -> bool:
@@ -51,7 +50,9 @@ def diff(arguments: argparse.Namespace) -> int:
     """Print the differences of two tables. The status is 1 if a difference exceeds the tolerance."""
     names = arguments.first, arguments.second
     if all(parse_rxfilename(parse_table(name).rxfilename).kind == "stdin" for name in names):
-        raise SpecifierError("is named twice: two tables cannot both be read from it", file="standard input")
+        raise SpecifierError(
+            "is named twice, but can be read only once: write one table to a file", file="standard input"
+        )
     first, second = (progress(_read_entries(name, arguments), name) for name in names)
     compared = equal = close = 0
     only: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
@@ -120,8 +121,8 @@ def _read_entries(name: str, arguments: argparse.Namespace) -> Iterator[StoredEn
 def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:
     """Yield the keys of two tables with the entries of both tables. A missing entry is None.
 
-    Both tables are read once, at the same pace. An entry stays in memory until its key occurs in the other table, so
-    tables in the same order need little memory.
+    Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
+    tables with the same order need little memory.
     """
     waiting: tuple[dict[str, StoredEntry], dict[str, StoredEntry]] = ({}, {})
     for row in zip_longest(first, second):
@@ -140,7 +141,7 @@ def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) ->
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
-    """Compare two objects.
+    """Compare two objects. ``worst`` is the number of frames with the largest differences to return.
 
     >>> compare("utt1", np.array([1.0, 2.0]), np.array([1.0, 2.5])).largest
     0.5
@@ -160,14 +161,14 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
 
 
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
-    """Compare models, examples and lists. Arrays are compared number by number, other parts for equality."""
+    """Compare models, examples and lists. Arrays are compared number by number, and other parts for equality."""
     if type(one) is not type(other):
         return Difference(key, f"{_shorten(one)} and {_shorten(other)}", np.inf)
     largest = Difference(key)
     for mine, theirs in zip_longest(_iterate_parts(one), _iterate_parts(other)):
         name, value = mine or theirs
         if mine is None or theirs is None or theirs[0] != name:
-            return Difference(key, f"{name} is a part of only one of them", np.inf)
+            return Difference(key, f"{name} is a part of only one of the objects", np.inf)
         first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", theirs[1]).numbers
         if first is None or second is None or isinstance(value, int):
             if type(value) is not type(theirs[1]) or value != theirs[1]:
@@ -210,7 +211,7 @@ def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _shorten(value: Any) -> str:
     try:
         text = repr(value)
-    except RecursionError:  # A tree may be nested to any depth.
+    except RecursionError:  # The nodes of a tree may be nested to any depth.
         text = type(value).__name__
     return text if len(text) <= 40 else f"{text[:37]}..."
 

@@ -1,4 +1,4 @@
-"""Iterate over the entries of a table together with their kind, storage and location."""
+"""Iterate over the entries of a table, with the storage format and location of each object."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import LineSplitter
 
+# Maps markers of binary objects to descriptions of the storage format.
 _STORED_AS = {
     b"FM": "float32",
     b"DM": "float64",
@@ -45,18 +46,18 @@ def get_access(arguments: argparse.Namespace) -> Access:
 
 @dataclass(frozen=True)
 class StoredEntry:
-    """One entry of a table."""
+    """Entry of a table, with the storage format and location of the object."""
 
-    key: str  # empty for a single object, and for a line of a script file without a key
-    where: str  # rxfilename of the object, such as `feats.ark:17` (without an offset if the table is a pipe)
-    stored: str  # description of the storage format
-    value: Any = None  # the object, or its shape (see InfoCodec); None if the object is unreadable
-    error: ArkError | None = None  # the error of an unreadable object
-    single: bool = False  # True if the file is a single object and not a table
+    key: str  # Empty for a single object, and for a line of a script file without a key.
+    where: str  # rxfilename of the object, such as `feats.ark:17`. It has no offset if the table is a pipe.
+    stored: str  # Description of the storage format.
+    value: Any = None  # The object, or its kind and shape (see InfoCodec). None if the object is unreadable.
+    error: ArkError | None = None  # Error of an unreadable object.
+    single: bool = False  # True if the file is a single object and not a table.
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(rows, columns) of a matrix, (length,) of a vector or list, (channels, samples) of audio, () of a scalar."""
+        """Shape (rows, columns) of a matrix, (length,) of a vector or list, (channels, samples) of audio, else ()."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, list):
             return (len(value),)
@@ -64,7 +65,7 @@ class StoredEntry:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any] | None:
-        """The numbers of the object as an array, or None for words, lists and unreadable entries."""
+        """Numbers of the object as an array, or None for words, lists and unreadable entries."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             return value
@@ -74,14 +75,15 @@ class StoredEntry:
 
 
 def parse_table(name: str) -> Rspecifier:
-    """Return the table of an rspecifier or file name: ``*.scp`` is a script file, any other file an archive."""
+    """Parse an rspecifier or a file name. A file ``*.scp`` is a script file, and any other file is an archive."""
     return classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
 
 
 def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[StoredEntry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    An archive ends at an unreadable entry, because the start of the next object is unknown. A script file continues.
+    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file. If
+    ``info_only``, the values are kinds and shapes, which :class:`InfoCodec` reads without the data where possible.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
@@ -90,11 +92,14 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
             yield from _iterate_script(_iterate_lines(opened.source), access, info_only)
         status = opened.close()
         if status:
-            raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
+            raise ArkError(
+                f"the command {describe_status(status)}, so the table is incomplete: check the command",
+                file=table.rxfilename,
+            )
 
 
 def find_entry(name: str, key: str, access: Access) -> StoredEntry:
-    """Return the entry of a key. An archive is read up to this entry, from a script file only the object is read."""
+    """Return the entry of a key. An archive is read up to the entry. Only one object of a script file is read."""
     table = parse_table(name)
     if table.kind == "ark":
         entry = next((entry for entry in iterate_entries(table, access) if entry.key == key), None)
@@ -105,7 +110,7 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
             )
             entry = next(_iterate_script(lines, access), None)
     if entry is None:
-        raise MissingKeyError("the table has no such key; `ark ls` lists them", file=name, key=key)
+        raise MissingKeyError("the table does not have the key: `ark ls` lists the keys", file=name, key=key)
     if entry.error is not None:
         raise entry.error
     return entry
@@ -133,7 +138,7 @@ def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
 
 
 def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
-    """Yield key and rxfilename of each line of a script file, or the error of an invalid line."""
+    """Yield the key and rxfilename of each line of a script file. Yield an error for an invalid line."""
     refuse_foreign_file(source, "scp")
     splitter = LineSplitter(source.name)
     for line in source.read_lines():
@@ -160,7 +165,7 @@ def _iterate_script(
 
 
 def describe_storage(source: Source) -> str:
-    """Describe the storage format of the object at the next byte without consuming it."""
+    """Describe the storage format of the object at the next byte, without reading past the byte."""
     head = source.peek(8)
     if head[:3] == b"RIF":
         return "WAV"
@@ -180,6 +185,6 @@ class _RecordingCodec(AnyCodec):
 
 
 def _make_codecs(info_only: bool) -> tuple[_RecordingCodec, Codec[Any]]:
-    """Return the codec that records the storage format, and the codec to read with."""
+    """Return a codec that records storage formats, and the codec to read with, which calls the first codec."""
     recording = _RecordingCodec()
     return recording, InfoCodec(recording) if info_only else recording

@@ -18,7 +18,7 @@ from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.text import escape
 
-EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
+EDGE_ITEMS = 3  # Number of rows and columns that are printed at each side of a large matrix.
 
 
 def ls(arguments: argparse.Namespace) -> int:
@@ -32,11 +32,13 @@ def head(arguments: argparse.Namespace) -> int:
 
 
 def grep(arguments: argparse.Namespace) -> int:
-    """List the entries whose keys match. As for grep, the status is 1 if no key matches."""
+    """List the entries whose keys match a pattern. Like the status of grep, the status is 1 if no key matches."""
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
     except re.error as error:
-        raise SpecifierError(f"is not a regular expression: {error}", file=arguments.pattern) from None
+        raise SpecifierError(
+            f"is not a valid regular expression ({error}): correct PATTERN", file=arguments.pattern
+        ) from None
     matched = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
@@ -57,14 +59,14 @@ def _list(
     for name in tables:
         count = 0
         for entry in select(iterate_entries(parse_table(name), get_access(arguments), info_only=True)):
-            count += 1  # noqa: SIM113 (used after the loop)
+            count += 1  # noqa: SIM113 (`enumerate` would not count an empty table)
             status |= int(entry.error is not None)
             if arguments.json:
                 print_json(convert_entry(entry))
             else:
                 print(format_entry(entry))
             if entry.single:
-                print(f"{name}: a single object, not a table: `ark show {name}` prints it", file=sys.stderr)
+                print(f"{name}: is a single object, not a table: print it with `ark show {name}`", file=sys.stderr)
                 break
         else:
             if not arguments.json:
@@ -73,15 +75,15 @@ def _list(
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print one object."""
+    """Print the object of a key, or the single object of a file."""
     access = get_access(arguments)
     if arguments.key is None:
         if arguments.where.endswith(".scp") or io_ark.is_table_rspecifier(arguments.where):
-            raise SpecifierError("is a table: add a key, as in `ark show TABLE KEY`", file=arguments.where)
+            raise SpecifierError("is a table: name an entry with `ark show TABLE KEY`", file=arguments.where)
         try:
             value = io_ark.load(arguments.where, pipes=access.pipes, network=access.network)
         except FormatError as error:
-            error.message += "; use `ark show TABLE KEY` for an entry of a table"
+            error.message += "; print an entry of a table with `ark show TABLE KEY`"
             raise
         about = {"where": arguments.where}
         title = f"{arguments.where}: {describe_value(value)}"
@@ -94,7 +96,7 @@ def show(arguments: argparse.Namespace) -> int:
         try:
             print_json({**about, "value": value})
         except RecursionError:
-            raise FormatError("is nested too deeply for JSON", file=arguments.where) from None
+            raise FormatError("is nested too deeply for JSON: omit --json", file=arguments.where) from None
         return 0
     print(title)
     numbers = value.samples if isinstance(value, Wave) else value

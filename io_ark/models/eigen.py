@@ -16,28 +16,28 @@ from io_ark.errors import FormatError
 
 Float64 = npt.NDArray[np.float64]
 
-EPSILON = 2.0**-52
-TINY = float(np.finfo(np.float64).tiny)
+EPSILON = 2.0**-52  # Machine epsilon of float64.
+TINY = float(np.finfo(np.float64).tiny)  # Smallest normal float64, which prevents divisions by zero.
 
 
 def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
     """Return the eigenvalues of a symmetric matrix, from the largest to the smallest, and its eigenvectors.
 
-    LAPACK, which NumPy calls, chooses other signs of the eigenvectors than Kaldi. Kaldi's algorithm reproduces the
-    signs in Kaldi's models. Only eigenvectors of equal eigenvalues depend on rounding errors.
+    LAPACK, which NumPy calls, chooses different signs of the eigenvectors than Kaldi. This function uses Kaldi's
+    algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
 
     Args:
-        matrix: (dim, dim).
+        matrix: (dim, dim): a symmetric matrix.
 
     Returns:
-        values: (dim,).
-        vectors: (dim, dim): one eigenvector in each column.
+        values: (dim,): eigenvalues.
+        vectors: (dim, dim): one eigenvector in each column, in the order of the eigenvalues.
 
     Raises:
         FormatError: the matrix contains NaN or infinities, or the algorithm does not converge.
     """
     if not np.isfinite(matrix).all():
-        raise FormatError("the covariance matrix contains NaN or infinities: the vectors may be too large")
+        raise FormatError("the covariance matrix contains NaN or infinities: scale the vectors down")
     diagonal, off_diagonal, rows = _tridiagonalize(matrix)
     _diagonalize(diagonal, off_diagonal, rows)
     values = np.array(diagonal)
@@ -46,14 +46,20 @@ def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
 
 
 def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]:
-    """Return the diagonals of the tridiagonal matrix ``rows @ matrix @ rows.T``, and the orthogonal matrix ``rows``."""
+    """Return an orthogonal matrix ``rows`` and the diagonals of the tridiagonal ``rows @ matrix @ rows.T``.
+
+    Returns:
+        diagonal: (dim,).
+        off_diagonal: (dim - 1,).
+        rows: (dim, dim).
+    """
     dim = len(matrix)
     work, rows = matrix.copy(), np.eye(dim)
     off_diagonal = [0.0] * (dim - 1)
     for k in range(dim - 1, 0, -1):
         row = work[k, :k].copy()
         reflector, factor = _compute_reflection(row)
-        if not factor:  # The row is tridiagonal, and its element keeps its sign.
+        if not factor:  # The row is tridiagonal already, and the off-diagonal element keeps its sign.
             off_diagonal[k - 1] = float(row[-1])
             continue
         off_diagonal[k - 1] = math.sqrt(row @ row)
@@ -81,7 +87,7 @@ def _compute_reflection(row: Float64) -> tuple[Float64, float]:
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
-    """Turn the diagonal of a tridiagonal matrix into its eigenvalues, and apply the rotations to ``rows``.
+    """Replace the diagonal of a tridiagonal matrix by the eigenvalues, and apply the rotations to ``rows``.
 
     Raises:
         FormatError: the algorithm does not converge.
@@ -103,7 +109,7 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         while start > 0 and off_diagonal[start - 1] != 0:
             start -= 1
         _qr_step(diagonal, off_diagonal, rows, start, end)
-    raise FormatError("the eigenvalues of the covariance matrix cannot be computed: the vectors may be too large")
+    raise FormatError("the eigenvalues of the covariance matrix cannot be computed: scale the vectors down")
 
 
 def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
@@ -131,7 +137,7 @@ def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, st
 
 
 def _compute_rotation(x: float, y: float) -> tuple[float, float]:
-    """Return cosine and sine of the rotation that maps ``(x, y)`` to a vector whose second element is 0."""
+    """Return the cosine and sine of the rotation that maps ``(x, y)`` to a vector whose second element is 0."""
     if y == 0:
         return 1.0, 0.0
     if abs(y) > abs(x):

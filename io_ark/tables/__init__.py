@@ -1,7 +1,7 @@
 """Tables of objects by key: sequential and random-access readers, writers, script files.
 
-:mod:`io_ark` has the readers and writers. Here are the parts that they are made of: the lines of a script file by key,
-and the loader of the objects that they name.
+:mod:`io_ark` exports the readers and writers. This package exports their parts: :class:`Script` maps keys to the lines
+of a script file, and :class:`Loader` loads the objects that lines name.
 """
 
 from io_ark.tables.loader import Loader as Loader

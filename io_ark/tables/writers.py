@@ -1,4 +1,4 @@
-"""Write tables to an archive, or with one file per object (Kaldi: src/util/kaldi-table-inl.h)."""
+"""Write tables to an archive, or to one file per object (Kaldi: src/util/kaldi-table-inl.h)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from io_ark.tables.loader import name_key, resolve_codec
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
 
-# Bytes that a table cannot hold in a key. Newlines separate the keys of a block.
+# Bytes that a key of a table must not contain. Newlines are allowed here, because they separate the keys of a block.
 _UNSAFE_IN_KEYS = re.compile(rb"[\0-\x09\x0b-\x20\x7f]")
-# Mean bytes of the arrays of a block from which on they are written without a copy.
+# Minimum mean size in bytes of the arrays of a block that are written without a copy.
 _MIN_UNCOPIED_BYTES = 1 << 15
 
 Value = TypeVar("Value", contravariant=True)
@@ -45,7 +45,7 @@ class ArchiveTarget:
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
         if table.kind == "both" and "\n" in table.archive:
-            text = "has a line break, which ends a line of the script file: rename it, or write 'ark:'"
+            text = "has a line break, which a script file cannot contain: rename the archive, or write 'ark:' only"
             raise SpecifierError(text, file=table.archive)
         if os.path.basename(table.archive) == os.path.basename(table.script):
             refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
@@ -56,7 +56,10 @@ class ArchiveTarget:
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
-                logger.warning("%s: is not a file, so the script file cannot point into it", self.archive.name)
+                logger.warning(
+                    "%s: is not a file, so nothing can read the lines of the script file: name a file after 'ark,scp:'",
+                    self.archive.name,
+                )
             try:
                 self.script = open_output(table.script, access=access)
                 self.script.follows = self.archive
@@ -65,11 +68,11 @@ class ArchiveTarget:
                 raise
 
     def write(self, key: str, chunks: list[Any]) -> None:
-        """Write an entry, whose first chunk is the key with a space."""
+        """Write an entry. The first chunk is the key and a space, the other chunks are the object."""
         entry = self.entry
         if entry.broken:
             entry.check()
-        entry.broken = True  # As `with entry` does, without its calls, which take a tenth of the time of a small entry.
+        entry.broken = True  # The calls of `with entry` would take a tenth of the time of a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
         else:
@@ -81,7 +84,7 @@ class ArchiveTarget:
         entry.broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block in binary and return True, or return False if a key is invalid."""
+        """Write the entries of a block in binary and return True. Return False if a key is invalid."""
         start = self.archive.tell()
         if isinstance(block, PackedBlock):
             with self.entry:
@@ -110,7 +113,10 @@ class ArchiveTarget:
             self.flush()
 
     def _write_parts(self, headers: memoryview, ends: list[int], values: memoryview, sizes: list[int]) -> None:
-        """Write each array after its header without copying it."""
+        """Write headers and arrays alternately, without copying the arrays.
+
+        ``ends`` are the end positions of the headers, and ``sizes`` the bytes of the arrays.
+        """
         begin = first = 0
         for end, size in zip(ends, sizes, strict=True):
             self.archive.write(headers[begin:end])
@@ -127,7 +133,9 @@ class ArchiveTarget:
             self.archive.close()
         except BaseException:
             if self.script is not None:
-                self.script.entry.broken = True  # Its buffer may list entries that the archive lacks.
+                self.script.entry.broken = (
+                    True  # The buffer of the script file may list entries that the archive lacks.
+                )
                 with suppress(WriteError):
                     self.script.close()
             raise
@@ -151,7 +159,8 @@ class ScriptTarget:
             if self._table.permissive:
                 return
             raise WriteError(
-                "the key is not in the script file, so its output file is unknown", file=self._table.script
+                "the key is not in the script file, so the output file is unknown: add a line for the key",
+                file=self._table.script,
             )
         self.entry.check()
         output = open_output(wxfilename, access=self._access)
@@ -159,14 +168,14 @@ class ScriptTarget:
             output.write_all(chunks[1:])
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Return False, because every entry is a file."""
+        """Return False, because every entry is written to a separate file."""
         return False
 
     def flush(self) -> None:
-        """Do nothing, because all objects have been written."""
+        """Do nothing, because every object is written at once."""
 
     def close(self) -> None:
-        """Check that all objects were written. Their streams are closed already."""
+        """Raise an error if an object was not written. The output of every object is closed already."""
         self.entry.check()
 
 
@@ -233,7 +242,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         return isinstance(self._target, ArchiveTarget) and not _UNSAFE_IN_KEYS.search(keys)
 
     def write_block(self, block: Block) -> None:
-        """Add the entries of a block to the table, at once if the kind and the table allow it."""
+        """Add the entries of a block to the table, in one write if the kind and the table allow this."""
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:
@@ -268,7 +277,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         """
         self.flush()
         if self._closed or not isinstance(self._target, ArchiveTarget):
-            raise ClosedError("there is no open archive")
+            raise ClosedError("the writer is closed or has no archive: open an archive with 'ark:'")
         return self._target.archive, self._target.script
 
     def flush(self) -> None:
@@ -286,7 +295,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             PipeError: the command that reads the table failed.
         """
         if process.current is not self._process:
-            # Another thread may have held the lock at the fork. In a child process, Output.close writes nothing.
+            # The lock may be locked forever by a thread of the parent process. Output.close writes nothing here.
             self._closed = True
             self._target.close()
             return

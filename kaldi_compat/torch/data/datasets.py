@@ -200,7 +200,7 @@ class FeatureDataset(_KeyedDataset):
         """
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(file_of(utt2num_frames, "utt2num_frames"), int)]
-        lines = map(self._listing.line, self._lines.tolist())
+        lines = map(self._listing.get_line, self._lines.tolist())
         return [self._length(key, partial(self._num_frames, key, location)) for key, location in lines]
 
     def _num_frames(self, key: str, location: str) -> int:
@@ -375,7 +375,7 @@ class WaveDataset(_KeyedDataset):
             wave = _channel_of(headers[recording], key, segment, self._channel)
             return self._count(key, wave.samples.shape[1], wave.sample_frequency)
 
-        lines = map(self._listing.line, self._lines.tolist())
+        lines = map(self._listing.get_line, self._lines.tolist())
         return [self._length(key, partial(count_samples, key, location)) for key, location in lines]
 
     def _count(self, key: str, samples: int, rate: float) -> int:

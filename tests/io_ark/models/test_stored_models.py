@@ -174,9 +174,9 @@ def test_shapes_that_do_not_fit_are_accepted() -> None:
         DiagGmm(np.ones(1), np.ones((1, 2)), np.ones((2, 2)))
     with pytest.raises(FormatError, match="cannot be inverted"):
         FullGmm(np.ones(1), np.ones((1, 2)), np.ones((1, 2, 2)))
-    with pytest.raises(FormatError, match="all must have one dimension"):
+    with pytest.raises(FormatError, match="all mixtures must have the same dimension"):
         AmDiagGmm(tuple(DiagGmm(np.ones(1), np.ones((1, dim)), np.ones((1, dim))) for dim in (2, 3)))
-    with pytest.raises(FormatError, match="expected a DiagGmm, not a FullGmm"):
+    with pytest.raises(FormatError, match="expected an object of type DiagGmm, not FullGmm"):
         to_bytes("diag-gmm", io_ark.load(MODELS / "full4.gmm"))
 
 
@@ -246,7 +246,7 @@ def test_network_is_changed(tmp_path: Path) -> None:
     assert encoded(model, True) == path.read_bytes()
     assert isinstance(model.densities, Network) and model.densities.kind == "Nnet3"
     assert model.densities.config == ["input-node name=input dim=40", "output-node name=output input=a"]
-    with pytest.raises(FormatError, match="read in binary form"):
+    with pytest.raises(FormatError, match="read as binary, so pass binary=True"):
         io_ark.save(tmp_path / "text", model, binary=False)
     with pytest.raises(FormatError, match="no Gaussian mixtures"):
         model.arrays()

@@ -196,7 +196,7 @@ def test_error_of_one_entry_is_raised_again(way: str, error: BaseException, monk
         assert str(caught.value) == (
             "utt05: is damaged"
             if isinstance(error, ArkError)
-            else "t.ark: an earlier read failed or was interrupted: open it again"
+            else "t.ark: an earlier read failed or was interrupted: open the table again"
         )
 
 

@@ -76,7 +76,7 @@ def test_a_script_at_a_url_names_archives_beside_it(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", ["cat feats.scp |", "-"])
 def test_a_script_without_a_folder_is_refused(name: str) -> None:
-    with pytest.raises(SpecifierError, match="relative_to='script' needs the name of a file"):
+    with pytest.raises(SpecifierError, match="pass the name of a file, or relative_to=None"):
         io_ark.load_scp(name, relative_to="script")
 
 

@@ -189,7 +189,7 @@ def test_foreign_array_in_the_folder_of_arrays_stays_and_the_status_says_so(data
     np.save(data / "feats" / "mine.npy", np.ones(3))
     before = digests(data / "feats")
     said = said_by(data, "--format=npy", status=255)
-    assert "has mine.npy, which is no entry of the source" in said
+    assert "contains mine.npy, which is not an entry of the source" in said
     assert f"{data / 'feats'}/ is not complete" in said.splitlines()[-1]
     assert digests(data / "feats") == before and len(matrices(data / "feats.scp")) == 3
 
