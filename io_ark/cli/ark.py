@@ -50,10 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         options.error(f"name a command: {', '.join(COMMANDS)}")
     if sys.stdout is None:
-        print(
-            "ark: standard output: is closed, so nothing can be printed: redirect it to /dev/null instead",
-            file=sys.stderr,
-        )
+        print("ark: standard output: is closed: redirect it to a file or /dev/null", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints the bytes of keys unchanged.
@@ -229,9 +226,7 @@ COMMANDS = {
     "check": _declare_command(
         "read all entries and report problems",
         "check.check",
-        _declare_argument(
-            "tables", nargs="+", metavar="TABLE", help="tables of one data set, which must have the same keys"
-        ),
+        _declare_argument("tables", nargs="+", metavar="TABLE", help="tables, which must have the same keys"),
     ),
     "convert": _declare_command(
         "convert to and from NumPy, HDF5, Parquet, CSV, safetensors, WebDataset and lhotse; write a NeMo manifest",

@@ -61,10 +61,7 @@ def check_table(
     *,
     progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
 ) -> Findings:
-    """Read all entries of a table and collect the problems.
-
-    ``progress`` iterates over the same entries and may show progress.
-    """
+    """Read all entries of a table through the iterator ``progress``, and collect the problems."""
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     try:

@@ -53,17 +53,13 @@ def _convert_values(
     """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status."""
     first = next(values, None)
     if first is None:
-        raise FormatError(
-            "has no entries, so there is nothing to convert: check the name of SOURCE", file=arguments.source
-        )
+        raise FormatError("has no entries to convert: check the name of SOURCE", file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
     with contextlib.ExitStack() as stack:
         try:
             put = stack.enter_context(
-                _open_table(_make_wspecifier(arguments.target), arguments)
-                if write is None
-                else write(Path(arguments.target), settings)
+                _open_table(arguments) if write is None else write(Path(arguments.target), settings)
             )
         except OSError as error:
             if isinstance(error, ArkError):
@@ -93,21 +89,15 @@ def _convert_values(
 def _check_key(key: str, keys: set[str], source: str) -> None:
     """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
     if any("\ud800" <= char <= "\udfff" for char in key):
-        raise FormatError(
-            "the key is not UTF-8, and only a Kaldi table can store it: rename the key", file=source, key=key
-        )
+        raise FormatError("the key is not UTF-8: rename it, or choose a Kaldi table", file=source, key=key)
     if key in keys:
-        raise FormatError(
-            "is a duplicate key, and only a Kaldi table can store it: rename the key", file=source, key=key
-        )
+        raise FormatError("is a duplicate key: rename it, or choose a Kaldi table", file=source, key=key)
     keys.add(key)
 
 
 def _check_array(value: Any, source: str, key: str) -> None:
     if not isinstance(value, np.ndarray):
-        raise FormatError(
-            f"is an object of the kind {describe_kind(value)}, but only arrays can be converted", file=source, key=key
-        )
+        raise FormatError(f"is not an array: {describe_kind(value)} cannot be converted", file=source, key=key)
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
@@ -132,8 +122,8 @@ def _make_wspecifier(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _open_table(wspecifier: str, arguments: argparse.Namespace) -> Iterator[Put]:
-    access = get_access(arguments)
+def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
+    access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
     with io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network) as writer:
         yield writer.__setitem__

@@ -40,21 +40,14 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
                 continue
             matrix = list(rows)
             if [row[1] for row in matrix] != [str(frame) for frame in range(len(matrix))]:
-                raise FormatError(
-                    f"the frames are not numbered 0 to {len(matrix) - 1} in order: sort the rows",
-                    file=str(path),
-                    key=key,
-                )
+                raise FormatError(f"the frames must be 0 to {len(matrix) - 1} in order", file=str(path), key=key)
             yield key, _parse([row[2:] for row in matrix], path, key)
 
 
 def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
     for row in lines:
         if len(row) != length:
-            raise FormatError(
-                f"line {lines.line_num} has {len(row)} values, but the first line names {length} columns",
-                file=str(path),
-            )
+            raise FormatError(f"line {lines.line_num} has {len(row)} values for {length} columns", file=str(path))
         yield row
 
 

@@ -92,10 +92,7 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
             yield from _iterate_script(_iterate_lines(opened.source), access, info_only)
         status = opened.close()
         if status:
-            raise ArkError(
-                f"the command {describe_status(status)}, so the table is incomplete: check the command",
-                file=table.rxfilename,
-            )
+            raise ArkError(f"the command {describe_status(status)}, so entries may be missing", file=table.rxfilename)
 
 
 def find_entry(name: str, key: str, access: Access) -> StoredEntry:
@@ -105,10 +102,9 @@ def find_entry(name: str, key: str, access: Access) -> StoredEntry:
         entry = next((entry for entry in iterate_entries(table, access) if entry.key == key), None)
     else:
         with open_input(table.rxfilename, access=access) as opened:
-            lines = (
-                line for line in _iterate_lines(opened.source) if not isinstance(line, ArkError) and line[0] == key
-            )
-            entry = next(_iterate_script(lines, access), None)
+            lines = _iterate_lines(opened.source)
+            chosen = (line for line in lines if not isinstance(line, ArkError) and line[0] == key)
+            entry = next(_iterate_script(chosen, access), None)
     if entry is None:
         raise MissingKeyError("the table does not have the key: `ark ls` lists the keys", file=name, key=key)
     if entry.error is not None:

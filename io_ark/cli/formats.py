@@ -264,26 +264,19 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
         while names:
             name = names.pop(0)
             if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
-                raise FormatError(
-                    f"{name}: is a link to another file, which is not followed: copy the data into this file",
-                    file=str(path),
-                )
+                raise FormatError(f"{name}: is a link to another file: copy the data into this file", file=str(path))
             if isinstance(file.get(name, getlink=True), h5py.SoftLink):
                 links = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
                 links.set_nlinks(1)  # Refuses a chain of links, which may lead to another file.
                 h5py.h5o.open(file.id, name.encode(), links)
             item = file[name]
-            if (
-                isinstance(item, h5py.Group) and item.id not in groups
-            ):  # A link may lead to an outer group, which would never end.
+            if isinstance(item, h5py.Group) and item.id not in groups:  # A link may lead to an outer group.
                 groups.add(item.id)
                 names[:0] = [f"{name}/{inner}" for inner in item]
             if not isinstance(item, h5py.Dataset):
                 continue
             if item.external or item.is_virtual:
-                raise FormatError(
-                    f"{name}: has data in other files, which are not read: copy the data into this file", file=str(path)
-                )
+                raise FormatError(f"{name}: has data in other files: copy the data into this file", file=str(path))
             check_unpacked_size(item.nbytes, path, name)
             yield unquote(name), np.asarray(item[()])
 
@@ -340,9 +333,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
-            raise FormatError(
-                "lacks the columns key, shape and values: name a file that `ark convert` has written", file=str(path)
-            )
+            raise FormatError("needs the columns key, shape and values, as `ark convert` writes", file=str(path))
         _check_columns(file.schema_arrow, path)
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
@@ -352,9 +343,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
         for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             if any(column.null_count for column in (keys, shapes, values, shapes.flatten(), values.flatten())):
-                raise FormatError(
-                    "has a null value, which an array cannot represent: replace null values by NaN", file=str(path)
-                )
+                raise FormatError("has a null value, which no array can hold: write NaN instead", file=str(path))
             for row in range(batch.num_rows):
                 array = values[row].values.to_numpy(zero_copy_only=False)
                 yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
@@ -402,11 +391,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     def put(key: str, array: Array) -> None:
         first[:] = first or [array.dtype]
         if array.dtype != first[0]:
-            raise FormatError(
-                f"is {array.dtype}, but the Parquet column is {first[0]}: convert arrays of one type only",
-                file=str(path),
-                key=key,
-            )
+            raise FormatError(f"is {array.dtype} in a Parquet column of {first[0]}: convert one type only", key=key)
         pending.append((key, array))
         if len(pending) == PARQUET_ROWS:
             flush()
@@ -430,9 +415,7 @@ def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
 def _import_lhotse(path: Path) -> Any:
     """Check the name of a manifest, and import lhotse."""
     if not path.name.endswith(FORMATS["lhotse"].endings):
-        raise SpecifierError(
-            "is not the name of a lhotse manifest: use a name that ends in .jsonl or .jsonl.gz", file=str(path)
-        )
+        raise SpecifierError("the name of a lhotse manifest must end in .jsonl or .jsonl.gz", file=str(path))
     return import_extra("lhotse", "lhotse manifests")
 
 
@@ -485,11 +468,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
 
             def put(key: str, array: Array) -> None:
                 if array.ndim != 2:
-                    raise FormatError(
-                        "is not a matrix, but lhotse stores only matrices: choose another format",
-                        file=str(path),
-                        key=key,
-                    )
+                    raise FormatError("is not a matrix: lhotse stores only matrices", file=str(path), key=key)
                 manifest.write(
                     lhotse.Features(
                         type="kaldi",

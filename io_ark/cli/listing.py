@@ -23,12 +23,12 @@ EDGE_ITEMS = 3  # Number of rows and columns that are printed at each side of a 
 
 def ls(arguments: argparse.Namespace) -> int:
     """List the entries of tables."""
-    return _list(arguments, arguments.tables, lambda table: table)
+    return _list(arguments, lambda table: table)
 
 
 def head(arguments: argparse.Namespace) -> int:
     """List the first entries of tables without reading further entries."""
-    return _list(arguments, arguments.tables, lambda table: islice(table, arguments.count))
+    return _list(arguments, lambda table: islice(table, arguments.count))
 
 
 def grep(arguments: argparse.Namespace) -> int:
@@ -36,9 +36,7 @@ def grep(arguments: argparse.Namespace) -> int:
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
     except re.error as error:
-        raise SpecifierError(
-            f"is not a valid regular expression ({error}): correct PATTERN", file=arguments.pattern
-        ) from None
+        raise SpecifierError(f"is not a regular expression: {error}", file=arguments.pattern) from None
     matched = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
@@ -48,15 +46,13 @@ def grep(arguments: argparse.Namespace) -> int:
                 matched += 1
                 yield entry
 
-    status = _list(arguments, arguments.tables, select_matching)
+    status = _list(arguments, select_matching)
     return status or int(matched == 0)
 
 
-def _list(
-    arguments: argparse.Namespace, tables: list[str], select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]
-) -> int:
+def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]) -> int:
     status = 0
-    for name in tables:
+    for name in arguments.tables:
         count = 0
         for entry in select(iterate_entries(parse_table(name), get_access(arguments), info_only=True)):
             count += 1  # noqa: SIM113 (`enumerate` would not count an empty table)

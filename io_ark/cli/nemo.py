@@ -42,18 +42,14 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         FormatError: a recording is not a separate file, or a segment has a channel.
     """
     if not os.path.isfile(os.path.join(source, "wav.scp")):
-        raise MissingFileError(
-            "has no wav.scp: SOURCE must be a data directory to write a manifest of NeMo", file=source
-        )
+        raise MissingFileError("has no wav.scp: a manifest of NeMo needs a data directory", file=source)
     directory = DataDir(Path(source))
     recordings = dict(Script.open(directory.file("wav.scp")).items())
     segments = directory.segments if "segments" in directory else {}
     utterances = [_get_segment(segments, key) for key in segments or recordings]
     for segment in utterances:
         if segment.channel:
-            message = (
-                f"has channel {segment.channel}, which a manifest cannot name: write each channel to a separate file"
-            )
+            message = f"has channel {segment.channel}, which a manifest cannot name: write one file for each channel"
             raise FormatError(message, file=f"{source}/segments", key=segment.key)
     for name in {segment.recording for segment in utterances}.intersection(recordings):
         recordings[name] = _resolve_recording(recordings[name], f"{source}/wav.scp", name)
@@ -67,18 +63,11 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         if segment.recording not in recordings:
             yield (
                 key,
-                FormatError(
-                    f"the recording {segment.recording} has no line: add the line", file=f"{source}/wav.scp", key=key
-                ),
+                FormatError(f"lacks the recording {segment.recording}: add it", file=f"{source}/wav.scp", key=key),
             )
             continue
         if text is not None and key not in text:
-            yield (
-                key,
-                FormatError(
-                    "has no line, so the manifest omits the utterance: add the line", file=f"{source}/text", key=key
-                ),
-            )
+            yield key, FormatError("has no line, so the manifest omits it: add a line", file=f"{source}/text", key=key)
             continue
         item: dict[str, Any] = {"audio_filepath": recordings[segment.recording]}
         if segments:
@@ -131,8 +120,6 @@ def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
             try:
                 file.write(json.dumps(item, ensure_ascii=False).encode() + b"\n")
             except UnicodeEncodeError:
-                raise FormatError(
-                    "has bytes that are not UTF-8, but JSON is UTF-8: convert the file `text` to UTF-8", key=key
-                ) from None
+                raise FormatError("has bytes that are not UTF-8: convert `text` to UTF-8 for JSON", key=key) from None
 
         yield put

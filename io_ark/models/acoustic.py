@@ -62,9 +62,7 @@ class AcousticModel:
             FormatError: the model has no mixtures.
         """
         if not isinstance(self.densities, AmDiagGmm):
-            raise FormatError(
-                "the acoustic model has no Gaussian mixtures, and the parameters of networks cannot be read: use data"
-            )
+            raise FormatError("the acoustic model has no Gaussian mixtures, and io_ark does not read networks")
         return self.densities.arrays()
 
 
@@ -85,18 +83,12 @@ class AcousticModelCodec(Codec[AcousticModel]):
         if not _TOKEN.match(source.peek(100)):
             source.fail("expected Gaussian mixtures or a network after the transition model: pass a final.mdl of Kaldi")
         if start:
-            source.fail(
-                "a network extends to the end of the file, so it cannot be an entry of an archive: store it in a file",
-                start,
-            )
+            source.fail("a network extends to the end of the file: store it in a file, not in an archive", start)
         return AcousticModel(transitions, Network(source.read_rest(), binary))
 
     def write_body(self, sink: Sink, value: AcousticModel, binary: bool) -> None:
         if isinstance(value.densities, Network) and value.densities.is_binary != binary:
-            stored = "binary" if value.densities.is_binary else "text"
-            raise FormatError(
-                f"the network was read as {stored}, so pass binary={value.densities.is_binary} to write it"
-            )
+            raise FormatError(f"the network can only be written with binary={not binary}, as it was read")
         self._transitions.write_body(sink, value.transitions, binary)
         if isinstance(value.densities, Network):
             sink.write(value.densities.data)

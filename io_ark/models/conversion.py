@@ -242,9 +242,7 @@ class AlignmentConverter:
         pdfs: Indices = self.tree.pdfs(windows, np.full(len(windows), pdf_class))
         if (pdfs < 0).any():
             window = windows[pdfs < 0][0].tolist()
-            raise FormatError(
-                f"the tree has no pdf for the phones {' '.join(map(str, window))}: check that tree and alignment match"
-            )
+            raise FormatError(f"the tree has no pdf for the phones {' '.join(map(str, window))}: check the phone map")
         return pdfs
 
 
@@ -372,9 +370,7 @@ class _RandomPaths:
         by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
         while len(by_length) <= frames:
             states = set() if by_length else {len(entry) - 1}
-            for _ in (
-                entry
-            ):  # Repeated, because a state that emits no frames depends on states with paths of the same length.
+            for _ in entry:  # A state that emits no frames depends on states with paths of the same length.
                 for number, state in enumerate(entry):
                     emits = state.forward_pdf_class != NO_PDF
                     following = states if not emits else by_length[-1] if by_length else ()

@@ -46,13 +46,7 @@ def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
 
 
 def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]:
-    """Return an orthogonal matrix ``rows`` and the diagonals of the tridiagonal ``rows @ matrix @ rows.T``.
-
-    Returns:
-        diagonal: (dim,).
-        off_diagonal: (dim - 1,).
-        rows: (dim, dim).
-    """
+    """Return both diagonals of the tridiagonal ``rows @ matrix @ rows.T``, and the orthogonal matrix ``rows``."""
     dim = len(matrix)
     work, rows = matrix.copy(), np.eye(dim)
     off_diagonal = [0.0] * (dim - 1)

@@ -129,9 +129,7 @@ class AmDiagGmm:
 
     def __post_init__(self) -> None:
         if len({gmm.dim for gmm in self.densities}) != 1:
-            raise FormatError(
-                "an acoustic model needs at least one mixture, and all mixtures must have the same dimension"
-            )
+            raise FormatError("an acoustic model needs one or more mixtures, which must have the same dimension")
 
     def __repr__(self) -> str:
         return f"AmDiagGmm(num_pdfs={len(self.densities)}, num_gauss={self.num_gauss}, dim={self.dim})"

@@ -95,9 +95,7 @@ class Lda:
         if len(groups) in (1, num_vectors):
             raise FormatError("LDA needs at least 2 speakers, and a speaker with at least 2 vectors: add vectors")
         if num_vectors < input_dim:
-            raise FormatError(
-                f"LDA of {input_dim}-dimensional vectors needs at least {input_dim} vectors, not {num_vectors}"
-            )
+            raise FormatError(f"LDA of {input_dim} dimensions needs at least {input_dim} vectors, not {num_vectors}")
         means = np.array([group.mean(axis=0) for group in groups])
         deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])
         weighted = means * np.sqrt([[len(group)] for group in groups])
@@ -136,9 +134,7 @@ def _find_discriminants(normalized: Float64, between: Float64, factor: float, fl
     with np.errstate(divide="ignore", invalid="ignore"):
         whitening = np.maximum(values, smallest)[:, None] ** -0.5 * vectors.T
     if not np.isfinite(whitening).all():
-        raise FormatError(
-            "the covariance is singular: increase covariance_floor, or add different vectors of a speaker"
-        )
+        raise FormatError("the covariance is singular: increase covariance_floor, or add vectors")
     values, vectors = eigen_decomposition(whitening @ between @ whitening.T)
     logger.info(
         "Singular values of between-class covariance after projecting with interpolated [total/within] covariance "

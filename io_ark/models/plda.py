@@ -199,10 +199,7 @@ class Plda:
     ) -> Float64:
         """Return the factors (...,) of the option ``normalize_length`` for vectors (..., dim).
 
-        Args:
-            mapped: (..., dim): vectors that :meth:`transform_vectors` has mapped with ``normalize_length=False``.
-            num_utts: see :meth:`transform_vectors`.
-            simple_length_normalization: see :meth:`transform_vectors`.
+        ``mapped`` are vectors that :meth:`transform_vectors` has mapped with ``normalize_length=False``.
         """
         squares = np.asarray(mapped, np.float64) ** 2
         counts = _broadcast_counts(num_utts, squares.shape[:-1])
@@ -271,7 +268,7 @@ class Plda:
         speakers, utterances = self._check_vector_pairs(enrolled, tested)
         if len(speakers) != len(utterances):
             raise FormatError(
-                f"expected the same number of speakers and utterances, not {len(speakers)} and {len(utterances)}"
+                f"expected equal numbers of speakers and utterances, not {len(speakers)} and {len(utterances)}"
             )
         numbers, trial_numbers = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
         scale = numbers[:, None] * self.psi

@@ -46,9 +46,7 @@ def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterato
         FormatError: the number of speakers differs from the number of vectors.
     """
     if np.shape(speakers) != vectors.shape[:1]:
-        raise FormatError(
-            f"{len(vectors)} vectors need an array of {len(vectors)} speakers, not of shape {np.shape(speakers)}"
-        )
+        raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
     numbers = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
     order = np.argsort(numbers, kind="stable")
     bounds = np.flatnonzero(np.diff(numbers[order])) + 1
@@ -167,8 +165,7 @@ def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64,
 
 
 _SINGULAR = (
-    "the within-speaker covariance matrix is singular: remove elements of the vectors that are constant or linearly "
-    "dependent"
+    "the within-speaker covariance matrix is singular: remove constant and linearly dependent elements of the vectors"
 )
 
 

@@ -101,9 +101,7 @@ class TransitionModel:
                 raise IndexError
             return [entries[phone][state] for phone, state in self.tuples[:, :2].tolist()]
         except IndexError:
-            raise FormatError(
-                "a state of the transition model is not in the topology: check that both belong together"
-            ) from None
+            raise FormatError("a state of the transition model is not in the topology of the model") from None
 
     @cached_property
     def first_ids(self) -> Integers:

@@ -127,9 +127,9 @@ class ContextDependency:
         """
         events = np.column_stack((windows, pdf_classes)).astype(np.int64)
         bits = int(events.max(initial=0)).bit_length()
-        nodes = self._nodes.get(bits) or self._nodes.setdefault(
-            bits, _Nodes.from_tree(self.root, self.width, 1 << bits)
-        )
+        if bits not in self._nodes:
+            self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
+        nodes = self._nodes[bits]
         reached = np.full(len(events), nodes.root)  # Node or leaf of each event, numbered as in _Nodes.
         moving = np.flatnonzero(reached >= 0)
         while len(moving):

@@ -84,9 +84,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     """
     refuse_foreign_file(source, "ark")
     if not source.tell() and codec.starts_object(source):
-        source.fail(
-            "is a single object, not an archive: read it with io_ark.load, or pass the file name without 'ark:'"
-        )
+        source.fail("is a single object, not an archive: read it with io_ark.load, or omit 'ark:' before the name")
     scan = codec.scan()
     # The first entry is read alone, so that nothing is read ahead if it is large.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
@@ -115,11 +113,8 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
             raise name_key(error, key) from error.__cause__
         if scan is not None:
             pause.left -= 1
-            if (
-                start >= 0
-                and not scan.of_any_size
-                and source.tell() - start > _MAX_OBJECT_BYTES[_limit_block(in_blocks)]
-            ):
+            limit = _MAX_OBJECT_BYTES[_limit_block(in_blocks)]
+            if start >= 0 and not scan.of_any_size and source.tell() - start > limit:
                 pause.left = _PAUSE_AFTER_LARGE
 
 
@@ -273,13 +268,9 @@ def _have_no_white_space(keys: list[bytes]) -> bool:
 
 
 def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets of successive lines of one file.
+    """Return the keys and ascending offsets of the lines from ``first`` on that start with the file name ``prefix``.
 
-    Args:
-        lines: lines of a script file.
-        first: index of the first line.
-        prefix: name of the file and a colon. Parsing stops at a line of another file, and where offsets do not ascend.
-        size: maximum difference of the last and the first offset in bytes.
+    The offsets differ by less than ``size`` bytes.
     """
     keys: list[bytes] = []
     offsets: list[int] = []

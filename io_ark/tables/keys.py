@@ -17,8 +17,7 @@ def check_key(key: str) -> None:
     """Raise :class:`KeyFormatError` if a key is empty, or has white space or control characters."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise KeyFormatError(
-            f"invalid key {key!r}: use a string that is not empty and has no white space or control characters",
-            key=None,
+            f"invalid key {key!r}: use a string without white space and control characters, not empty", key=None
         )
 
 
@@ -54,10 +53,6 @@ def read_key(source: Source) -> str | None:
         where = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:
-            raise TruncatedError(
-                f"ends after the key {shown}, before the object: the archive is truncated, write it again",
-                file=source.name,
-                offset=where,
-            )
+            raise TruncatedError(f"ends after the key {shown}, before the object", file=source.name, offset=where)
         source.fail(f"expected a space after the key {shown}, found {after!r}: check that the file is an archive")
     return decode_key(key)

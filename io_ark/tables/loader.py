@@ -45,10 +45,7 @@ def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
 def read_place(
     codec: Codec[Any], target: Rxfilename, selection: Range | None, access: Access, files: OpenFiles | None = None
 ) -> Any:
-    """Read an object, or the rows and columns that ``selection`` selects.
-
-    ``files`` caches open files; None opens the file again.
-    """
+    """Read an object, or the rows and columns that ``selection`` selects. ``files`` caches open files."""
     opened = open_input(target, access, files)
     try:
         value = codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
@@ -65,11 +62,7 @@ def read_place(
 
 
 def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
-    """Return the folder of relative names in a script file, or None for the current folder.
-
-    Args:
-        script: path or URL of the script file.
-        relative_to: ``"script"`` for the folder of the script file, or None for the current folder.
+    """Return the folder of the script file if ``relative_to`` is ``"script"``, or None for the current folder.
 
     >>> resolve_folder("https://host/data/feats.scp?version=2", "script")
     'https://host/data'
@@ -178,7 +171,7 @@ class Loader:
             file = self._files.get(path)
             if not file.regular:
                 raise OpenError(
-                    "is not a regular file, so it has no offsets: copy the data to a file", file=path, offset=offset
+                    "is not a regular file, so it has no offsets: omit the offset", file=path, offset=offset
                 )
             source = file.source(offset, ahead=self._in_order)
         value = self._codec.read(source)

@@ -86,7 +86,7 @@ def refuse_replacing(
         os.fsencode(os.path.basename(name)) for path in written.values() for name in (path, os.path.realpath(path))
     }
     for source in inputs:
-        for identity in _identify_read_files(source, None if every_line else names, only_offsets):
+        for identity in _identify_inputs(source, None if every_line else names, only_offsets):
             if identity in written:
                 raise make_overwriting_error(written[identity])
 
@@ -105,7 +105,7 @@ class Inputs:
 
     def __contains__(self, identity: object) -> bool:
         if self._identities is None:
-            self._identities = {file for source in self._inputs for file in _identify_read_files(source, None, False)}
+            self._identities = {file for source in self._inputs for file in _identify_inputs(source, None, False)}
         return identity in self._identities
 
 
@@ -167,7 +167,7 @@ def _list_written_files(output: str) -> tuple[list[str], bool]:
     return [path for path in paths if path], table is not None
 
 
-def _identify_read_files(
+def _identify_inputs(
     source: str | Rspecifier, names: set[bytes] | None, only_offsets: bool
 ) -> Iterator[Identity | None]:
     """Yield the identities of the files that an input reads, and None for a device or pipe.
@@ -196,7 +196,7 @@ def _identify_read_files(
 
 
 def _identify_script_files(path: str | int, names: set[bytes] | None, only_offsets: bool) -> Iterator[Identity | None]:
-    """Yield the identities of the files that the lines of a script file name (see :func:`_identify_read_files`)."""
+    """Yield the identities of the files that the lines of a script file name (see :func:`_identify_inputs`)."""
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
         for number, line in enumerate(script):

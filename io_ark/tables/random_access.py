@@ -345,11 +345,7 @@ class ArchiveLookup(_ArchiveScan):
         return [values[key] for key in keys]
 
     def _refuse_again(self, key: str) -> NoReturn:
-        raise OrderError(
-            "was looked up twice, but the table has the option o, which allows one lookup: omit the option",
-            file=self.table.rxfilename,
-            key=key,
-        )
+        raise OrderError("was looked up twice: omit the option o of the table", file=self.table.rxfilename, key=key)
 
     def close(self) -> None:
         super().close()

@@ -260,9 +260,7 @@ class Script(Mapping[str, str]):
             line = int(index[at + 1]) & 0xFFFFFFFF
             key = self._get_key(line)
             if key in seen:
-                raise OrderError(
-                    f"is a duplicate key on line {line + 1}: remove one of the lines", file=self.name, key=key
-                )
+                raise OrderError(f"is a duplicate key on line {line + 1}: remove it", file=self.name, key=key)
             seen.add(key)
 
     def check_sorted(self) -> None:
@@ -375,9 +373,7 @@ class Script(Mapping[str, str]):
         """Return the sorted index. An element has the hash of a key in the upper and the line in the lower 32 bits."""
         if self._sorted_hashes is None:
             if len(self) >= 2**32:
-                raise SpecifierError(
-                    "has 2**32 or more lines, which is not supported: split it into shorter files", file=self.name
-                )
+                raise SpecifierError("has 2**32 or more lines: split it into shorter files", file=self.name)
             index = np.fromiter(map(hash, self._iterate_keys()), np.int64, len(self))
             index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # Replaces the lower 32 bits.
             index.sort()
@@ -439,11 +435,7 @@ class _Lines(ItemsView[str, str]):
 class ScriptTable(Mapping[str, Value]):
     """A script file as a read-only mapping from keys to values that a function creates on access.
 
-    Threads and processes can share the mapping. The mapping can be pickled if the function can be pickled.
-
-    Args:
-        script: the script file.
-        make: function of a key and the text after the key that returns the value.
+    Threads and processes can share the mapping. It can be pickled if the function ``make(key, text)`` can be pickled.
     """
 
     def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:

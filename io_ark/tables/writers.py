@@ -56,10 +56,7 @@ class ArchiveTarget:
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
-                logger.warning(
-                    "%s: is not a file, so nothing can read the lines of the script file: name a file after 'ark,scp:'",
-                    self.archive.name,
-                )
+                logger.warning("%s: is not a file, so the lines of the script file cannot be read", self.archive.name)
             try:
                 self.script = open_output(table.script, access=access)
                 self.script.follows = self.archive
@@ -113,10 +110,7 @@ class ArchiveTarget:
             self.flush()
 
     def _write_parts(self, headers: memoryview, ends: list[int], values: memoryview, sizes: list[int]) -> None:
-        """Write headers and arrays alternately, without copying the arrays.
-
-        ``ends`` are the end positions of the headers, and ``sizes`` the bytes of the arrays.
-        """
+        """Write headers, which end at ``ends``, and arrays of ``sizes`` bytes alternately, without copying arrays."""
         begin = first = 0
         for end, size in zip(ends, sizes, strict=True):
             self.archive.write(headers[begin:end])
@@ -133,9 +127,7 @@ class ArchiveTarget:
             self.archive.close()
         except BaseException:
             if self.script is not None:
-                self.script.entry.broken = (
-                    True  # The buffer of the script file may list entries that the archive lacks.
-                )
+                self.script.entry.broken = True  # The script file may list entries that the archive lacks.
                 with suppress(WriteError):
                     self.script.close()
             raise
@@ -159,8 +151,7 @@ class ScriptTarget:
             if self._table.permissive:
                 return
             raise WriteError(
-                "the key is not in the script file, so the output file is unknown: add a line for the key",
-                file=self._table.script,
+                "the key is not in the script file, so the output file is unknown: add a line", file=self._table.script
             )
         self.entry.check()
         output = open_output(wxfilename, access=self._access)

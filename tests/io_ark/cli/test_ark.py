@@ -307,5 +307,5 @@ def test_closed_standard_output_gives_one_line() -> None:
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (
         2,
-        "ark: standard output: is closed, so nothing can be printed: redirect it to /dev/null instead\n",
+        "ark: standard output: is closed: redirect it to a file or /dev/null\n",
     )

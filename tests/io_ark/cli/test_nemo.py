@@ -76,8 +76,8 @@ def test_directory_without_text_is_converted_with_a_message(ark: Ark) -> None:
 def test_utterances_without_a_transcript_or_recording_fail(ark: Ark) -> None:
     directory(wav="u1 r1.wav\n", segments="a u1 0 1\nb u1 0 1\nc u3 0 1\n", text="a x\nc z\n")
     said = ark("convert d m.json", 1).err
-    assert "ark: d/text: b: has no line, so the manifest omits the utterance: add the line\n" in said
-    assert "ark: d/wav.scp: c: the recording u3 has no line: add the line\n" in said
+    assert "ark: d/text: b: has no line, so the manifest omits it: add a line\n" in said
+    assert "ark: d/wav.scp: c: lacks the recording u3: add it\n" in said
     assert [line["text"] for line in lines()] == ["x"]
 
 
@@ -92,11 +92,11 @@ def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "ark: d: has no wav.scp: SOURCE must be a data directory"),
+        ({}, "ark: d: has no wav.scp: a manifest of NeMo needs a data directory"),
         ({"wav": "u1 none.wav\n"}, "none.wav: u1: cannot be opened: No such file or directory"),
         ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1 1\n"}, "d/segments: a: has channel 1, which a manifest"),
         ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "start and end should be seconds"),
-        ({"wav": ""}, "d: has no entries, so there is nothing to convert"),
+        ({"wav": ""}, "d: has no entries to convert"),
     ],
 )
 def test_directories_that_cannot_be_converted_leave_the_target(files: Any, message: str, ark: Ark) -> None:
@@ -118,5 +118,5 @@ def test_sources_are_not_overwritten(target: str, ark: Ark) -> None:
 def test_bytes_that_are_not_utf8_fail_alone(ark: Ark) -> None:
     directory(wav="u1 r1.wav\nu2 r1.wav\n")
     Path("d/text").write_bytes(b"u1 \xff\nu2 x\n")
-    assert "ark: u1: has bytes that are not UTF-8, but JSON is UTF-8" in ark("convert d m.json", 1).err
+    assert "ark: u1: has bytes that are not UTF-8: convert `text` to UTF-8" in ark("convert d m.json", 1).err
     assert [line["text"] for line in lines()] == ["x"]
