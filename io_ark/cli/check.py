@@ -12,7 +12,7 @@ import numpy as np
 
 from io_ark.cli.describe import format_count, print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
-from io_ark.cli.terminal import color_text, progress
+from io_ark.cli.terminal import color_text, show_progress
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
@@ -38,8 +38,8 @@ def check(arguments: argparse.Namespace) -> int:
     """Check tables and print their problems. The status is 1 if there is a problem."""
     results = []
     for name in arguments.tables:
-        show_progress = partial(progress, label=name)
-        results.append(check_table(parse_table(name), get_access(arguments), progress=show_progress))
+        show = partial(show_progress, label=name)
+        results.append(check_table(parse_table(name), get_access(arguments), progress=show))
     for before, after in pairwise(results):
         after.problems.extend(compare_keys(before, after))
     for findings in results:

@@ -17,7 +17,7 @@ from io_ark.cli import nemo
 from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
 from io_ark.cli.formats import Put, Settings, Write, find_format
-from io_ark.cli.terminal import progress
+from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
 from io_ark.streams.files import reason_of
 from io_ark.tables.overwriting import refuse_overwriting
@@ -66,7 +66,7 @@ def _convert_values(
                 raise
             raise OpenError(f"cannot be opened for writing: {reason_of(error)}", file=arguments.target) from error
         keys: set[str] = set()
-        for key, value in progress(chain([first], values), arguments.source):
+        for key, value in show_progress(chain([first], values), arguments.source):
             try:
                 if isinstance(value, ArkError):
                     raise value

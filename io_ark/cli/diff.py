@@ -13,7 +13,7 @@ import numpy as np
 
 from io_ark.cli.describe import describe_kind, format_count, format_shape, print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
-from io_ark.cli.terminal import color_text, progress
+from io_ark.cli.terminal import color_text, show_progress
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.errors import SpecifierError
@@ -53,7 +53,7 @@ def diff(arguments: argparse.Namespace) -> int:
         raise SpecifierError(
             "is named twice, but can be read only once: write one table to a file", file="standard input"
         )
-    first, second = (progress(_read_entries(name, arguments), name) for name in names)
+    first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)
     compared = equal = close = 0
     only: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
     differing: list[Difference] = []
@@ -112,10 +112,6 @@ def _format_difference(difference: Difference) -> str:
     part = f" in {difference.part}" if difference.part else ""
     place = list(difference.place)
     return f"{key}\tlargest {difference.largest:.6g}{part} at {place}, mean {difference.mean:.3g}{worst}"
-
-
-def _read_entries(name: str, arguments: argparse.Namespace) -> Iterator[StoredEntry]:
-    return iterate_entries(parse_table(name), get_access(arguments))
 
 
 def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:

@@ -162,7 +162,6 @@ def write_atomically(write: Write) -> Write:
 
 
 def _check_no_folder(path: Path) -> None:
-    """Raise :class:`OpenError` if the path of a file to write is a folder."""
     if path.is_dir():
         raise OpenError("is a folder, but the target must be a file: choose another target", file=str(path))
 
@@ -333,7 +332,7 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
     parquet = import_extra("pyarrow.parquet", "Parquet files")
     with _open_foreign(lambda: parquet.ParquetFile(path), path) as file:
         if not {"key", "shape", "values"} <= set(file.schema_arrow.names):
-            raise FormatError("needs the columns key, shape and values, as `ark convert` writes", file=str(path))
+            raise FormatError("lacks the columns key, shape and values that `ark convert` writes", file=str(path))
         _check_columns(file.schema_arrow, path)
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
@@ -413,7 +412,6 @@ def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
 
 
 def _import_lhotse(path: Path) -> Any:
-    """Check the name of a manifest, and import lhotse."""
     if not path.name.endswith(FORMATS["lhotse"].endings):
         raise SpecifierError("the name of a lhotse manifest must end in .jsonl or .jsonl.gz", file=str(path))
     return import_extra("lhotse", "lhotse manifests")

@@ -12,7 +12,7 @@ import numpy as np
 
 from io_ark.cli.describe import format_count, print_json
 from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
-from io_ark.cli.terminal import color_text, progress
+from io_ark.cli.terminal import color_text, show_progress
 
 MAX_NAMED_COLUMNS = 10  # Number of columns that a line about NaN, infinite or constant values names.
 
@@ -124,7 +124,7 @@ def stat(arguments: argparse.Namespace) -> int:
     """Print the statistics of tables. The status is 1 if an entry is unreadable."""
     status = 0
     for name in arguments.tables:
-        result = compute_statistics(progress(iterate_entries(parse_table(name), get_access(arguments)), name))
+        result = compute_statistics(show_progress(iterate_entries(parse_table(name), get_access(arguments)), name))
         if arguments.json:
             print_json({"table": name, **result.to_json_object()})
         else:

@@ -66,7 +66,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
         pager.wait()
 
 
-def progress(items: Iterable[Item], label: str) -> Iterator[Item]:
+def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
     """Yield items and show progress on standard error: a tqdm bar on a terminal, else a line every few seconds."""
     if sys.stderr.isatty():
         try:

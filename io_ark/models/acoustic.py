@@ -88,7 +88,7 @@ class AcousticModelCodec(Codec[AcousticModel]):
 
     def write_body(self, sink: Sink, value: AcousticModel, binary: bool) -> None:
         if isinstance(value.densities, Network) and value.densities.is_binary != binary:
-            raise FormatError(f"the network can only be written with binary={not binary}, as it was read")
+            raise FormatError(f"the network was read with binary={not binary}: write it with binary={not binary}")
         self._transitions.write_body(sink, value.transitions, binary)
         if isinstance(value.densities, Network):
             sink.write(value.densities.data)

@@ -127,7 +127,6 @@ class AlignmentConverter:
         return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), short)
 
     def _map_phones(self, phones: Integers) -> Integers:
-        """Map old phones to new phones."""
         if self.phone_map is None:
             return phones
         different, places = np.unique(phones, return_inverse=True)
@@ -164,16 +163,9 @@ class AlignmentConverter:
     def _convert_phones(
         self, frames: AlignedFrames, segments: Segments, phones: Integers, first_ids: Integers, lengths: Indices
     ) -> Integers:
-        """Return the new transition-ids of all alignments.
+        """Return the new transition-ids of all alignments. ``lengths`` are the new lengths of the phones in frames.
 
         A phone whose length and topology do not change keeps the old path. Any other phone gets a random path.
-
-        Args:
-            frames: frames of the old alignments.
-            segments: old phones.
-            phones: (phones,): new phones.
-            first_ids: (phones, states): see :meth:`_find_first_ids`.
-            lengths: (phones,): new length of each phone in frames.
         """
         keeps_path = ~self._has_other_topology(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)

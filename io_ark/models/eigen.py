@@ -102,11 +102,11 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         start = end - 2
         while start > 0 and off_diagonal[start - 1] != 0:
             start -= 1
-        _qr_step(diagonal, off_diagonal, rows, start, end)
+        _run_qr_step(diagonal, off_diagonal, rows, start, end)
     raise FormatError("the eigenvalues of the covariance matrix cannot be computed: scale the vectors down")
 
 
-def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
+def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
     """Run one QR step with a Wilkinson shift on the dimensions from ``start`` to ``end - 1``."""
     half = (diagonal[end - 2] - diagonal[end - 1]) / 2
     scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)

@@ -114,11 +114,6 @@ class HmmTopology:
 
 
 def _check_entry(entry: TopologyEntry) -> None:
-    """Check the states of an HMM.
-
-    Raises:
-        FormatError: the states are invalid.
-    """
     last = len(entry) - 1
     if last < 1:
         raise FormatError("an HMM needs an emitting state and a final state")

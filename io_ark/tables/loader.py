@@ -23,7 +23,7 @@ from io_ark.streams.system import SIGPIPE
 RelativeTo = Literal["script"]
 MAX_OFFSET_DIGITS = 19  # An offset of fewer digits fits into 64 bits. parse_rxfilename refuses offsets of more digits.
 
-# Exit statuses of a command whose output was not read to the end: of the command itself, and of a shell that runs it.
+# Exit statuses of a command that was killed because its output was not read to the end, and of a shell that runs it.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 

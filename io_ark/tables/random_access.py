@@ -122,7 +122,6 @@ class RandomAccessReader(Generic[Value]):
 
 
 def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
-    """Create the lookup for a table's options."""
     if table.kind == "scp":
         return ScriptLookup(table, codec, access)
     if table.sorted and table.called_sorted:
@@ -317,7 +316,7 @@ class ArchiveLookup(_ArchiveScan):
                 if is_sorted and self._is_past(key):
                     break
         except BaseException as error:  # The generator has ended, so later reads must not end without an error.
-            self.reads.fail(error)
+            self.reads.record_failure(error)
             raise
         return False
 
@@ -380,7 +379,7 @@ class SortedArchiveLookup(_ArchiveScan):
                 if self._current is None:
                     return False
         except BaseException as error:
-            self.reads.fail(error)
+            self.reads.record_failure(error)
             raise
         return self._current is not None and self._current[0] == key
 

@@ -63,7 +63,7 @@ class WholeReads(Iterator[Any]):
         self._error: ArkError | None = None
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
-    def fail(self, error: BaseException | None) -> None:
+    def record_failure(self, error: BaseException | None) -> None:
         """Let every later read raise this error, or an OpenError if the read was interrupted."""
         if self._error is None:
             interrupted = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
@@ -84,7 +84,7 @@ class WholeReads(Iterator[Any]):
 
     def __next__(self) -> Any:
         if not self._is_over:  # The read was interrupted before it entered the context.
-            self.fail(None)
+            self.record_failure(None)
         self.check()
         raise StopIteration
 
@@ -96,7 +96,7 @@ class WholeReads(Iterator[Any]):
         if kind is None or kind is GeneratorExit:
             self._is_over = True
         else:
-            self.fail(error)
+            self.record_failure(error)
 
 
 def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Parameters, Iterator[Entry]]:

@@ -361,7 +361,6 @@ class Script(Mapping[str, str]):
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
     def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
-        """Raise FormatError if a control character at one of the positions ``at`` is within a key."""
         lines = np.searchsorted(starts, at, "right") - 1
         in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
         if len(in_keys):

@@ -238,7 +238,7 @@ def test_interrupted_file_does_not_appear(name: str, count: int, monkeypatch: py
         yield from islice(entries, count)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(convert, "progress", interrupted)
+    monkeypatch.setattr(convert, "show_progress", interrupted)
     assert main(["convert", "feats.ark", TARGETS[name]]) == 130
     assert sorted(path.name for path in Path().iterdir()) == ["feats.ark", "feats.scp"]
 

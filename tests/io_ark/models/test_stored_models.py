@@ -246,7 +246,7 @@ def test_network_is_changed(tmp_path: Path) -> None:
     assert encoded(model, True) == path.read_bytes()
     assert isinstance(model.densities, Network) and model.densities.kind == "Nnet3"
     assert model.densities.config == ["input-node name=input dim=40", "output-node name=output input=a"]
-    with pytest.raises(FormatError, match="can only be written with binary=True"):
+    with pytest.raises(FormatError, match="write it with binary=True"):
         io_ark.save(tmp_path / "text", model, binary=False)
     with pytest.raises(FormatError, match="no Gaussian mixtures"):
         model.arrays()

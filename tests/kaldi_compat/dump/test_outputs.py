@@ -198,7 +198,7 @@ def test_interrupted_conversion_ends_the_dump(data: Path, monkeypatch: pytest.Mo
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("io_ark.cli.convert.progress", interrupted)
+    monkeypatch.setattr("io_ark.cli.convert.show_progress", interrupted)
     page = data.parent / "page.html"
     assert "interrupted" in said_by(data, "--format=npy", f"--report={page}", status=130)
     assert not page.exists() and not (data / "feats").exists() and not list(data.rglob("*unfinished*"))

@@ -112,7 +112,7 @@ class SequentialTableReader(Table):
                 self._current = next(self._entries, None)
         except BaseException as error:
             self._current = None
-            self._table._reads.fail(error)
+            self._table._reads.record_failure(error)
             raise
 
     @repeat_errors
