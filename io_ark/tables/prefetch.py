@@ -54,7 +54,7 @@ class ReadAhead(Iterator[Item]):
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
-                "a thread of the parent process reads the table: open it in this process, or without the option bg"
+                "this process was forked while a thread read the table: open it here, or without the option bg"
             )
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):

@@ -204,6 +204,7 @@ class Writer(ClosedOnExit, Generic[Value]):
     ) -> None:
         self._encoder = resolve_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
+        self._pack = self._encoder.pack(self._table.binary)  # Refuses kinds that a table cannot hold.
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
         self._closed = False
@@ -237,13 +238,12 @@ class Writer(ClosedOnExit, Generic[Value]):
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:
-            pack = self._encoder.pack(self._table.binary)
             if len(block) > 1 and not isinstance(block, PackedBlock) and self._takes_entries(block.keys):
-                block = pack.block(block) or block
+                block = self._pack.block(block) or block
             if isinstance(block, PackedBlock) or (
                 isinstance(block, ArrayBlock)
                 and len(block) > 1
-                and (block.values.dtype, block.dimensions) == pack.arrays
+                and (block.values.dtype, block.dimensions) == self._pack.arrays
             ):
                 if self._closed:
                     raise ClosedError("the writer is closed")

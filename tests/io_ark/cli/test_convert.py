@@ -412,7 +412,7 @@ def test_lhotse_manifests_run_no_command_and_open_no_url(kind: str, place: str, 
 
 
 def test_lhotse_manifests_of_names_that_lhotse_cannot_read_are_not_written(ark: Ark) -> None:
-    assert "ends in .jsonl or .jsonl.gz" in ark("convert --to=lhotse feats.ark manifest", 2).err
+    assert "must end in .jsonl or .jsonl.gz" in ark("convert --to=lhotse feats.ark manifest", 2).err
     assert not Path("manifest").exists()
 
 
