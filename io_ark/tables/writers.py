@@ -204,9 +204,9 @@ class Writer(ClosedOnExit, Generic[Value]):
     ) -> None:
         self._encoder = resolve_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
-        self._pack = self._encoder.pack(self._table.binary)  # Refuses kinds that a table cannot hold.
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
+        self._pack = self._encoder.pack(self._table.binary)  # Refuses kinds that a table cannot hold.
         self._closed = False
         self._process = process.current
         # Reentrant, so that a signal handler may close the writer.
