@@ -30,7 +30,7 @@ from io_ark.specifier import (
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.output import open_output
-from io_ark.tables.loader import Loader, RelativeTo, as_codec, folder_of, read_from
+from io_ark.tables.loader import Loader, RelativeTo, read_from, resolve_codec, resolve_folder
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
@@ -64,7 +64,7 @@ def load(
     name = decode_file_name(rxfilename)
     if kind is None and name.endswith(".scp"):
         raise SpecifierError("is a script file: read it with io_ark.load_scp or io_ark.read", file=name)
-    return read_from(as_codec(AnyCodec() if kind is None else kind, options), name, Access(pipes, network))
+    return read_from(resolve_codec(AnyCodec() if kind is None else kind, options), name, Access(pipes, network))
 
 
 def save(
@@ -165,7 +165,7 @@ def load_scp(
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
     access = Access(pipes, network)
     files = OpenFiles(max_open_files, mmap=mmap, access=access)
-    loader = Loader(codec, access, files=files, folder=folder_of(rxfilename, relative_to))
+    loader = Loader(codec, access, files=files, folder=resolve_folder(rxfilename, relative_to))
     return ScriptTable(Script.open(rxfilename, access), loader.load_value)
 
 
@@ -211,9 +211,9 @@ def _refuse_script_name(name: str) -> str:
 
 def _choose_codec(kind: Kind | Codec[Any] | None, compress: int | str | None, options: dict[str, Any]) -> Codec[Any]:
     if compress is None:
-        return as_codec(AnyCodec() if kind is None else kind, options)
+        return resolve_codec(AnyCodec() if kind is None else kind, options)
     if kind == "compressed-matrix":
-        return as_codec(kind, options | {"method": compress})
+        return resolve_codec(kind, options | {"method": compress})
     if kind not in (None, "matrix", "double-matrix"):
         raise FormatError(f"compress={compress!r} applies to matrices, not to objects of kind {kind!r}: omit compress")
-    return as_codec(AnyCodec(compress, kind), options)
+    return resolve_codec(AnyCodec(compress, kind), options)

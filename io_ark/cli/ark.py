@@ -1,4 +1,4 @@
-"""The program ``ark``: inspect, compare and convert Kaldi tables."""
+"""Command line of the program ``ark``, which inspects, compares and converts Kaldi tables."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ TABLE is an archive, a script file (*.scp), or an rspecifier: scp,p:feats.scp, "
   ark stat feats.scp           number and lengths of entries; mean, deviation, minimum and maximum of each column
   ark diff a.scp b.scp         compare two tables; exit status 1 if they differ
   ark check feats.scp feats.ark
-                               read every entry and report damage and its location; exit status 1 if there is any
+                               read every entry and report the location of damage; exit status 1 if an entry is damaged
   ark convert feats.scp feats.h5
                                to and from .npz, folder/, .h5, .parquet, .tar (WebDataset) and .jsonl.gz (lhotse)
 
-Every command has --help; --json prints JSON, for other programs. Colors and a pager are used only on a terminal
+Every command has --help. --json prints JSON for other programs. Colors and a pager are used only on a terminal
 (NO_COLOR=1 and PAGER= disable them).
 
-Exit status: 0, 1 if entries are unreadable, damaged or different, 2 for an invalid command line or a table that cannot
-be opened.
+Exit status: 0 for success, 1 if entries are unreadable, damaged or different, 2 for an invalid command line or a table
+that cannot be opened.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``ark`` with arguments (default: ``sys.argv[1:]``) and return the exit status."""
-    options = parser()
-    chosen, unknown = options.parse_known_args(argv)
+    options = build_parser()
+    arguments, unknown = options.parse_known_args(argv)
     if unknown:
-        options.error(f"unknown option or argument {unknown[0]!r}{_suggestion(unknown[0], _known_options(options))}")
-    if chosen.command is None:
-        options.error(f"a command is required: {', '.join(COMMANDS)}")
+        options.error(f"unknown option or argument {unknown[0]!r}{_suggest(unknown[0], _list_options(options))}")
+    if arguments.command is None:
+        options.error(f"name a command: {', '.join(COMMANDS)}")
     if sys.stdout is None:
-        print("ark: standard output: cannot be written to: it is closed", file=sys.stderr)
+        print("ark: standard output: is closed: redirect it to a file or /dev/null", file=sys.stderr)
         return 2
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # Prints the bytes of keys unchanged.
-    status = 0  # The status if the user leaves the pager early.
+    status = 0  # Exit status if the user leaves the pager early.
     try:
-        with page_output(chosen.command in PAGED and not chosen.json):
-            module, function = chosen.run.split(".")
-            status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(chosen))
+        with page_output(arguments.command in PAGED and not arguments.json):
+            module, function = arguments.run.split(".")
+            status = int(getattr(import_module(f"io_ark.cli.{module}"), function)(arguments))
             sys.stdout.flush()
         return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # The status that a shell reports for a program killed by SIGPIPE.
+        return 141  # Exit status that a shell reports for a program killed by SIGPIPE.
     except KeyboardInterrupt:
-        if argv is None and os.name == "posix":  # Be killed by SIGINT, so that a shell script stops as well.
+        if argv is None and os.name == "posix":  # A program killed by SIGINT also stops a shell script.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
         return 130
@@ -74,50 +74,51 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"ark: out of memory: {error}", file=sys.stderr)
     except OSError as error:
-        # Commands with a pager write to standard output only.
-        name = error.filename or ("standard output" if chosen.command in PAGED else "")
+        # Commands with a pager write only to standard output, so an error without a file name is an error of it.
+        name = error.filename or ("standard output" if arguments.command in PAGED else "")
         place = f"{name}: " if name else ""
         print(f"ark: {place}{error.strerror or error}", file=sys.stderr)
     return 2
 
 
+# Commands whose output goes through a pager on a terminal.
 PAGED = ("ls", "head", "grep", "show", "stat", "diff", "check")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that prints errors as one line without the usage."""
+    """Parser that prints an error as one line without the usage."""
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"argument (\S.*?): invalid choice: '(.*?)'", message)
         if choice and "|" in choice[1]:
-            message = f"unknown command {choice[2]!r}{_suggestion(choice[2], tuple(COMMANDS))}"
+            message = f"unknown command {choice[2]!r}{_suggest(choice[2], tuple(COMMANDS))}"
         self.exit(2, f"ark: {message}; see ark --help\n")
 
 
-def _suggestion(word: str, known: Sequence[str]) -> str:
+def _suggest(word: str, known: Sequence[str]) -> str:
     close = get_close_matches(word, known, 1)
     return f": did you mean {close[0]}?" if close else ""
 
 
-def _known_options(options: argparse.ArgumentParser) -> list[str]:
-    parsers = [options, *_commands_of(options).values()]
+def _list_options(options: argparse.ArgumentParser) -> list[str]:
+    parsers = [options, *_get_commands(options).values()]
     names = [name for command in parsers for action in command._actions for name in action.option_strings]
     return [name for name in names if name.startswith("--")]
 
 
-def _commands_of(options: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def _get_commands(options: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     return next(action.choices for action in options._actions if isinstance(action, argparse._SubParsersAction))
 
 
 def help_pages() -> list[tuple[str, str]]:
-    """Return titles and help texts of the program and of all commands, for the documentation."""
-    options = parser()
-    commands = ((f"ark {name}", command.format_help()) for name, command in _commands_of(options).items())
+    """Return the titles and help texts of the program and of all commands, for the documentation."""
+    options = build_parser()
+    commands = ((f"ark {name}", command.format_help()) for name, command in _get_commands(options).items())
     return [("ark", options.format_help()), *commands]
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+def build_parser() -> argparse.ArgumentParser:
+    """Create the parser of the command line."""
     options = _Parser(
         prog="ark",
         description="Inspect, compare and convert Kaldi archives and script files.",
@@ -125,15 +126,13 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     options.add_argument("--version", action="version", version=f"ark (kaldi-compat) {io_ark.__version__}")
-    options.add_argument(
-        "--no-pipes", action="store_true", help="refuse to run commands in specifiers and script files"
-    )
+    options.add_argument("--no-pipes", action="store_true", help="refuse commands in specifiers and script files")
     options.add_argument("--no-network", action="store_true", help="refuse URLs in specifiers and script files")
     commands = options.add_subparsers(dest="command", metavar=" | ".join(COMMANDS))
     for name, (about, run, arguments) in COMMANDS.items():
         command = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         command.add_argument("--json", action="store_true", help="print JSON, one object per line")
-        command.add_argument("--no-pipes", action="store_true", default=argparse.SUPPRESS, help="run no commands")
+        command.add_argument("--no-pipes", action="store_true", default=argparse.SUPPRESS, help="refuse commands")
         command.add_argument("--no-network", action="store_true", default=argparse.SUPPRESS, help="refuse URLs")
         for names, settings in arguments:
             command.add_argument(*names, **settings)
@@ -141,13 +140,13 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of 0 or more, not {text!r}")
     return min(int(text), sys.maxsize)
 
 
-def _number(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
+def _make_number_parser(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
     """Return a function that parses the number of an option. It refuses NaN and infinities."""
 
     def parse(text: str) -> float:
@@ -160,12 +159,12 @@ def _number(expected: str, is_allowed: Callable[[float], bool]) -> Callable[[str
     return parse
 
 
-_POSITIVE = _number("a positive number", lambda number: number > 0)
-_NOT_NEGATIVE = _number("a number of 0 or more", lambda number: number >= 0)
-_HERTZ = _number("a positive whole number", lambda number: number > 0 and number.is_integer())
+_POSITIVE = _make_number_parser("a positive number", lambda number: number > 0)
+_NOT_NEGATIVE = _make_number_parser("a number of 0 or more", lambda number: number >= 0)
+_HERTZ = _make_number_parser("a positive whole number", lambda number: number > 0 and number.is_integer())
 
 
-_Argument = tuple[tuple[str, ...], dict[str, Any]]  # names and options
+_Argument = tuple[tuple[str, ...], dict[str, Any]]  # Names and keyword arguments of `add_argument`.
 
 
 def _declare_argument(*names: str, **options: Any) -> _Argument:
@@ -177,23 +176,23 @@ def _declare_command(about: str, run: str, *arguments: _Argument) -> tuple[str, 
 
 
 _TABLES = _declare_argument("tables", nargs="+", metavar="TABLE")
-_OBJECT = "a table and KEY; or a file, file:offset, or a range of one"
+_OBJECT = "a table, with KEY; or a file, file:offset, or a range such as file[0:9], without KEY"
 _FORMATS = (
     "ark (a table), npz, npy, hdf5, parquet, csv, safetensors, tar (WebDataset) or lhotse; default: by the ending of "
-    "the name"
+    "the file name"
 )
 _SHIFT = "milliseconds per frame"
 _TOLERANCE = "largest difference that counts as equal"
-_RATE = "rate of the audio, for lhotse"
+_RATE = "sampling rate of the audio, for lhotse"
 # Maps commands to a description, the module and function that runs the command, and its arguments.
 COMMANDS = {
     "ls": _declare_command(
-        "list the entries of tables; where headers give the shape, no data is read", "listing.ls", _TABLES
+        "list the entries of tables, without reading data if the headers have the shapes", "listing.ls", _TABLES
     ),
     "head": _declare_command(
-        "list the first entries of tables, reading no more",
+        "list the first entries of tables, without reading the other entries",
         "listing.head",
-        _declare_argument("-n", "--count", type=_count, default=10, help="number of entries (default: 10)"),
+        _declare_argument("-n", "--count", type=_parse_count, default=10, help="number of entries (default: 10)"),
         _TABLES,
     ),
     "grep": _declare_command(
@@ -201,7 +200,7 @@ COMMANDS = {
         "listing.grep",
         _declare_argument("-i", "--ignore-case", action="store_true", help="ignore the case of letters"),
         _declare_argument("-v", "--invert", action="store_true", help="list the entries that do not match"),
-        _declare_argument("pattern", metavar="PATTERN", help="regular expression, searched in the key"),
+        _declare_argument("pattern", metavar="PATTERN", help="regular expression that is searched in the key"),
         _TABLES,
     ),
     "show": _declare_command(
@@ -211,7 +210,7 @@ COMMANDS = {
         _declare_argument("key", nargs="?", metavar="KEY"),
         _declare_argument("--all", action="store_true", help="print all rows and columns of large arrays"),
     ),
-    "stat": _declare_command("statistics of the numbers", "statistics.stat", _TABLES),
+    "stat": _declare_command("print statistics of the numbers in tables", "statistics.stat", _TABLES),
     "diff": _declare_command(
         "compare two tables, number by number",
         "diff.diff",
@@ -219,7 +218,7 @@ COMMANDS = {
             "--tolerance", type=_NOT_NEGATIVE, default=0.0, metavar="X", help=f"{_TOLERANCE} (default: 0)"
         ),
         _declare_argument(
-            "--worst", type=_count, default=3, metavar="N", help="worst frames to print for each key (default: 3)"
+            "--worst", type=_parse_count, default=3, metavar="N", help="worst frames to print for each key (default: 3)"
         ),
         _declare_argument("first", metavar="A"),
         _declare_argument("second", metavar="B"),
@@ -227,10 +226,10 @@ COMMANDS = {
     "check": _declare_command(
         "read all entries and report problems",
         "check.check",
-        _declare_argument("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree"),
+        _declare_argument("tables", nargs="+", metavar="TABLE", help="tables, which must have the same keys"),
     ),
     "convert": _declare_command(
-        "convert to and from NumPy, HDF5, Parquet, CSV, safetensors, WebDataset and lhotse; make a NeMo manifest",
+        "convert to and from NumPy, HDF5, Parquet, CSV, safetensors, WebDataset and lhotse; write a NeMo manifest",
         "convert.convert",
         _declare_argument(
             "--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {_FORMATS}"
@@ -240,7 +239,7 @@ COMMANDS = {
             dest="target_format",
             default="",
             metavar="FORMAT",
-            help="format of TARGET, likewise; nemo for a manifest (.json) of a data directory",
+            help="format of TARGET: a format of SOURCE, or nemo for a manifest (.json) of a data directory",
         ),
         _declare_argument(
             "--compress", action="store_true", help="compress matrices of an archive, as copy-feats does"

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from io_ark.cli.describe import count_of, print_json
-from io_ark.cli.entries import Entry, allowed_access, entries, table_of
-from io_ark.cli.terminal import color_text, progress
+from io_ark.cli.describe import format_count, print_json
+from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
+from io_ark.cli.terminal import color_text, show_progress
 from io_ark.errors import ArkError
 from io_ark.specifier import Rspecifier, parse_rxfilename, split_range
 from io_ark.streams.access import Access
@@ -20,38 +20,38 @@ from io_ark.streams.files import OpenFiles
 from io_ark.tables.keys import encode_key
 from io_ark.text import escape
 
-MAX_PROBLEMS = 100
+MAX_PROBLEMS = 100  # Number of problems of a table that are printed. --json prints all problems.
 
 
 @dataclass
 class Findings:
-    """Result of the check of a table."""
+    """Results of the check of a table."""
 
-    name: str  # name of the table
-    count: int = 0  # number of entries, or of lines of a script file
-    problems: list[str] = field(default_factory=list)  # one line per problem, in table order
-    keys: dict[str, None] = field(default_factory=dict)  # keys in table order
-    columns: tuple[int, str] | None = None  # number of columns of the matrices, and key of the first matrix
+    name: str  # File name of the table.
+    count: int = 0  # Number of entries of an archive, or lines of a script file.
+    problems: list[str] = field(default_factory=list)  # One line for each problem, in table order.
+    keys: dict[str, None] = field(default_factory=dict)  # Keys in table order.
+    columns: tuple[int, str] | None = None  # Number of columns of the first matrix, and its key.
 
 
-def check(chosen: argparse.Namespace) -> int:
+def check(arguments: argparse.Namespace) -> int:
     """Check tables and print their problems. The status is 1 if there is a problem."""
     results = []
-    for name in chosen.tables:
-        show_progress = partial(progress, label=name)
-        results.append(check_table(table_of(name), allowed_access(chosen), progress=show_progress))
+    for name in arguments.tables:
+        show = partial(show_progress, label=name)
+        results.append(check_table(parse_table(name), get_access(arguments), progress=show))
     for before, after in pairwise(results):
         after.problems.extend(compare_keys(before, after))
     for findings in results:
-        if chosen.json:
+        if arguments.json:
             print_json({"table": findings.name, "entries": findings.count, "problems": findings.problems})
             continue
         for problem in findings.problems[:MAX_PROBLEMS]:
             print(color_text(escape(problem), "red"))
         if len(findings.problems) > MAX_PROBLEMS:
             print(f"... and {len(findings.problems) - MAX_PROBLEMS} more problems in {findings.name}")
-        verdict = count_of(len(findings.problems), "problem") if findings.problems else "no problem found"
-        print(f"{findings.name}: {count_of(findings.count, 'entry', 'entries')} read, {verdict}")
+        verdict = format_count(len(findings.problems), "problem") if findings.problems else "no problem found"
+        print(f"{findings.name}: {format_count(findings.count, 'entry', 'entries')} read, {verdict}")
     return int(any(findings.problems for findings in results))
 
 
@@ -59,15 +59,15 @@ def check_table(
     table: Rspecifier,
     access: Access,
     *,
-    progress: Callable[[Iterable[Entry]], Iterable[Entry]] = iter,
+    progress: Callable[[Iterable[StoredEntry]], Iterable[StoredEntry]] = iter,
 ) -> Findings:
-    """Check all entries of a table."""
+    """Read all entries of a table through the iterator ``progress``, and collect the problems."""
     findings = Findings(table.rxfilename)
     files = OpenFiles(access=access)
     try:
-        for entry in progress(entries(table, access)):
+        for entry in progress(iterate_entries(table, access)):
             findings.count += 1
-            findings.problems.extend(_problems(entry, findings))
+            findings.problems.extend(_find_problems(entry, findings))
             if table.kind == "scp" and entry.error is None:
                 findings.problems.extend(_check_place(entry, files))
             if entry.key:
@@ -75,12 +75,12 @@ def check_table(
     except ArkError as error:
         findings.problems.append(str(error))
     if not findings.count and not findings.problems:
-        findings.problems.append(f"{findings.name}: is empty")
+        findings.problems.append(f"{findings.name}: has no entries")
     return findings
 
 
 def compare_keys(first: Findings, second: Findings) -> list[str]:
-    """Return the differences between the keys of two tables of the same set."""
+    """Return problems for missing keys and a different order of the keys of two tables."""
     problems = []
     for one, other in ((first, second), (second, first)):
         missing = [key for key in one.keys if key not in other.keys]
@@ -92,8 +92,8 @@ def compare_keys(first: Findings, second: Findings) -> list[str]:
     return problems
 
 
-def _problems(entry: Entry, findings: Findings) -> Iterator[str]:
-    """Yield the problems of an entry. ``findings`` describes the entries before it."""
+def _find_problems(entry: StoredEntry, findings: Findings) -> Iterator[str]:
+    """Yield the problems of an entry. ``findings`` has the results of the preceding entries."""
     if entry.error is not None:
         yield str(entry.error)
     if entry.key in findings.keys:
@@ -108,7 +108,7 @@ def _problems(entry: Entry, findings: Findings) -> Iterator[str]:
             yield f"{entry.where}: {entry.key}: {bad} of {numbers.size} values are not finite, first at {list(first)}"
     if numbers.ndim == 2 and numbers.dtype.kind == "f":
         if not len(numbers):
-            yield f"{entry.where}: {entry.key}: a matrix without rows"
+            yield f"{entry.where}: {entry.key}: the matrix has no rows"
         elif findings.columns is None:
             findings.columns = numbers.shape[1], entry.key
         elif numbers.shape[1] != findings.columns[0]:
@@ -116,8 +116,8 @@ def _problems(entry: Entry, findings: Findings) -> Iterator[str]:
             yield f"{entry.where}: {entry.key}: {numbers.shape[1]} columns, but {key} has {columns}"
 
 
-def _check_place(entry: Entry, files: OpenFiles) -> Iterator[str]:
-    """Yield a problem unless a line ``key file:offset`` points to the byte after the same key in the archive."""
+def _check_place(entry: StoredEntry, files: OpenFiles) -> Iterator[str]:
+    """Yield a problem unless the bytes before the offset of a line ``key file:offset`` are the key."""
     name, _ = split_range(entry.where)
     target = parse_rxfilename(name)
     if target.kind != "file" or not target.offset:
@@ -127,4 +127,4 @@ def _check_place(entry: Entry, files: OpenFiles) -> Iterator[str]:
     before = max(0, target.offset - len(key) - 1)
     stored = bytes(file.open_source(before).read(target.offset - before))
     if stored.strip() != key:
-        yield f"{name}: {entry.key}: the archive has another key there: {stored.decode('utf-8', 'replace')!r}"
+        yield f"{name}: {entry.key}: the archive has another key at the offset: {stored.decode('utf-8', 'replace')!r}"

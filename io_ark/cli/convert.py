@@ -1,4 +1,4 @@
-"""The command ``ark convert``: to and from files of other programs."""
+"""The command ``ark convert``, which converts tables to and from files of other programs."""
 
 from __future__ import annotations
 
@@ -14,94 +14,94 @@ import numpy as np
 
 import io_ark
 from io_ark.cli import nemo
-from io_ark.cli.describe import count_of, describe_kind, print_json
-from io_ark.cli.entries import allowed_access, entries, table_of
-from io_ark.cli.formats import Put, Settings, Write, format_of
-from io_ark.cli.terminal import progress
+from io_ark.cli.describe import describe_kind, format_count, print_json
+from io_ark.cli.entries import get_access, iterate_entries, parse_table
+from io_ark.cli.formats import Put, Settings, Write, find_format
+from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
 from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
 
 
-def convert(chosen: argparse.Namespace) -> int:
-    """Convert a table. The status is 1 if entries are unreadable or not arrays.
+def convert(arguments: argparse.Namespace) -> int:
+    """Convert a table. The status is 1 if an entry is unreadable or not an array.
 
-    The target is opened after the first entry has been read, and is refused if it is the source.
+    The target is opened after the first entry has been read. A target that is the source is refused.
     """
-    if chosen.target_format == "nemo" or (not chosen.target_format and chosen.target.endswith(".json")):
-        nemo.refuse_source(chosen.source, chosen.target)
-        return _convert_values(chosen, nemo.read_items(chosen.source), nemo.write_manifest, is_array=False)
-    source = format_of(chosen.source, "" if chosen.source_format == "ark" else chosen.source_format)
-    target = format_of(chosen.target, "" if chosen.target_format == "ark" else chosen.target_format)
-    is_table = chosen.source_format == "ark" or source is None
+    if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
+        nemo.refuse_source(arguments.source, arguments.target)
+        return _convert_values(arguments, nemo.read_items(arguments.source), nemo.write_manifest, is_array=False)
+    source = find_format(arguments.source, "" if arguments.source_format == "ark" else arguments.source_format)
+    target = find_format(arguments.target, "" if arguments.target_format == "ark" else arguments.target_format)
+    is_table = arguments.source_format == "ark" or source is None
     if is_table:
-        values = _table_values(chosen)
+        values = _read_table(arguments)
     else:
         assert source is not None
-        if not (Path(chosen.source).is_file() or Path(chosen.source).is_dir()):
-            raise MissingFileError("no such file", file=chosen.source)
-        values = source.entries(Path(chosen.source))
-    write = None if chosen.target_format == "ark" or target is None else target.write
-    written = _wspecifier(chosen.target) if write is None else chosen.target
-    refuse_overwriting(written, [table_of(chosen.source) if is_table else chosen.source])
-    return _convert_values(chosen, values, write)
+        if not (Path(arguments.source).is_file() or Path(arguments.source).is_dir()):
+            raise MissingFileError("no such file: check the name of SOURCE", file=arguments.source)
+        values = source.entries(Path(arguments.source))
+    write = None if arguments.target_format == "ark" or target is None else target.write
+    written = _make_wspecifier(arguments.target) if write is None else arguments.target
+    refuse_overwriting(written, [parse_table(arguments.source) if is_table else arguments.source])
+    return _convert_values(arguments, values, write)
 
 
 def _convert_values(
-    chosen: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
+    arguments: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
 ) -> int:
-    """Write values to the target: to a table if ``write`` is None. Print the counts, and return the exit status."""
+    """Write values with ``write``, or to a table if it is None. Print the counts, and return the exit status."""
     first = next(values, None)
     if first is None:
-        raise FormatError("has no entries, so nothing is written", file=chosen.source)
-    settings = Settings(chosen.frame_shift / 1000, int(chosen.sample_frequency))
+        raise FormatError("has no entries to convert: check the name of SOURCE", file=arguments.source)
+    settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
     with contextlib.ExitStack() as stack:
         try:
             put = stack.enter_context(
-                _to_table(_wspecifier(chosen.target), chosen) if write is None else write(Path(chosen.target), settings)
+                _open_table(arguments) if write is None else write(Path(arguments.target), settings)
             )
         except OSError as error:
             if isinstance(error, ArkError):
                 raise
-            raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=chosen.target) from error
+            raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=arguments.target) from error
         keys: set[str] = set()
-        for key, value in progress(chain([first], values), chosen.source):
+        for key, value in show_progress(chain([first], values), arguments.source):
             try:
                 if isinstance(value, ArkError):
                     raise value
                 if is_array:
-                    _check_array(value, chosen.source, key)
+                    _check_array(value, arguments.source, key)
                 if write is not None:
-                    _check_key(key, keys, chosen.source)
+                    _check_key(key, keys, arguments.source)
                 put(key, value)
                 done += 1
             except (FormatError, KeyFormatError) as error:
                 failed += 1
                 print(f"ark: {error}", file=sys.stderr)
-    if chosen.json:
-        print_json({"source": chosen.source, "target": chosen.target, "converted": done, "failed": failed})
+    if arguments.json:
+        print_json({"source": arguments.source, "target": arguments.target, "converted": done, "failed": failed})
     else:
-        print(f"{chosen.target}: {count_of(done, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
+        print(f"{arguments.target}: {format_count(done, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
     return int(failed > 0)
 
 
 def _check_key(key: str, keys: set[str], source: str) -> None:
     """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
     if any("\ud800" <= char <= "\udfff" for char in key):
-        raise FormatError("the key is not UTF-8: only a Kaldi table can hold it", file=source, key=key)
+        raise FormatError("the key is not UTF-8: rename it, or choose a Kaldi table", file=source, key=key)
     if key in keys:
-        raise FormatError("is a duplicate key: only a Kaldi table can hold it", file=source, key=key)
+        raise FormatError("is a duplicate key: rename it, or choose a Kaldi table", file=source, key=key)
     keys.add(key)
 
 
 def _check_array(value: Any, source: str, key: str) -> None:
     if not isinstance(value, np.ndarray):
-        raise FormatError(f"{describe_kind(value)}: only arrays are converted", file=source, key=key)
+        raise FormatError(f"is not an array: {describe_kind(value)} cannot be converted", file=source, key=key)
 
 
-def _table_values(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    for entry in entries(table_of(chosen.source), allowed_access(chosen)):
+def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    for entry in iterate_entries(parse_table(arguments.source), get_access(arguments)):
         value = entry.error if entry.error is not None else entry.value
         if entry.single and hasattr(value, "arrays"):
             try:
@@ -114,16 +114,16 @@ def _table_values(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:
         yield entry.key, value if entry.error is not None or numbers is None else numbers
 
 
-def _wspecifier(name: str) -> str:
-    """Return the wspecifier of a file name. ``o.scp`` is a script file with the archive ``o.ark``."""
+def _make_wspecifier(name: str) -> str:
+    """Return the wspecifier of a file name. For ``o.scp``, it names the script file and the archive ``o.ark``."""
     if io_ark.is_table_wspecifier(name):
         return name
     return f"ark,scp:{name.removesuffix('.scp')}.ark,{name}" if name.endswith(".scp") else f"ark:{name}"
 
 
 @contextlib.contextmanager
-def _to_table(wspecifier: str, chosen: argparse.Namespace) -> Iterator[Put]:
-    access = allowed_access(chosen)
-    compress = "speech" if chosen.compress else None
+def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
+    access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
+    compress = "speech" if arguments.compress else None
     with io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network) as writer:
         yield writer.__setitem__

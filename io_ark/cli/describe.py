@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.blocks import ArrayInfo
-from io_ark.cli.entries import Entry
+from io_ark.cli.entries import StoredEntry
 from io_ark.cli.terminal import color_text
 from io_ark.codecs.base import VALUE_KINDS
 from io_ark.codecs.wave import Wave, WaveInfo
@@ -22,7 +22,7 @@ _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 def describe_kind(value: Any) -> str:
-    """Describe the kind of an object, or of the object with a shape, in one or two words."""
+    """Describe the kind of an object, or of an object whose kind and shape were read, in one or two words."""
     if isinstance(value, Wave | WaveInfo):
         return f"audio {value.sample_frequency:g} Hz"
     if isinstance(value, np.ndarray | ArrayInfo):
@@ -31,23 +31,23 @@ def describe_kind(value: Any) -> str:
     return {"str": "token", "dict": "dictionary"}.get(type(value).__name__, type(value).__name__)
 
 
-def count_of(count: int, one: str, more: str = "") -> str:
-    """Format a count and a noun, such as ``1 entry`` or ``2 entries``."""
-    return f"{count} {one if count == 1 else more or one + 's'}"
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """Format a count and a noun, such as ``1 entry`` or ``2 entries``. The default plural is ``noun + "s"``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
-def size(entry: Entry) -> str:
-    """Format the shape of an entry, such as ``98 x 80``, or ``-`` without a shape."""
+def format_shape(entry: StoredEntry) -> str:
+    """Format the shape of an entry, such as ``98 x 80``. Return ``-`` for an entry without a shape."""
     return " x ".join(map(str, entry.shape)) or "-"
 
 
-def description(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Describe the kind and shape of a value, such as ``matrix 98 x 80``."""
-    return f"{describe_kind(value)} {size(Entry('', '', '', value))}".removesuffix(" -")
+    return f"{describe_kind(value)} {format_shape(StoredEntry('', '', '', value))}".removesuffix(" -")
 
 
-def outline(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield lines that describe the fields of a model or the items of a dictionary."""
+def describe_fields(value: Any, indent: str = "") -> Iterator[str]:
+    """Yield lines, after ``indent``, that describe the fields of a model or the items of a dictionary."""
     items = value.items() if isinstance(value, dict) else ((f.name, getattr(value, f.name)) for f in fields(value))
     for name, item in items:
         if isinstance(item, np.ndarray):
@@ -56,8 +56,10 @@ def outline(value: Any, indent: str = "") -> Iterator[str]:
         elif is_dataclass(item):
             has_own_repr = not getattr(item, "__dataclass_params__").repr  # noqa: B009 (not known to mypy)
             yield f"{indent}{name}: {item if has_own_repr else type(item).__name__}"
-            if has_own_repr or type(item) in VALUE_KINDS:  # Nodes of trees are omitted, because they may be deep.
-                yield from outline(item, f"{indent}  ")
+            if (
+                has_own_repr or type(item) in VALUE_KINDS
+            ):  # The nodes of a tree are omitted, because they may be nested to any depth.
+                yield from describe_fields(item, f"{indent}  ")
         else:
             has_length = isinstance(item, bytes | tuple | list)
             unit = " bytes" if isinstance(item, bytes) else ""
@@ -66,16 +68,16 @@ def outline(value: Any, indent: str = "") -> Iterator[str]:
         yield escape(f"{indent}{line}")
 
 
-def entry_line(entry: Entry) -> str:
+def format_entry(entry: StoredEntry) -> str:
     """Return the line of ``ark ls`` for an entry: key, kind, shape, storage and location, separated by tabs."""
     key = color_text(escape(entry.key) or "-", "cyan" if entry.error is None else "red")
     if entry.error is not None:
         return f"{key}\tunreadable\t{entry.error}"
     where = color_text(escape(entry.where), "faint")
-    return f"{key}\t{describe_kind(entry.value)}\t{size(entry)}\t{entry.stored}\t{where}"
+    return f"{key}\t{describe_kind(entry.value)}\t{format_shape(entry)}\t{entry.stored}\t{where}"
 
 
-def entry_object(entry: Entry) -> dict[str, Any]:
+def convert_entry(entry: StoredEntry) -> dict[str, Any]:
     """Return the object that ``ark ls --json`` prints for an entry."""
     if entry.error is not None:
         return {"key": entry.key, "error": str(entry.error)}
@@ -89,28 +91,28 @@ def entry_object(entry: Entry) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as one line of JSON. NaN and infinities, which JSON lacks, are strings."""
-    text = json.dumps(as_json(value), ensure_ascii=False, allow_nan=False)
+    """Print a value as one line of JSON. NaN and infinities become strings, because JSON has no such numbers."""
+    text = json.dumps(convert_to_json(value), ensure_ascii=False, allow_nan=False)
     print(_CONTROLS.sub(lambda char: f"\\u{ord(char[0]):04x}", text))
 
 
-def as_json(value: Any) -> Any:
+def convert_to_json(value: Any) -> Any:
     """Convert a value to types that JSON can represent.
 
     >>> import numpy as np
-    >>> as_json({"a": np.float32([0.5, np.nan])})
+    >>> convert_to_json({"a": np.float32([0.5, np.nan])})
     {'a': [0.5, 'nan']}
     """
     if isinstance(value, Wave):
         return {"sample_frequency": value.sample_frequency, "samples": value.samples.tolist()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: convert_to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, np.ndarray | np.generic):
-        return as_json(value.tolist())
+        return convert_to_json(value.tolist())
     if isinstance(value, dict):
-        return {str(name): as_json(item) for name, item in value.items()}
+        return {str(name): convert_to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
+        return [convert_to_json(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     if isinstance(value, bytes):

@@ -6,35 +6,35 @@ import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import count_of, describe_kind, print_json, size
-from io_ark.cli.entries import Entry, allowed_access, entries, table_of
-from io_ark.cli.terminal import color_text, progress
+from io_ark.cli.describe import describe_kind, format_count, format_shape, print_json
+from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
+from io_ark.cli.terminal import color_text, show_progress
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.wave import Wave
 from io_ark.errors import SpecifierError
 from io_ark.specifier import parse_rxfilename
 from io_ark.text import escape
 
-Pair = tuple[str, Entry | None, Entry | None]
-MAX_SHOWN = 100
+Pair = tuple[str, StoredEntry | None, StoredEntry | None]
+MAX_SHOWN = 100  # Number of differing keys that are printed. --json prints all keys.
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between two entries of the same key."""
+    """Difference between two objects with the same key."""
 
     key: str
-    reason: str = ""  # why the numbers cannot be compared, such as different shapes; "" if they were compared
-    largest: float = 0.0  # largest absolute difference; infinite if only one of two values is finite or NaN
-    mean: float = 0.0  # mean absolute difference of values that are finite in both entries
-    place: tuple[int, ...] = ()  # index of the largest difference
-    # Rows with the largest differences, and the differences.
-    worst_frames: list[tuple[int, float]] = field(default_factory=list)
-    part: str = ""  # part of a model or example with the largest difference, such as ``means``; "" for an array
+    reason: str = ""  # Reason why numbers cannot be compared, such as different shapes. Empty if they were compared.
+    largest: float = 0.0  # Largest absolute difference. Infinite if only one of two values is finite or NaN.
+    mean: float = 0.0  # Mean of the finite absolute differences.
+    place: tuple[int, ...] = ()  # Index of the largest difference.
+    worst_frames: list[tuple[int, float]] = field(default_factory=list)  # Rows and their largest differences.
+    part: str = ""  # Part of a model or example with the largest difference, such as `means`. Empty for an array.
 
     @property
     def is_none(self) -> bool:
@@ -46,45 +46,45 @@ class Difference:
         return bool(self.reason) or self.largest > tolerance
 
 
-def diff(chosen: argparse.Namespace) -> int:
+def diff(arguments: argparse.Namespace) -> int:
     """Print the differences of two tables. The status is 1 if a difference exceeds the tolerance."""
-    names = chosen.first, chosen.second
-    if all(parse_rxfilename(table_of(name).rxfilename).kind == "stdin" for name in names):
+    names = arguments.first, arguments.second
+    if all(parse_rxfilename(parse_table(name).rxfilename).kind == "stdin" for name in names):
         raise SpecifierError(
-            "is named twice, but only one table can be read from it: use a file for the other table",
+            "is named twice, but only one table can be read only once: write one table to it: use a file for the other table",
             file="standard input",
         )
-    first, second = (progress(_entries(name, chosen), name) for name in names)
+    first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)
     compared = equal = close = 0
-    only: dict[str, list[str]] = {chosen.first: [], chosen.second: []}
+    only: dict[str, list[str]] = {arguments.first: [], arguments.second: []}
     differing: list[Difference] = []
     worst = Difference("")
-    for key, one, other in pairs(first, second):
+    for key, one, other in pair_entries(first, second):
         if one is None or other is None:
-            only[chosen.second if one is None else chosen.first].append(key)
+            only[arguments.second if one is None else arguments.first].append(key)
             continue
         compared += 1
         if error := one.error or other.error:
             difference = Difference(key, f"unreadable: {error}", np.inf)
         else:
-            difference = compare(key, one.value, other.value, chosen.worst)
-        worst = max(worst, difference, key=_largest)
-        if difference.exceeds(chosen.tolerance):
+            difference = compare(key, one.value, other.value, arguments.worst)
+        worst = max(worst, difference, key=attrgetter("largest"))
+        if difference.exceeds(arguments.tolerance):
             differing.append(difference)
         elif difference.is_none:
             equal += 1
         else:
             close += 1
     differs = bool(differing or any(only.values()))
-    if chosen.json:
+    if arguments.json:
         print_json(
             {
                 "compared": compared,
                 "equal": equal,
                 "within_tolerance": close,
-                "tolerance": chosen.tolerance,
-                "only_in_first": only[chosen.first],
-                "only_in_second": only[chosen.second],
+                "tolerance": arguments.tolerance,
+                "only_in_first": only[arguments.first],
+                "only_in_second": only[arguments.second],
                 "differing": differing,
             }
         )
@@ -92,23 +92,19 @@ def diff(chosen: argparse.Namespace) -> int:
     for name, keys in only.items():
         if keys:
             listed = escape(", ".join(keys[:5])) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
-            print(color_text(f"only in {name}: {count_of(len(keys), 'key')}: {listed}", "yellow"))
+            print(color_text(f"only in {name}: {format_count(len(keys), 'key')}: {listed}", "yellow"))
     for difference in differing[:MAX_SHOWN]:
-        print(_line(difference))
+        print(_format_difference(difference))
     if len(differing) > MAX_SHOWN:
         print(f"... and {len(differing) - MAX_SHOWN} more")
-    within = f", {close} within the tolerance" if chosen.tolerance else ""
-    print(f"{count_of(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
+    within = f", {close} within the tolerance" if arguments.tolerance else ""
+    print(f"{format_count(compared, 'key')} compared: {equal} equal{within}, {len(differing)} different")
     if worst.largest:
         print(f"largest difference: {worst.largest:.6g} ({escape(worst.key)}, at {list(worst.place)})")
     return int(differs)
 
 
-def _largest(difference: Difference) -> float:
-    return difference.largest
-
-
-def _line(difference: Difference) -> str:
+def _format_difference(difference: Difference) -> str:
     key = color_text(escape(difference.key), "red")
     if difference.reason:
         return f"{key}\t{escape(difference.reason)}"
@@ -119,17 +115,13 @@ def _line(difference: Difference) -> str:
     return f"{key}\tlargest {difference.largest:.6g}{part} at {place}, mean {difference.mean:.3g}{worst}"
 
 
-def _entries(name: str, chosen: argparse.Namespace) -> Iterator[Entry]:
-    return entries(table_of(name), allowed_access(chosen))
-
-
-def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:
+def pair_entries(first: Iterable[StoredEntry], second: Iterable[StoredEntry]) -> Iterator[Pair]:
     """Yield the keys of two tables with the entries of both tables. A missing entry is None.
 
-    Both tables are read once, at the same pace. An entry stays in memory until its key occurs in the other table, so
-    tables in the same order need little memory.
+    Both tables are read once, in alternation. An entry stays in memory until the key occurs in the other table, so
+    tables with the same order need little memory.
     """
-    waiting: tuple[dict[str, Entry], dict[str, Entry]] = ({}, {})
+    waiting: tuple[dict[str, StoredEntry], dict[str, StoredEntry]] = ({}, {})
     for row in zip_longest(first, second):
         for side, entry in enumerate(row):
             if entry is None:
@@ -146,7 +138,7 @@ def pairs(first: Iterable[Entry], second: Iterable[Entry]) -> Iterator[Pair]:
 
 
 def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
-    """Compare two objects.
+    """Compare two objects. ``worst`` is the number of frames with the largest differences to return.
 
     >>> compare("utt1", np.array([1.0, 2.0]), np.array([1.0, 2.5])).largest
     0.5
@@ -156,39 +148,39 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
         if one.sample_frequency != other.sample_frequency:
             return Difference(key, f"{kinds[0]} and {kinds[1]}", np.inf)
         one, other = one.samples.T, other.samples.T
-    first, second = Entry(key, "", "", one), Entry(key, "", "", other)
+    first, second = StoredEntry(key, "", "", one), StoredEntry(key, "", "", other)
     a, b = first.numbers, second.numbers
     if a is None or b is None:
         return _compare_parts(key, one, other, worst)
     if a.shape != b.shape:
-        return Difference(key, f"shape {size(first)} and {size(second)}", np.inf)
-    return _numbers(key, a.astype(np.float64), b.astype(np.float64), worst)
+        return Difference(key, f"shape {format_shape(first)} and {format_shape(second)}", np.inf)
+    return _compare_numbers(key, a.astype(np.float64), b.astype(np.float64), worst)
 
 
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
-    """Compare models, examples and lists. Arrays are compared number by number, other parts for equality."""
+    """Compare models, examples and lists. Arrays are compared number by number, and other parts for equality."""
     if type(one) is not type(other):
-        return Difference(key, f"{_short(one)} and {_short(other)}", np.inf)
+        return Difference(key, f"{_shorten(one)} and {_shorten(other)}", np.inf)
     largest = Difference(key)
-    for mine, theirs in zip_longest(_parts(one), _parts(other)):
+    for mine, theirs in zip_longest(_iterate_parts(one), _iterate_parts(other)):
         name, value = mine or theirs
         if mine is None or theirs is None or theirs[0] != name:
-            return Difference(key, f"{name} is a part of only one of them", np.inf)
-        first, second = Entry(key, "", "", value).numbers, Entry(key, "", "", theirs[1]).numbers
+            return Difference(key, f"{name} is a part of only one of the objects", np.inf)
+        first, second = StoredEntry(key, "", "", value).numbers, StoredEntry(key, "", "", theirs[1]).numbers
         if first is None or second is None or isinstance(value, int):
             if type(value) is not type(theirs[1]) or value != theirs[1]:
                 place = f"{name}: " if is_dataclass(one) or hasattr(one, "_fields") else ""
                 pair = (value, theirs[1]) if place else (one, other)
-                return Difference(key, f"{place}{_short(pair[0])} and {_short(pair[1])}", np.inf)
+                return Difference(key, f"{place}{_shorten(pair[0])} and {_shorten(pair[1])}", np.inf)
         elif first.shape != second.shape:
             return Difference(key, f"{name}: shape {first.shape} and {second.shape}", np.inf)
         else:
-            difference = _numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
-            largest = max(largest, replace(difference, part=name), key=_largest)
+            difference = _compare_numbers(key, first.astype(np.float64), second.astype(np.float64), worst)
+            largest = max(largest, replace(difference, part=name), key=attrgetter("largest"))
     return largest
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def _iterate_parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of all numbers, arrays and words at any depth of an object."""
     waiting = [("", value)]
     while waiting:
@@ -213,15 +205,15 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         waiting += [(name + step, member) for step, member in reversed(list(inner))]
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     try:
         text = repr(value)
-    except RecursionError:  # A tree may be nested to any depth.
+    except RecursionError:  # The nodes of a tree may be nested to any depth.
         text = type(value).__name__
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], worst: int) -> Difference:
+def _compare_numbers(key: str, one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], worst: int) -> Difference:
     if not one.size:
         return Difference(key)
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Iterate over the entries of a table together with their kind, storage and location."""
+"""Iterate over the entries of a table, with the storage format and location of each object."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import LineSplitter
 
+# Maps markers of binary objects to descriptions of the storage format.
 _STORED_AS = {
     b"FM": "float32",
     b"DM": "float64",
@@ -38,25 +39,25 @@ _STORED_AS = {
 }
 
 
-def allowed_access(chosen: argparse.Namespace) -> Access:
+def get_access(arguments: argparse.Namespace) -> Access:
     """Return the permissions that the options of a command line grant."""
-    return Access(not chosen.no_pipes, not chosen.no_network)
+    return Access(not arguments.no_pipes, not arguments.no_network)
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One entry of a table."""
+class StoredEntry:
+    """Entry of a table, with the storage format and location of the object."""
 
-    key: str  # empty for a single object, and for a line of a script file without a key
-    where: str  # rxfilename of the object, such as `feats.ark:17` (without an offset if the table is a pipe)
-    stored: str  # description of the storage format
-    value: Any = None  # the object, or its shape (see InfoCodec); None if the object is unreadable
-    error: ArkError | None = None  # the error of an unreadable object
-    single: bool = False  # True if the file is a single object and not a table
+    key: str  # Empty for a single object, and for a line of a script file without a key.
+    where: str  # rxfilename of the object, such as `feats.ark:17`. It has no offset if the table is a pipe.
+    stored: str  # Description of the storage format.
+    value: Any = None  # The object, or its kind and shape (see InfoCodec). None if the object is unreadable.
+    error: ArkError | None = None  # Error of an unreadable object.
+    single: bool = False  # True if the file is a single object and not a table.
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(rows, columns) of a matrix, (length,) of a vector or list, (channels, samples) of audio, () of a scalar."""
+        """Shape (rows, columns) of a matrix, (length,) of a vector or list, (channels, samples) of audio, else ()."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, list):
             return (len(value),)
@@ -64,7 +65,7 @@ class Entry:
 
     @property
     def numbers(self) -> np.ndarray[Any, Any] | None:
-        """The numbers of the object as an array, or None for words, lists and unreadable entries."""
+        """Numbers of the object as an array, or None for words, lists and unreadable entries."""
         value = getattr(self.value, "samples", self.value)
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             return value
@@ -73,65 +74,67 @@ class Entry:
         return None
 
 
-def table_of(name: str) -> Rspecifier:
-    """Return the table of an rspecifier or file name: ``*.scp`` is a script file, any other file an archive."""
+def parse_table(name: str) -> Rspecifier:
+    """Parse an rspecifier or a file name. A file ``*.scp`` is a script file, and any other file is an archive."""
     return classify_rspecifier(name) or Rspecifier("scp" if name.endswith(".scp") else "ark", name)
 
 
-def entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[Entry]:
+def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = False) -> Iterator[StoredEntry]:
     """Iterate over the entries of a table in order. An unreadable entry is yielded with its error.
 
-    An archive ends at an unreadable entry, because the start of the next object is unknown. A script file continues.
+    An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file. If
+    ``info_only``, the values are kinds and shapes, which :class:`InfoCodec` reads without the data where possible.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
-            yield from _archive_entries(opened.source, info_only)
+            yield from _iterate_archive(opened.source, info_only)
         else:
-            yield from _script_entries(_lines(opened.source), access, info_only)
+            yield from _iterate_script(_iterate_lines(opened.source), access, info_only)
         status = opened.close()
         if status:
-            raise ArkError(f"the command {describe_status(status)}: the table is not complete", file=table.rxfilename)
+            raise ArkError(f"the command {describe_status(status)}, so entries may be missing", file=table.rxfilename)
 
 
-def find(name: str, key: str, access: Access) -> Entry:
-    """Return the entry of a key. An archive is read up to this entry, from a script file only the object is read."""
-    table = table_of(name)
+def find_entry(name: str, key: str, access: Access) -> StoredEntry:
+    """Return the entry of a key. An archive is read up to the entry. Only one object of a script file is read."""
+    table = parse_table(name)
     if table.kind == "ark":
-        entry = next((entry for entry in entries(table, access) if entry.key == key), None)
+        entry = next((entry for entry in iterate_entries(table, access) if entry.key == key), None)
     else:
         with open_input(table.rxfilename, access=access) as opened:
-            lines = (line for line in _lines(opened.source) if not isinstance(line, ArkError) and line[0] == key)
-            entry = next(_script_entries(lines, access), None)
+            lines = _iterate_lines(opened.source)
+            chosen = (line for line in lines if not isinstance(line, ArkError) and line[0] == key)
+            entry = next(_iterate_script(chosen, access), None)
     if entry is None:
-        raise MissingKeyError("the table has no such key; `ark ls` lists them", file=name, key=key)
+        raise MissingKeyError("the table does not have the key: `ark ls` lists the keys", file=name, key=key)
     if entry.error is not None:
         raise entry.error
     return entry
 
 
-def _archive_entries(source: Source, info_only: bool) -> Iterator[Entry]:
+def _iterate_archive(source: Source, info_only: bool) -> Iterator[StoredEntry]:
     refuse_foreign_file(source, "ark")
-    recording, codec = _codecs(info_only)
+    recording, codec = _make_codecs(info_only)
     if is_single_object(source):
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield Entry("", source.name, recording.stored, error=error)
+            yield StoredEntry("", source.name, recording.stored, error=error)
         else:
-            yield Entry("", source.name, recording.stored, value, single=True)
+            yield StoredEntry("", source.name, recording.stored, value, single=True)
         return
     while (key := read_key(source)) is not None:
         where = f"{source.name}:{source.tell()}" if isinstance(source, FileSource) else source.name
         try:
             value = codec.read(source)
         except ArkError as error:
-            yield Entry(key, where, recording.stored, error=name_key(error, key))
+            yield StoredEntry(key, where, recording.stored, error=name_key(error, key))
             return
-        yield Entry(key, where, recording.stored, value)
+        yield StoredEntry(key, where, recording.stored, value)
 
 
-def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
-    """Yield key and rxfilename of each line of a script file, or the error of an invalid line."""
+def _iterate_lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
+    """Yield the key and rxfilename of each line of a script file. Yield an error for an invalid line."""
     refuse_foreign_file(source, "scp")
     splitter = LineSplitter(source.name)
     for line in source.read_lines():
@@ -139,26 +142,26 @@ def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     splitter.finish()
 
 
-def _script_entries(
+def _iterate_script(
     lines: Iterable[tuple[str, str] | ArkError], access: Access, info_only: bool = False
-) -> Iterator[Entry]:
-    recording, codec = _codecs(info_only)
+) -> Iterator[StoredEntry]:
+    recording, codec = _make_codecs(info_only)
     loader = Loader(codec, access)
     for line in lines:
         if isinstance(line, ArkError):
-            yield Entry("", line.file, "", error=line)
+            yield StoredEntry("", line.file, "", error=line)
             continue
         key, where = line
         try:
             value = loader.load(where)
-            yield Entry(key, where, recording.stored, value)
+            yield StoredEntry(key, where, recording.stored, value)
         except ArkError as error:
-            yield Entry(key, where, "", error=name_key(error, key))
+            yield StoredEntry(key, where, "", error=name_key(error, key))
     loader.close()
 
 
-def stored_as(source: Source) -> str:
-    """Describe the storage format of the object at the next byte without consuming it."""
+def describe_storage(source: Source) -> str:
+    """Describe the storage format of the object at the next byte, without reading past the byte."""
     head = source.peek(8)
     if head[:3] == b"RIF":
         return "WAV"
@@ -173,11 +176,11 @@ class _RecordingCodec(AnyCodec):
     stored = ""
 
     def detect(self, source: Source) -> Codec[Any]:
-        self.stored = stored_as(source)
+        self.stored = describe_storage(source)
         return super().detect(source)
 
 
-def _codecs(info_only: bool) -> tuple[_RecordingCodec, Codec[Any]]:
-    """Return the codec that records the storage format, and the codec to read with."""
+def _make_codecs(info_only: bool) -> tuple[_RecordingCodec, Codec[Any]]:
+    """Return a codec that records storage formats, and the codec to read with, which calls the first codec."""
     recording = _RecordingCodec()
     return recording, InfoCodec(recording) if info_only else recording

@@ -1,7 +1,7 @@
 """Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, CSV, safetensors, tar, lhotse.
 
-A format is a function that iterates over keys and arrays, and a context manager that yields a function
-``put(key, array)``. Both hold one array in memory at a time (Parquet: 64).
+A format has a function that iterates over keys and arrays, and a context manager that yields a function
+``put(key, array)``. Only one array is in memory at a time (Parquet: 64).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from io_ark.streams.unfinished import (
 )
 
 Array = npt.NDArray[Any]
-# Types of arrays by their names in safetensors files.
+# Maps names of types in safetensors files to types of NumPy.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
 Put = Callable[[str, Array], None]
-PARQUET_ROWS = 64  # arrays in a row group
+PARQUET_ROWS = 64  # Number of arrays in a row group, which are in memory at the same time.
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class Format:
     """A file format.
 
     Attributes:
-        about: one line for ``--help``.
-        endings: endings of its file names.
+        about: description in one line.
+        endings: endings of file names.
         read: function that iterates over the keys and arrays of a file.
-        write: context manager that creates a file and yields the function that adds a key and an array.
+        write: context manager that creates a file and yields a function ``put(key, array)``.
     """
 
     about: str
@@ -81,14 +81,14 @@ class Format:
     write: Write
 
     def entries(self, path: Path) -> Iterator[tuple[str, Array]]:
-        """Iterate over keys and arrays of a file. An error of a library becomes one line."""
+        """Iterate over the keys and arrays of a file. An error of a library becomes a :class:`FormatError`."""
         arrays = self.read(path)
         while (entry := _call_library(lambda: next(arrays, None), path)) is not None:
             yield entry
 
 
-def format_of(name: str, format_name: str = "") -> Format | None:
-    """Return the format with a name, or the format of a file by the ending of its name; None for a Kaldi table.
+def find_format(name: str, format_name: str = "") -> Format | None:
+    """Return the format with the name ``format_name``, or by the ending of a file name. Return None for a Kaldi table.
 
     Raises:
         SpecifierError: the name of the format is unknown, or the file is a single .npy file.
@@ -96,20 +96,18 @@ def format_of(name: str, format_name: str = "") -> Format | None:
     if format_name:
         if format_name not in FORMATS:
             raise SpecifierError(
-                f"there is no format {format_name!r}: choose from ark, {', '.join(FORMATS)}", file=name
+                f"the format {format_name!r} is unknown: choose from ark, {', '.join(FORMATS)}", file=name
             )
         return FORMATS[format_name]
     if name.endswith(".npy"):
-        raise SpecifierError(
-            "holds one array without a key: name a folder of .npy files (x/), or a .npz file", file=name
-        )
-    return next((known for known in FORMATS.values() if name.endswith(known.endings)), None)
+        raise SpecifierError("is one array without a key: name a folder of .npy files (x/), or a .npz file", file=name)
+    return next((candidate for candidate in FORMATS.values() if name.endswith(candidate.endings)), None)
 
 
-def file_name(key: str) -> str:
+def encode_file_name(key: str) -> str:
     """Encode a key as a file name without dots and slashes. ``unquote`` restores the key.
 
-    >>> file_name("sp0.9-utt/1"), unquote(file_name("sp0.9-utt/1"))
+    >>> encode_file_name("sp0.9-utt/1"), unquote(encode_file_name("sp0.9-utt/1"))
     ('sp0%2E9-utt%2F1', 'sp0.9-utt/1')
     """
     return quote(key, safe=" ").replace(".", "%2E")
@@ -125,10 +123,10 @@ def _write_npy(folder: Path, _: Settings) -> Iterator[Put]:
     _remove_unfinished(folder)
     try:
         with whole_folder(folder) as new:
-            yield lambda key, array: np.save(new / f"{file_name(key)}.npy", array)
+            yield lambda key, array: np.save(new / f"{encode_file_name(key)}.npy", array)
     except OtherFileError as error:
-        raise FormatError(f"has {error.path.name}, which is no entry of the source: remove it, or choose "
-                          "another folder. Nothing was changed", file=str(folder)) from None  # fmt: skip
+        raise FormatError(f"contains {error.path.name}, which is not an entry of the source: remove the file, or "
+                          "choose another folder. Nothing was changed", file=str(folder)) from None  # fmt: skip
 
 
 def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
@@ -140,12 +138,12 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
                 yield name.removesuffix(".npy"), read_npy(file, member.file_size, f"{path}: {name}")
 
 
-def whole_file(write: Write) -> Write:
-    """Let a file appear under its name when it is complete, so that an interrupted job leaves no partial file."""
+def write_atomically(write: Write) -> Write:
+    """Decorate a writer to use a temporary name until the file is complete, so that no job leaves a partial file."""
 
     @contextlib.contextmanager
     def write_whole(path: Path, settings: Settings) -> Iterator[Put]:
-        if not is_replaceable(path):  # A device, for example.
+        if not is_replaceable(path):  # The path is a device such as /dev/stdout.
             with write(path, settings) as put:
                 yield put
             return
@@ -164,9 +162,8 @@ def whole_file(write: Write) -> Write:
 
 
 def _check_no_folder(path: Path) -> None:
-    """Raise :class:`OpenError` if the path of a file to write is a folder."""
     if path.is_dir():
-        raise OpenError("is a folder, and a file is to be written: choose another target", file=str(path))
+        raise OpenError("is a folder, but the target must be a file: choose another target", file=str(path))
 
 
 def _remove_unfinished(path: Path) -> None:
@@ -176,7 +173,7 @@ def _remove_unfinished(path: Path) -> None:
         print(f"ark: {path}: removed {count} unfinished {names} that killed conversions left", file=sys.stderr)
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
@@ -198,7 +195,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
                 yield unquote(name), read_npy(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
     with tarfile.open(path, "w") as archive:
@@ -206,8 +203,8 @@ def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
         def put(key: str, array: Array) -> None:
             data = io.BytesIO()
             np.save(data, array, allow_pickle=False)
-            member = tarfile.TarInfo(f"{file_name(key)}.npy")
-            member.size = data.tell()  # The time stays 0, so that equal arrays result in equal bytes.
+            member = tarfile.TarInfo(f"{encode_file_name(key)}.npy")
+            member.size = data.tell()  # The modification time stays 0, so that equal arrays result in equal bytes.
             data.seek(0)
             archive.addfile(member, data)
 
@@ -226,7 +223,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
             for key, entry in header.items():
                 kind, shape, (start, end) = np.dtype(SAFETENSORS[entry["dtype"]]), entry["shape"], entry["data_offsets"]
                 if not 0 <= start <= end <= present - size or end - start != math.prod(shape) * kind.itemsize:
-                    raise ValueError(f"{key}: the header has a wrong position or size of the data")
+                    raise ValueError(f"{key}: the position or size of the data in the header is wrong")
                 file.seek(8 + size + start)
                 yield key, np.frombuffer(file.read(end - start), kind).reshape(shape).copy()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -234,7 +231,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
             raise FormatError(f"is not a safetensors file: {reason}", file=str(path)) from None
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     header: dict[str, Any] = {}
@@ -243,8 +240,8 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 
         def put(key: str, array: Array) -> None:
             if array.dtype not in names or key == "__metadata__":
-                wrong = f"no type {array.dtype}" if array.dtype not in names else "another use for this key"
-                raise FormatError(f"safetensors have {wrong}", file=str(path), key=key)
+                reason = f"no type {array.dtype}" if array.dtype not in names else "another use for this key"
+                raise FormatError(f"safetensors files have {reason}: choose another format", file=str(path), key=key)
             start = data.tell()
             data.write(np.ascontiguousarray(array).data)
             entry = {"dtype": names[array.dtype], "shape": array.shape, "data_offsets": (start, data.tell())}
@@ -266,7 +263,7 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
         while names:
             name = names.pop(0)
             if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
-                raise FormatError(f"{name}: is a link to another file, which is not followed", file=str(path))
+                raise FormatError(f"{name}: is a link to another file: copy the data into this file", file=str(path))
             if isinstance(file.get(name, getlink=True), h5py.SoftLink):
                 links = h5py.h5p.create(h5py.h5p.LINK_ACCESS)
                 links.set_nlinks(1)  # Refuses a chain of links, which may lead to another file.
@@ -278,18 +275,18 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
             if not isinstance(item, h5py.Dataset):
                 continue
             if item.external or item.is_virtual:
-                raise FormatError(f"{name}: has its data in other files, which are not read", file=str(path))
+                raise FormatError(f"{name}: has data in other files: copy the data into this file", file=str(path))
             check_unpacked_size(item.nbytes, path, name)
             yield unquote(name), np.asarray(item[()])
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
 
     def put(key: str, array: Array) -> None:
-        with delay_signals():  # After an exception in a Python function that HDF5 calls, it cannot close its file.
+        with delay_signals():  # HDF5 cannot close a file after an exception in a Python function that it calls.
             # A slash would create a group.
             file.create_dataset(key.replace("%", "%25").replace("/", "%2F"), data=array)
         raw.check()
@@ -305,7 +302,7 @@ def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
 
 
 class _FileForHdf5(io.FileIO):
-    """A file that ignores writes after an error, because HDF5 may crash if it cannot close its file."""
+    """File that ignores writes after an error, because HDF5 may crash if it cannot close a file."""
 
     error: OSError | None = None
 
@@ -339,13 +336,13 @@ def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:
         _check_columns(file.schema_arrow, path)
         for group in range(file.metadata.num_row_groups):
             columns = file.metadata.row_group(group)
-            # Equal values are stored once, so the number of bytes alone does not limit the memory.
+            # Parquet stores equal values once, so the number of bytes alone does not limit the memory.
             values = sum(columns.column(i).num_values for i in range(columns.num_columns))
             check_unpacked_size(max(columns.total_byte_size, 8 * values), path, f"row group {group}")
         for batch in file.iter_batches(batch_size=PARQUET_ROWS, columns=["key", "shape", "values"]):
             keys, shapes, values = (batch.column(name) for name in ("key", "shape", "values"))
             if any(column.null_count for column in (keys, shapes, values, shapes.flatten(), values.flatten())):
-                raise FormatError("has a null value, which an array cannot represent", file=str(path))
+                raise FormatError("has a null value, which no array can hold: write NaN instead", file=str(path))
             for row in range(batch.num_rows):
                 array = values[row].values.to_numpy(zero_copy_only=False)
                 yield keys[row].as_py(), np.array(array).reshape(shapes[row].as_py())
@@ -365,7 +362,7 @@ def _check_columns(schema: Any, path: Path) -> None:
                           file=str(path))  # fmt: skip
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     arrow = import_extra("pyarrow", "Parquet files")
@@ -393,7 +390,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     def put(key: str, array: Array) -> None:
         first[:] = first or [array.dtype]
         if array.dtype != first[0]:
-            raise FormatError(f"{array.dtype} after {first[0]}: a Parquet column has one type", file=str(path), key=key)
+            raise FormatError(f"is {array.dtype} in a Parquet column of {first[0]}: convert one type only", key=key)
         pending.append((key, array))
         if len(pending) == PARQUET_ROWS:
             flush()
@@ -407,25 +404,24 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             writer.close()
 
 
-@whole_file
+@write_atomically
 @contextlib.contextmanager
 def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
     with write_csv(path) as put:
         yield put
 
 
-def _lhotse(path: Path) -> Any:
-    """Check the name of a manifest, and import lhotse."""
+def _import_lhotse(path: Path) -> Any:
     if not path.name.endswith(FORMATS["lhotse"].endings):
-        raise SpecifierError("the name of a lhotse manifest ends in .jsonl or .jsonl.gz", file=str(path))
+        raise SpecifierError("the name of a lhotse manifest must end in .jsonl or .jsonl.gz", file=str(path))
     return import_extra("lhotse", "lhotse manifests")
 
 
 def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
-    lhotse = _lhotse(path)
+    lhotse = _import_lhotse(path)
     manifest = _call_library(lambda: lhotse.load_manifest_lazy(path), path)
     if manifest is None:
-        raise FormatError("the manifest is empty", file=str(path))
+        raise FormatError("the manifest is empty: check the name of SOURCE", file=str(path))
     items = _call_library(lambda: iter(manifest), path)
     while (item := _call_library(lambda: next(items, None), path)) is not None:
         kind = type(item).__name__
@@ -442,22 +438,19 @@ def _read_lhotse(path: Path) -> Iterator[tuple[str, Array]]:
 
 
 def _check_place(features: Any, path: Path) -> None:
-    """Raise :class:`FormatError` if lhotse would run a command or open a URL to load features.
-
-    A manifest is untrusted input.
-    """
+    """Raise :class:`FormatError` if lhotse would run a command or open a URL, because manifests are untrusted."""
     kind, place = (str(getattr(features, name, "")) for name in ("storage_type", "storage_path"))
     file = place.rpartition(":")[0] if kind == "kaldiio" and not Path(place).exists() else place
     is_file = Path(file).exists() and not (kind == "kaldiio" and ("|" in place or place.endswith(".scp")))
     if place and (not is_file or "url" in kind):
-        raise FormatError(f"has features in {place!r}, which is no file: commands, URLs and script files that a "
-                          "manifest names are not opened", file=str(path))  # fmt: skip
+        raise FormatError(f"has features in {place!r}, which is not a file: copy the features to a file, because "
+                          "commands, URLs and script files in a manifest are not opened", file=str(path))  # fmt: skip
 
 
 @contextlib.contextmanager
 def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
-    """Write a manifest and a folder with its arrays. Both appear when they are complete."""
-    lhotse = _lhotse(path)
+    """Write a manifest and the folder of the arrays. Both get their names when they are complete."""
+    lhotse = _import_lhotse(path)
     files = import_extra("lhotse.features.io", "lhotse manifests").NumpyFilesWriter
     storage = path.with_name(path.name.partition(".")[0] + "_storage")
     _check_no_folder(path)
@@ -473,7 +466,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
 
             def put(key: str, array: Array) -> None:
                 if array.ndim != 2:
-                    raise FormatError("lhotse stores matrices only", file=str(path), key=key)
+                    raise FormatError("is not a matrix: lhotse stores only matrices", file=str(path), key=key)
                 manifest.write(
                     lhotse.Features(
                         type="kaldi",
@@ -485,7 +478,7 @@ def _write_lhotse(path: Path, settings: Settings) -> Iterator[Put]:
                         duration=round(len(array) * settings.frame_shift, 6),
                         storage_type=arrays.name,
                         storage_path=str(storage),
-                        storage_key=arrays.write(file_name(key), array),
+                        storage_key=arrays.write(encode_file_name(key), array),
                         recording_id=key,
                         channels=0,
                     )
@@ -512,13 +505,13 @@ def _move_files(source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def _open_foreign(open_it: Callable[[], Any], path: Path) -> Iterator[Any]:
-    """Open a file by a function of another library (see :func:`_call_library`)."""
+    """Open a file with a function of another library (see :func:`_call_library`)."""
     with _call_library(open_it, path) as file:
         yield file
 
 
 def _call_library(function: Callable[[], Any], path: Path) -> Any:
-    """Call a function of another library. Convert its errors to one line with the name of the file."""
+    """Call a function of another library. Convert an exception to a :class:`FormatError` of one line."""
     try:
         return function()
     except (ArkError, FileNotFoundError):

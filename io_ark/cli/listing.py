@@ -12,96 +12,96 @@ from itertools import islice
 import numpy as np
 
 import io_ark
-from io_ark.cli.describe import count_of, description, entry_line, entry_object, outline, print_json
-from io_ark.cli.entries import Entry, allowed_access, entries, find, table_of
+from io_ark.cli.describe import convert_entry, describe_fields, describe_value, format_count, format_entry, print_json
+from io_ark.cli.entries import StoredEntry, find_entry, get_access, iterate_entries, parse_table
 from io_ark.codecs.wave import Wave
 from io_ark.errors import FormatError, SpecifierError
 from io_ark.text import escape
 
-EDGE_ITEMS = 3  # rows and columns shown at each side of a large matrix
+EDGE_ITEMS = 3  # Number of rows and columns that are printed at each side of a large matrix.
 
 
-def ls(chosen: argparse.Namespace) -> int:
+def ls(arguments: argparse.Namespace) -> int:
     """List the entries of tables."""
-    return _list(chosen, chosen.tables, lambda table: table)
+    return _list(arguments, lambda table: table)
 
 
-def head(chosen: argparse.Namespace) -> int:
+def head(arguments: argparse.Namespace) -> int:
     """List the first entries of tables without reading further entries."""
-    return _list(chosen, chosen.tables, lambda table: islice(table, chosen.count))
+    return _list(arguments, lambda table: islice(table, arguments.count))
 
 
-def grep(chosen: argparse.Namespace) -> int:
-    """List the entries whose keys match. As for grep, the status is 1 if no key matches."""
+def grep(arguments: argparse.Namespace) -> int:
+    """List the entries whose keys match a pattern. Like the status of grep, the status is 1 if no key matches."""
     try:
-        pattern = re.compile(chosen.pattern, re.IGNORECASE if chosen.ignore_case else 0)
+        pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
     except re.error as error:
-        raise SpecifierError(f"is not a regular expression: {error}", file=chosen.pattern) from None
+        raise SpecifierError(f"is not a regular expression: {error}", file=arguments.pattern) from None
     matched = 0
 
-    def select_matching(table: Iterator[Entry]) -> Iterator[Entry]:
+    def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:
         nonlocal matched
         for entry in table:
-            if bool(pattern.search(entry.key)) != chosen.invert:
+            if bool(pattern.search(entry.key)) != arguments.invert:
                 matched += 1
                 yield entry
 
-    status = _list(chosen, chosen.tables, select_matching)
+    status = _list(arguments, select_matching)
     return status or int(matched == 0)
 
 
-def _list(chosen: argparse.Namespace, tables: list[str], select: Callable[[Iterator[Entry]], Iterator[Entry]]) -> int:
+def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]], Iterator[StoredEntry]]) -> int:
     status = 0
-    for name in tables:
+    for name in arguments.tables:
         count = 0
-        for entry in select(entries(table_of(name), allowed_access(chosen), info_only=True)):
-            count += 1  # noqa: SIM113 (used after the loop)
+        for entry in select(iterate_entries(parse_table(name), get_access(arguments), info_only=True)):
+            count += 1  # noqa: SIM113 (`enumerate` would not count an empty table)
             status |= int(entry.error is not None)
-            if chosen.json:
-                print_json(entry_object(entry))
+            if arguments.json:
+                print_json(convert_entry(entry))
             else:
-                print(entry_line(entry))
+                print(format_entry(entry))
             if entry.single:
-                print(f"{name}: a single object, not a table: `ark show {name}` prints it", file=sys.stderr)
+                print(f"{name}: is a single object, not a table: print it with `ark show {name}`", file=sys.stderr)
                 break
         else:
-            if not chosen.json:
-                print(f"{name}: {count_of(count, 'entry', 'entries')}", file=sys.stderr)
+            if not arguments.json:
+                print(f"{name}: {format_count(count, 'entry', 'entries')}", file=sys.stderr)
     return status
 
 
-def show(chosen: argparse.Namespace) -> int:
-    """Print one object."""
-    access = allowed_access(chosen)
-    if chosen.key is None:
-        if chosen.where.endswith(".scp") or io_ark.is_table_rspecifier(chosen.where):
-            raise SpecifierError("is a table: add a key, as in `ark show TABLE KEY`", file=chosen.where)
+def show(arguments: argparse.Namespace) -> int:
+    """Print the object of a key, or the single object of a file."""
+    access = get_access(arguments)
+    if arguments.key is None:
+        if arguments.where.endswith(".scp") or io_ark.is_table_rspecifier(arguments.where):
+            raise SpecifierError("is a table: name an entry with `ark show TABLE KEY`", file=arguments.where)
         try:
-            value = io_ark.load(chosen.where, pipes=access.pipes, network=access.network)
+            value = io_ark.load(arguments.where, pipes=access.pipes, network=access.network)
         except FormatError as error:
-            error.message += "; use `ark show TABLE KEY` for an entry of a table"
+            error.message += "; print an entry of a table with `ark show TABLE KEY`"
             raise
-        about = {"where": chosen.where}
-        title = f"{chosen.where}: {description(value)}"
+        about = {"where": arguments.where}
+        title = f"{arguments.where}: {describe_value(value)}"
     else:
-        entry = find(chosen.where, chosen.key, access)
+        entry = find_entry(arguments.where, arguments.key, access)
         value = entry.value
-        about = entry_object(entry)
-        title = f"{escape(chosen.key)}: {description(value)}, {entry.stored}, at {escape(entry.where)}"
-    if chosen.json:
+        about = convert_entry(entry)
+        title = f"{escape(arguments.key)}: {describe_value(value)}, {entry.stored}, at {escape(entry.where)}"
+    if arguments.json:
         try:
             print_json({**about, "value": value})
         except RecursionError:
-            raise FormatError("is nested too deeply for JSON", file=chosen.where) from None
+            raise FormatError("is nested too deeply for JSON: omit --json", file=arguments.where) from None
         return 0
     print(title)
     numbers = value.samples if isinstance(value, Wave) else value
     if isinstance(numbers, np.ndarray):
-        limit = numbers.size + 1 if chosen.all else 100
+        limit = numbers.size + 1 if arguments.all else 100
         with np.printoptions(threshold=limit, edgeitems=EDGE_ITEMS, precision=6, suppress=True, linewidth=120):
             print(numbers)
     elif isinstance(value, dict) or (is_dataclass(value) and not hasattr(value, "shape")):
-        for line in outline(value):
+        for line in describe_fields(value):
             print(line)
     else:
         print(escape(str(value)))

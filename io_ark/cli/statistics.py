@@ -1,4 +1,4 @@
-"""Statistics of the numbers in a table."""
+"""The command ``ark stat``, which prints statistics of the numbers in a table."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from io_ark.cli.describe import count_of, print_json
-from io_ark.cli.entries import Entry, allowed_access, entries, table_of
-from io_ark.cli.terminal import color_text, progress
+from io_ark.cli.describe import format_count, print_json
+from io_ark.cli.entries import StoredEntry, get_access, iterate_entries, parse_table
+from io_ark.cli.terminal import color_text, show_progress
 
-MAX_NAMED_COLUMNS = 10
+MAX_NAMED_COLUMNS = 10  # Number of columns that a line about NaN, infinite or constant values names.
 
 
 @dataclass
 class Statistics:
     """Statistics of a table, accumulated entry by entry."""
 
-    entries: int = 0  # number of entries read
-    failed: int = 0  # number of unreadable entries
-    stored: Counter[str] = field(default_factory=Counter)  # number of entries in each storage format
-    # Rows of matrices, elements of vectors, and samples of audio.
-    lengths: list[int] = field(default_factory=list)
-    seconds: float = 0.0  # total duration of audio
-    moments: dict[int, Moments] = field(default_factory=dict)  # maps numbers of columns to the moments of the columns
+    entries: int = 0  # Number of readable entries.
+    failed: int = 0  # Number of unreadable entries.
+    stored: Counter[str] = field(default_factory=Counter)  # Maps a storage format to the number of entries.
+    lengths: list[int] = field(default_factory=list)  # Rows of matrices, elements of vectors, and samples of audio.
+    seconds: float = 0.0  # Total duration of audio.
+    moments: dict[int, Moments] = field(default_factory=dict)  # Maps a number of columns to the moments of the columns.
 
-    def add(self, entry: Entry) -> None:
-        """Add an entry."""
+    def add(self, entry: StoredEntry) -> None:
+        """Add an entry to the statistics."""
         if entry.error is not None:
             self.failed += 1
             return
@@ -46,7 +45,7 @@ class Statistics:
         rows = rows if rows.ndim == 2 else rows.reshape(-1, 1)
         self.moments.setdefault(rows.shape[1], Moments(rows.shape[1])).add(rows)
 
-    def as_object(self) -> dict[str, Any]:
+    def to_json_object(self) -> dict[str, Any]:
         """Return the statistics as a JSON object."""
         return {
             "entries": self.entries,
@@ -74,19 +73,19 @@ class Statistics:
 
 
 class Moments:
-    """Count, mean, variance, minimum and maximum of the finite values of each column, and counts of other values."""
+    """Statistics of the finite values of each column, and counts of NaN and infinities."""
 
     def __init__(self, columns: int) -> None:
         self.count = np.zeros(columns)
         self.mean = np.zeros(columns)
-        self.squares = np.zeros(columns)  # sum of squared deviations from the mean
+        self.squares = np.zeros(columns)  # Sum of squared deviations from the mean.
         self.nan = np.zeros(columns, np.int64)
         self.infinite = np.zeros(columns, np.int64)
         self.low = np.full(columns, np.inf)
         self.high = np.full(columns, -np.inf)
 
     def add(self, rows: np.ndarray[Any, Any]) -> None:
-        """Add an array of shape (rows, columns) with the pairwise update of Chan, Golub and LeVeque (1979)."""
+        """Add an array of shape (rows, columns), by the pairwise update of Chan, Golub and LeVeque (1979)."""
         values = rows.astype(np.float64)
         is_finite = np.isfinite(values)
         count = is_finite.sum(axis=0)
@@ -104,16 +103,16 @@ class Moments:
 
     @property
     def constant(self) -> list[int]:
-        """Columns with several equal values and no other values."""
+        """Indices of the columns with more than one finite value in which all finite values are equal."""
         return [int(column) for column in np.flatnonzero((self.low == self.high) & (self.count > 1))]
 
     @property
     def deviation(self) -> np.ndarray[Any, Any]:
-        """Standard deviation of each column."""
+        """Standard deviation of the finite values of each column."""
         return np.asarray(np.sqrt(self.squares / np.maximum(self.count, 1)))
 
 
-def statistics(entries: Iterable[Entry]) -> Statistics:
+def compute_statistics(entries: Iterable[StoredEntry]) -> Statistics:
     """Compute the statistics of all entries."""
     result = Statistics()
     for entry in entries:
@@ -121,13 +120,13 @@ def statistics(entries: Iterable[Entry]) -> Statistics:
     return result
 
 
-def stat(chosen: argparse.Namespace) -> int:
+def stat(arguments: argparse.Namespace) -> int:
     """Print the statistics of tables. The status is 1 if an entry is unreadable."""
     status = 0
-    for name in chosen.tables:
-        result = statistics(progress(entries(table_of(name), allowed_access(chosen)), name))
-        if chosen.json:
-            print_json({"table": name, **result.as_object()})
+    for name in arguments.tables:
+        result = compute_statistics(show_progress(iterate_entries(parse_table(name), get_access(arguments)), name))
+        if arguments.json:
+            print_json({"table": name, **result.to_json_object()})
         else:
             _print_statistics(name, result)
         status |= int(result.failed > 0)
@@ -136,7 +135,7 @@ def stat(chosen: argparse.Namespace) -> int:
 
 def _print_statistics(name: str, table: Statistics) -> None:
     unreadable = f", {table.failed} unreadable" if table.failed else ""
-    print(color_text(f"{name}: {count_of(table.entries, 'entry', 'entries')}{unreadable}", "bold"))
+    print(color_text(f"{name}: {format_count(table.entries, 'entry', 'entries')}{unreadable}", "bold"))
     for stored, count in table.stored.most_common():
         print(f"  stored as {stored}: {count}")
     if table.seconds:
@@ -154,14 +153,14 @@ def _print_statistics(name: str, table: Statistics) -> None:
         for column in range(columns):
             row = moments.mean[column], moments.deviation[column], moments.low[column], moments.high[column]
             print(f"  {column:6d} " + " ".join(f"{value:12.6g}" for value in row))
-        for what, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
+        for label, counts in (("NaN", moments.nan), ("infinite", moments.infinite)):
             if counts.any():
-                named = _columns(np.flatnonzero(counts).tolist())
-                print(color_text(f"  {what}: {count_of(int(counts.sum()), 'value')} in {named}", "red"))
+                named = _format_columns(np.flatnonzero(counts).tolist())
+                print(color_text(f"  {label}: {format_count(int(counts.sum()), 'value')} in {named}", "red"))
         if moments.constant:
-            print(color_text(f"  constant: {_columns(moments.constant)}", "yellow"))
+            print(color_text(f"  constant: {_format_columns(moments.constant)}", "yellow"))
 
 
-def _columns(numbers: list[int]) -> str:
+def _format_columns(numbers: list[int]) -> str:
     more = f" and {len(numbers) - MAX_NAMED_COLUMNS} more" if len(numbers) > MAX_NAMED_COLUMNS else ""
     return f"column{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:MAX_NAMED_COLUMNS]))}{more}"

@@ -18,13 +18,13 @@ COLORS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1",
 
 
 def color_text(text: str, *names: str) -> str:
-    """Color a text if standard output is a terminal with colors and NO_COLOR is not set.
+    """Color a text if standard output is a terminal with colors, unless the variable NO_COLOR is set.
 
     >>> color_text("utt1", "red")  # Unchanged, because a test has no terminal.
     'utt1'
     """
-    has_none = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    if has_none or not (_is_terminal(sys.stdout) or _PAGING):
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if is_plain or not (_is_terminal(sys.stdout) or _PAGING):
         return text
     return f"\x1b[{';'.join(COLORS[name] for name in names)}m{text}\x1b[0m"
 
@@ -36,7 +36,7 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
-_PAGING: list[bool] = []  # Not empty while standard output is a pager.
+_PAGING: list[bool] = []  # The list has an element while standard output goes to a pager.
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def page_output(is_enabled: bool) -> Iterator[None]:
     if not (is_enabled and command and _is_terminal(sys.stdout) and _is_terminal(sys.stdin)):
         yield
         return
-    environment = {"LESS": "FRX", **os.environ}  # Exit if the output fits on the screen, and keep colors.
+    environment = {"LESS": "FRX", **os.environ}  # `less` exits if the output fits on the screen, and shows colors.
     try:
         pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, text=True, errors="surrogateescape")
     except OSError:
@@ -66,8 +66,8 @@ def page_output(is_enabled: bool) -> Iterator[None]:
         pager.wait()
 
 
-def progress(items: Iterable[Item], label: str) -> Iterator[Item]:
-    """Yield items. Show progress on standard error: a tqdm bar on a terminal, otherwise a line every few seconds."""
+def show_progress(items: Iterable[Item], label: str) -> Iterator[Item]:
+    """Yield items and show progress on standard error: a tqdm bar on a terminal, else a line every few seconds."""
     if sys.stderr.isatty():
         try:
             from tqdm import tqdm

@@ -2,18 +2,17 @@
 
 >>> from io_ark.models import HmmState, HmmTopology, TransitionModel
 >>> import numpy as np
->>> states = (HmmState(0, 0, ((0, 0.75), (1, 0.25))), HmmState())  # an emitting state and the final state
+>>> states = (HmmState(0, 0, ((0, 0.75), (1, 0.25))), HmmState())  # An emitting state and the final state.
 >>> topology = HmmTopology.of({1: states, 2: states})
 >>> model = TransitionModel.of(topology, [(1, 0, 0, 0), (2, 0, 1, 1)])
 >>> model.num_transition_ids, model.num_pdfs
 (4, 2)
->>> alignment = np.array([1, 1, 2, 3, 4])  # transition-ids, such as those of ali.1.gz
+>>> alignment = np.array([1, 1, 2, 3, 4])  # Transition-ids, for example of ali.1.gz.
 >>> model.pdfs(alignment).tolist(), model.phones(alignment).tolist()
 ([0, 0, 0, 1, 1], [1, 1, 1, 2, 2])
 
-:func:`io_ark.load` reads all of these models (``plda``, ``final.ie``, ``final.dubm``, ``final.mdl``, ``topo``,
-``tree``), and :func:`io_ark.save` writes them. ``kind="transition-model"`` reads only the beginning of
-an acoustic model.
+:func:`io_ark.load` reads these models (``plda``, ``final.ie``, ``final.dubm``, ``final.mdl``, ``topo``, ``tree``), and
+:func:`io_ark.save` writes them. ``kind="transition-model"`` reads only the transition model of an acoustic model.
 """
 
 from io_ark.models.acoustic import AcousticModel, Network

@@ -21,8 +21,8 @@ class Network:
     """Neural network of an acoustic model, as uninterpreted bytes.
 
     Attributes:
-        data: the bytes after the transition model, up to the end of the file.
-        is_binary: False if the bytes are text.
+        data: bytes of the file from the end of the transition model to the end of the file.
+        is_binary: True if the file was binary, False if it was text.
     """
 
     data: bytes
@@ -49,20 +49,20 @@ class AcousticModel:
 
     Attributes:
         transitions: the transition model.
-        densities: the mixtures, a neural network, or None for a transition model alone.
+        densities: the Gaussian mixtures, a neural network, or None if the file has only a transition model.
     """
 
     transitions: TransitionModel
     densities: AmDiagGmm | Network | None
 
     def arrays(self) -> dict[str, Array]:
-        """Return the arrays of the mixtures.
+        """Return the arrays of the mixtures (see :meth:`AmDiagGmm.arrays`).
 
         Raises:
             FormatError: the model has no mixtures.
         """
         if not isinstance(self.densities, AmDiagGmm):
-            raise FormatError("the acoustic model has no Gaussian mixtures; the parameters of networks are not read")
+            raise FormatError("the acoustic model has no Gaussian mixtures, and io_ark does not read networks")
         return self.densities.arrays()
 
 
@@ -81,15 +81,14 @@ class AcousticModelCodec(Codec[AcousticModel]):
         if source.peek(11) == b"<DIMENSION>":
             return AcousticModel(transitions, self._mixtures.read_body(source, binary))
         if not _TOKEN.match(source.peek(100)):
-            source.fail("expected Gaussian mixtures or a network after the transition model")
+            source.fail("expected Gaussian mixtures or a network after the transition model: pass a final.mdl of Kaldi")
         if start:
-            source.fail("a network extends to the end of its file, so it cannot be an entry of an archive", start)
+            source.fail("a network extends to the end of the file: store it in a file, not in an archive", start)
         return AcousticModel(transitions, Network(source.read_rest(), binary))
 
     def write_body(self, sink: Sink, value: AcousticModel, binary: bool) -> None:
         if isinstance(value.densities, Network) and value.densities.is_binary != binary:
-            stored = "binary" if value.densities.is_binary else "text"
-            raise FormatError(f"the network was read in {stored} form and can only be written in that form")
+            raise FormatError(f"the network was read with binary={not binary}: write it with binary={not binary}")
         self._transitions.write_body(sink, value.transitions, binary)
         if isinstance(value.densities, Network):
             sink.write(value.densities.data)

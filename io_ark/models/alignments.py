@@ -26,7 +26,7 @@ class Segments(NamedTuple):
         bounds: (phones + 1,) int64: first frame of each phone, and the total number of frames.
         phones: (phones,) int32.
         counts: (alignments,) int64: number of phones of each alignment.
-        complete: (alignments,) bool: True if each phone passes through its HMM from the first to the final state. False
+        complete: (alignments,) bool: True if all phones pass through the HMM from the first to the final state, False
             for a truncated alignment.
     """
 
@@ -47,21 +47,21 @@ class Segments(NamedTuple):
 
 
 def is_reordered(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None = None) -> Mask:
-    """Return True for alignments in which the self-loops of a state follow its other transition (Kaldi's default).
+    """Detect alignments in which the self-loops of a state follow the transition to the next state (Kaldi's default).
 
     Args:
         model: transition model of the alignments.
         ids: (frames,): transition-ids of one or more concatenated alignments.
-        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. By default there is
-            one alignment.
+        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. None for a single
+            alignment.
 
     Returns:
-        (alignments,): True for reordered alignments; False if the order cannot be inferred.
+        (alignments,): True for reordered alignments, False for others and if the order cannot be inferred.
 
     Raises:
-        FormatError: a self-loop of one state is followed by a self-loop of another, which no path through HMMs allows.
+        FormatError: a self-loop follows a self-loop of a different state, which no path through HMMs allows.
     """
-    return AlignedFrames.of(model, ids, bounds).reordered
+    return AlignedFrames.from_ids(model, ids, bounds).reordered
 
 
 class AlignedFrames(NamedTuple):
@@ -84,7 +84,7 @@ class AlignedFrames(NamedTuple):
     reordered: Mask
 
     @classmethod
-    def of(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
+    def from_ids(cls, model: TransitionModel, ids: npt.ArrayLike, bounds: npt.ArrayLike | None) -> AlignedFrames:
         numbers = model.check_ids(ids)
         edges = np.array([0, len(numbers)] if bounds is None else bounds, np.int64)
         states, loops = model.maps.state[numbers], model.maps.is_self_loop[numbers]
@@ -96,16 +96,16 @@ class AlignedFrames(NamedTuple):
 
 
 def _are_reordered(bounds: Indices, loops: Mask, steps: Indices) -> Mask:
-    """Compute :func:`is_reordered` from the first step of each alignment that has a self-loop on one side.
+    """Compute :func:`is_reordered` from the first step of each alignment with a self-loop before or after the step.
 
-    An alignment without such a step is reordered if it ends with a self-loop and does not begin with one.
+    An alignment without such a step is reordered if the last frame is a self-loop and the first frame is not.
     """
     known = steps[loops[steps] | loops[steps + 1]]
     first = np.searchsorted(known, bounds)
     has_step = first[1:] > first[:-1]
     at = known[first[:-1][has_step]]
     if (loops[at] & loops[at + 1]).any():
-        raise FormatError("an alignment has the self-loops of two states in succession: is this its model?")
+        raise FormatError("an alignment has self-loops of two states in succession: check that the model fits")
     reordered = np.zeros(len(bounds) - 1, bool)
     reordered[has_step] = loops[at]
     unknown = ~has_step & (np.diff(bounds) > 0)
@@ -119,8 +119,8 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
     Args:
         model: transition model of the alignments.
         ids: (frames,): transition-ids of one or more concatenated alignments.
-        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. By default there is
-            one alignment.
+        bounds: (alignments + 1,): first frame of each alignment, and the total number of frames. None for a single
+            alignment.
 
     Raises:
         FormatError: an integer is not a transition-id, or no path through the HMMs has this alignment.
@@ -132,7 +132,7 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
     >>> segments.phones.tolist(), segments.lengths.tolist()
     ([1, 2, 1], [3, 1, 1])
     """
-    return split_frames(model, AlignedFrames.of(model, ids, bounds))
+    return split_frames(model, AlignedFrames.from_ids(model, ids, bounds))
 
 
 def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
@@ -152,9 +152,9 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     trailing = steps[frames.loops[steps + 1]]
     owner = np.searchsorted(final, trailing, side="right") - 1
     if (trailing + 1 < np.append(phone_ends, 0)[owner]).any():
-        raise FormatError("a phone of an alignment is followed by a self-loop of another state: is this its model?")
-    # A phone without that transition ends before the next phone or with the alignment. It is incomplete.
-    is_end = np.zeros(len(states) + 1, bool)  # True at frame i if a phone ends before frame i.
+        raise FormatError("a phone is followed by a self-loop of another state: check that the model fits")
+    # A phone without a transition to the final state is incomplete. It ends at the next phone, or with the alignment.
+    is_end = np.zeros(len(states) + 1, bool)  # is_end[i] is True if a phone ends before frame i.
     is_end[phone_ends] = True
     changes = steps[phone_of[states[steps]] != phone_of[states[steps + 1]]] + 1
     open_ends = np.concatenate((changes, bounds[1:][np.diff(bounds) > 0]))
@@ -163,7 +163,7 @@ def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
     ends = np.flatnonzero(is_end)
     starts = np.append(0, ends)[: len(ends)]
     phones = phone_of[states[starts]]
-    # A phone that does not begin in its first state is incomplete as well, unless the first state emits no frames.
+    # A phone that begins in a later state than the first is incomplete as well, unless the first state emits no frames.
     late = starts[model.tuples[states[starts] - 1, 1] != 0]
     late = late[[model.topology.entry(phone)[0].forward_pdf_class != NO_PDF for phone in phone_of[states[late]]]]
     complete = np.ones(len(bounds) - 1, bool)

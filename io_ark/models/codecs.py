@@ -97,7 +97,7 @@ def _read_text_topology(source: Source) -> HmmTopology:
     while True:
         at = source.tell()
         token = source.read_token()
-        if token in (b"</Topology>", b""):  # As in Kaldi, the end of the file also ends a topology.
+        if token in (b"</Topology>", b""):  # As in Kaldi, a topology may end with the file.
             break
         if token != b"<TopologyEntry>":
             source.fail(f"expected '</Topology>' or '<TopologyEntry>', found {quote(token)}", at)
@@ -110,7 +110,7 @@ def _read_text_topology(source: Source) -> HmmTopology:
         source.skip(1)
     ends = max(entry_of, default=-1) + 1
     if ends > 8 * (len(entry_of) + (1 << 16)):
-        source.fail(f"invalid phone of a topology: {ends - 1}")
+        source.fail(f"phone {ends - 1} of the topology is too large for {len(entry_of)} phones: the file is damaged")
     return HmmTopology(tuple(sorted(entry_of)), tuple(entry_of.get(i, -1) for i in range(ends)), tuple(entries))
 
 
@@ -176,7 +176,7 @@ def _state_text(number: int, state: HmmState, is_hmm: bool) -> str:
 
 
 class TransitionModelCodec(Codec[TransitionModel]):
-    """Codec of transition models, alone or at the beginning of an acoustic model, whose densities are not read."""
+    """Codec of transition models. In a file of an acoustic model, only the transition model is read."""
 
     _topology = HmmTopologyCodec()
 
@@ -233,30 +233,32 @@ class ContextDependencyCodec(Codec[ContextDependency]):
     def read_body(self, source: Source, binary: bool) -> ContextDependency:
         expect_token(source, binary, b"ContextDependency")
         width, central = read_int32(source, binary), read_int32(source, binary)
-        if expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength":  # Written by Kaldi before 2012.
+        if (
+            expect_token(source, binary, b"ToLength", b"ToPdf") == b"ToLength"
+        ):  # Kaldi before 2012 wrote a second tree, of lengths.
             _read_tree(source, binary)
             expect_token(source, binary, b"ToPdf")
         at = source.tell()
         root = _read_tree(source, binary)
         if root is None:
-            source.fail("the tree is empty", at)
+            source.fail("the tree has no root: the file is damaged", at)
         expect_token(source, binary, b"EndContextDependency")
         return ContextDependency(width, central, root)
 
     def write_body(self, sink: Sink, value: ContextDependency, binary: bool) -> None:
-        sink.write(b"ContextDependency " + _int_bytes(value.width, binary) + _int_bytes(value.central, binary))
+        sink.write(b"ContextDependency " + _encode_int(value.width, binary) + _encode_int(value.central, binary))
         sink.write(b"ToPdf ")
         _write_tree(sink, value.root, binary)
         sink.write(b"EndContextDependency ")
 
 
 class _OpenNode:
-    """Node of a tree whose children are being read.
+    """Node of a tree while the children are being read.
 
     Args:
-        key: key of the node.
+        key: position in the window of phones, or ``PDF_CLASS``.
         values: values of a question, or None for a table.
-        count: number of children.
+        count: number of children in the file.
     """
 
     def __init__(self, key: int, values: tuple[int, ...] | None, count: int) -> None:
@@ -266,7 +268,7 @@ class _OpenNode:
         self.children: list[EventMap | None] = []
 
     def close(self, source: Source, binary: bool) -> EventMap:
-        """Read the end of the node and return the complete node."""
+        """Read the closing bracket and return the complete node."""
         at = source.tell()
         if self.values is None:
             expect_token(source, binary, b")")
@@ -281,7 +283,7 @@ class _OpenNode:
 
 
 def _read_tree(source: Source, binary: bool) -> EventMap | None:
-    """Read an event map without recursion, because a damaged file may be nested to any depth."""
+    """Read a tree without recursion, because the nodes of a damaged file may be nested to any depth."""
     open_nodes: list[_OpenNode] = []
     while True:
         token = expect_token(source, binary, b"CE", b"TE", b"SE", b"NULL")
@@ -308,7 +310,7 @@ def _read_tree(source: Source, binary: bool) -> EventMap | None:
 
 
 def _read_count(source: Source, binary: bool) -> int:
-    """Read the number of children of a table. It is unsigned; in binary, a byte -4 precedes its four bytes."""
+    """Read the number of children of a table: text, or an unsigned 4-byte integer after a byte -4."""
     if not binary:
         return read_size(source, False, "the number of children of a table")
     at = source.tell()
@@ -321,7 +323,7 @@ def _read_count(source: Source, binary: bool) -> int:
 def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
     end = b"" if binary else b"\n"
     written = BytesIO()
-    stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes still to be written, the next at the end.
+    stack: list[EventMap | bytes | None] = [root]  # Nodes and bytes to write, from the last to the first.
     while stack:
         node = stack.pop()
         if node is None:
@@ -329,19 +331,19 @@ def _write_tree(sink: Sink, root: EventMap, binary: bool) -> None:
         elif isinstance(node, bytes):
             written.write(node)
         elif isinstance(node, Leaf):
-            written.write(b"CE " + _int_bytes(node.pdf, binary))
+            written.write(b"CE " + _encode_int(node.pdf, binary))
         elif isinstance(node, Table):
             count = len(node.children)
             size = b"\xfc" + count.to_bytes(4, "little") if binary else b"%d " % count
-            written.write(b"TE " + _int_bytes(node.key, binary) + size + b"( ")
+            written.write(b"TE " + _encode_int(node.key, binary) + size + b"( ")
             stack += [b") " + end, *reversed(node.children)]
         else:
-            written.write(b"SE " + _int_bytes(node.key, binary))
+            written.write(b"SE " + _encode_int(node.key, binary))
             _integers.write_body(written, np.array(node.values, np.int32), binary)
             written.write(b"{ ")
             stack += [b"} " + end, node.no, node.yes]
     sink.write(written.getvalue())
 
 
-def _int_bytes(value: int, binary: bool) -> bytes:
+def _encode_int(value: int, binary: bool) -> bytes:
     return encode_int32(value) if binary else b"%d " % value

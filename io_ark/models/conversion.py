@@ -48,11 +48,11 @@ class AlignmentConverter:
         new: model of the converted alignments.
         tree: tree of the new model.
         subsampling: keep one of every ``subsampling`` frames.
-        repeat_frames: convert at each of the ``subsampling`` shifts and interleave the results, so that the number of
-            frames stays the same.
-        reorder: let the self-loops of a state follow its other transition.
+        repeat_frames: convert at every shift by 0 to ``subsampling - 1`` frames and interleave the results, so that the
+            number of frames stays the same.
+        reorder: let the self-loops of a state follow the transition to the next state, as in Kaldi by default.
         phone_map: maps old phones to new phones. By default phones keep their numbers.
-        random: random number generator for the paths.
+        random: random number generator for the paths. None for a generator with the seed 0.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class AlignmentConverter:
             Transition-ids of the new model, or None if the alignment is truncated or too short for its phones.
 
         Raises:
-            FormatError: the models, the tree and the alignment do not belong together.
+            FormatError: the models, the tree and the alignment are inconsistent.
         """
         converted = self.convert_many(ids, [0, np.size(ids)])
         return None if converted.is_truncated[0] or converted.is_short[0] else converted.ids
@@ -99,27 +99,27 @@ class AlignmentConverter:
             bounds: (alignments + 1,): first frame of each alignment, and the total number of frames.
 
         Raises:
-            FormatError: the models, the tree and an alignment do not belong together.
+            FormatError: the models, the tree and an alignment are inconsistent.
         """
-        frames = AlignedFrames.of(self.old, ids, bounds)
+        frames = AlignedFrames.from_ids(self.old, ids, bounds)
         segments = split_frames(self.old, frames)
         if not segments.complete.all():
             return self._convert_usable(frames, segments.complete)._replace(is_truncated=~segments.complete)
         phones, last = self._map_phones(segments.phones), self.subsampling - 1
         shifts = range(last, -1, -1) if self.repeat_frames else (last,)
-        lengths, short = zip(*(self._lengths(segments, phones, shift) for shift in shifts), strict=True)
+        lengths, short = zip(*(self._compute_lengths(segments, phones, shift) for shift in shifts), strict=True)
         is_short = np.any(short, axis=0)
         if is_short.any():
             converted = self._convert_usable(frames, ~is_short)
             return converted._replace(is_short=converted.is_short | is_short)
-        first_ids = self._first_ids(phones, segments.owners)
-        versions = [self._with_lengths(frames, segments, phones, first_ids, version) for version in lengths]
+        first_ids = self._find_first_ids(phones, segments.owners)
+        versions = [self._convert_phones(frames, segments, phones, first_ids, version) for version in lengths]
         sizes = [np.bincount(segments.owners, version, len(is_short)).astype(np.int64) for version in lengths]
         none = np.zeros_like(is_short)
         return Converted(_interleave(versions, sizes), np.cumsum([0, *np.sum(sizes, axis=0)]), none, none)
 
     def _convert_usable(self, frames: AlignedFrames, usable: Mask) -> Converted:
-        """Convert the usable alignments, and return no frames for all others."""
+        """Convert the alignments selected by the mask ``usable``, and return no frames for all other alignments."""
         sizes = np.diff(frames.bounds)
         converted = self.convert_many(frames.ids[np.repeat(usable, sizes)], np.cumsum([0, *sizes[usable]]))
         lengths, short = np.zeros_like(sizes), np.zeros_like(usable)
@@ -127,22 +127,21 @@ class AlignmentConverter:
         return Converted(converted.ids, np.cumsum([0, *lengths]), np.zeros_like(usable), short)
 
     def _map_phones(self, phones: Integers) -> Integers:
-        """Map old phones to new phones."""
         if self.phone_map is None:
             return phones
         different, places = np.unique(phones, return_inverse=True)
         for phone in different.tolist():
             if phone not in self.phone_map:
-                raise FormatError(f"the phone map has no line for phone {phone}")
+                raise FormatError(f"the phone map has no line for phone {phone}: add a line")
         return np.array([self.phone_map[phone] for phone in different.tolist()], np.int32)[places]
 
-    def _lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
+    def _compute_lengths(self, segments: Segments, phones: Integers, shift: int) -> tuple[Indices, Mask]:
         """Return the new length of each phone, and a mask of the alignments with too few frames.
 
         Args:
             segments: the old phones.
             phones: the new phones.
-            shift: number of frames that are dropped before the first frame of an alignment that is kept.
+            shift: number of frames of an alignment before the first frame that is kept.
         """
         is_short = np.zeros(len(segments.counts), bool)
         if self.subsampling == 1 and self.old.topology == self.new.topology:
@@ -161,12 +160,12 @@ class AlignmentConverter:
                 lengths[part] = balanced
         return lengths, is_short
 
-    def _with_lengths(
+    def _convert_phones(
         self, frames: AlignedFrames, segments: Segments, phones: Integers, first_ids: Integers, lengths: Indices
     ) -> Integers:
-        """Return the new transition-ids of all alignments for phones of these lengths.
+        """Return the new transition-ids of all alignments. ``lengths`` are the new lengths of the phones in frames.
 
-        A phone with the same length and topology as before keeps its path. Any other phone gets a random path.
+        A phone whose length and topology do not change keeps the old path. Any other phone gets a random path.
         """
         keeps_path = ~self._has_other_topology(segments.phones, phones) & (lengths == segments.lengths)
         old_frames = slice(None) if keeps_path.all() else np.repeat(keeps_path, segments.lengths)
@@ -174,7 +173,7 @@ class AlignmentConverter:
         places = self.old.maps.place[frames.ids[old_frames]]
         if not keeps_path.all():
             changed = np.flatnonzero(~keeps_path).tolist()
-            paths = [step for i in changed for step in self._paths.path(int(phones[i]), int(lengths[i]))]
+            paths = [step for i in changed for step in self._paths.draw_path(int(phones[i]), int(lengths[i]))]
             is_old, steps = np.repeat(keeps_path, lengths), np.empty((int(lengths.sum()), 2), np.int32)
             steps[is_old, 0], steps[is_old, 1], steps[~is_old] = states, places, np.array(paths, np.int32)
             states, places = steps.T
@@ -185,7 +184,7 @@ class AlignmentConverter:
         return result
 
     def _has_other_topology(self, old: Integers, new: Integers) -> Mask:
-        """Return a mask of the phones whose topology changes. Warn the first time that a topology changes."""
+        """Return a mask of the phones whose topology changes. Only the first change causes a warning."""
         pairs, places = np.unique(old.astype(np.int64) << 32 | new, return_inverse=True)
         is_other = [
             self.old.topology.entry(pair >> 32) != self.new.topology.entry(pair & 0xFFFFFFFF) for pair in pairs.tolist()
@@ -195,27 +194,27 @@ class AlignmentConverter:
             self._has_warned = True
         return np.array(is_other, bool)[places]
 
-    def _first_ids(self, phones: Integers, owners: Indices) -> Integers:
+    def _find_first_ids(self, phones: Integers, owners: Indices) -> Integers:
         """Return the first transition-id of each HMM state of each phone: (phones, states).
 
         Args:
-            phones: (phones,): the phones of all alignments.
-            owners: (phones,): index of the alignment that each phone belongs to.
+            phones: (phones,): phones of all alignments.
+            owners: (phones,): index of the alignment of each phone.
 
         Raises:
-            FormatError: the topology lacks a phone, the tree has no answer, or the model lacks a state.
+            FormatError: the topology lacks a phone, the tree has no pdf, or the model lacks a state.
         """
         width = self.tree.width
         places = np.arange(len(phones)) + width * (1 + owners)
         padded = np.zeros(width * (2 + owners.max(initial=0)) + len(phones), np.int32)
         padded[places] = phones
         windows = padded[places[:, None] + np.arange(width) - self.tree.central]
-        _, first, inverse = np.unique(_codes(windows), return_index=True, return_inverse=True)
-        first_ids: Integers = self._first_ids_of_windows(windows[first])[inverse]
+        _, first, inverse = np.unique(_number_windows(windows), return_index=True, return_inverse=True)
+        first_ids: Integers = self._find_first_ids_of_windows(windows[first])[inverse]
         return first_ids
 
-    def _first_ids_of_windows(self, windows: Integers) -> Integers:
-        """Return the first transition-id of each HMM state of each window's central phone: (windows, states)."""
+    def _find_first_ids_of_windows(self, windows: Integers) -> Integers:
+        """Return the first transition-id of each HMM state of the central phone of each window: (windows, states)."""
         phones = windows[:, self.tree.central]
         result = np.zeros((len(windows), max(map(len, self.new.topology.entries))), np.int32)
         different, places = np.unique(phones, return_inverse=True)
@@ -223,7 +222,7 @@ class AlignmentConverter:
         for entry in dict.fromkeys(hmms):  # Different entries of the topology may be equal.
             chosen = np.flatnonzero(np.array([hmm == entry for hmm in hmms], bool)[places])
             num_pdf_classes = self.new.topology.num_pdf_classes(int(phones[chosen[0]]))
-            pdfs = [self._pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
+            pdfs = [self._find_pdfs(windows[chosen], pdf_class) for pdf_class in range(num_pdf_classes)]
             for number, state in enumerate(entry):
                 if state.forward_pdf_class != NO_PDF:
                     forward, self_loop = pdfs[state.forward_pdf_class], pdfs[state.self_loop_pdf_class]
@@ -231,16 +230,16 @@ class AlignmentConverter:
                     result[chosen, number] = self.new.first_ids[self.new.states_of(states)]
         return result
 
-    def _pdfs(self, windows: Integers, pdf_class: int) -> Indices:
+    def _find_pdfs(self, windows: Integers, pdf_class: int) -> Indices:
         pdfs: Indices = self.tree.pdfs(windows, np.full(len(windows), pdf_class))
         if (pdfs < 0).any():
             window = windows[pdfs < 0][0].tolist()
-            raise FormatError(f"the tree has no pdf for the phones {' '.join(map(str, window))}")
+            raise FormatError(f"the tree has no pdf for the phones {' '.join(map(str, window))}: check the phone map")
         return pdfs
 
 
-def _codes(windows: Integers) -> Indices:
-    """Return a number for each window of phones; equal windows have equal numbers."""
+def _number_windows(windows: Integers) -> Indices:
+    """Return an integer for each window of phones. Equal windows have equal integers."""
     codes = windows[:, 0].astype(np.int64)
     for phones in windows.T[1:]:
         if codes.max(initial=0) >= 1 << 31:  # Renumber the codes, so that the next product cannot overflow.
@@ -250,10 +249,10 @@ def _codes(windows: Integers) -> Indices:
 
 
 def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | None:
-    """Move frames between phones until each phone has its minimum length. Return None if there are too few frames.
+    """Move frames between phones until every phone has the minimum length. Return None if there are too few frames.
 
-    The phones that lack frames take turns. Each takes one frame from the nearest phone that can spare a frame, which is
-    the phone with the fewest frames between the two. In a tie, the earlier phone gives the frame.
+    The phones that lack frames take turns. A phone takes one frame from the nearest phone that can spare a frame, where
+    the distance is the number of frames between the two phones. In a tie, the earlier phone gives the frame.
     """
     lacking = [i for i, needed in enumerate(minimum) if lengths[i] < needed]
     donors = [i for i, needed in enumerate(minimum) if lengths[i] > needed]
@@ -262,9 +261,8 @@ def _balance_lengths(lengths: list[int], minimum: Sequence[int]) -> list[int] | 
             if not donors:
                 return None
             place = bisect(donors, i)
-            sides = range(
-                max(place - 1, 0), min(place + 1, len(donors))
-            )  # The nearest donors before and after phone i.
+            # `sides` are the indices of the nearest donors before and after phone i.
+            sides = range(max(place - 1, 0), min(place + 1, len(donors)))
             _, nearest = min((_count_between(lengths, donors[side], i), side) for side in sides)
             donor = donors[nearest]
             lengths[i] += 1
@@ -281,11 +279,11 @@ def _count_between(lengths: Sequence[int], first: int, second: int) -> int:
 
 
 def _interleave(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integers:
-    """Interleave several versions of alignments: the first frame of each version, then the second, and so on.
+    """Interleave versions of alignments: first the first frame of every version, then every second frame, and so on.
 
     Args:
-        versions: for each version, the frames of all alignments.
-        sizes: for each version, the number of frames of each alignment.
+        versions: transition-ids of all alignments, for each version.
+        sizes: number of frames of each alignment, for each version.
     """
     if len(versions) == 1:
         return versions[0]
@@ -297,13 +295,13 @@ def _interleave(versions: Sequence[Integers], sizes: Sequence[Indices]) -> Integ
 
 
 def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mask) -> None:
-    """Move the self-loops of each state to the other side of its transition, in place.
+    """Move the self-loops of each state before or after the transition to the next state, in place.
 
     Args:
         model: transition model.
         ids: (frames,): transition-ids of concatenated phones.
         bounds: (phones + 1,): first frame of each phone, and the total number of frames.
-        chosen: (phones,): True for the phones to change.
+        chosen: (phones,): True for the phones whose self-loops move.
     """
     if not chosen.any():
         return
@@ -314,7 +312,8 @@ def _reorder(model: TransitionModel, ids: Integers, bounds: Indices, chosen: Mas
     loops_follow = np.repeat(leaves[visits], np.diff(np.append(visits, len(ids))))
     begins |= leaves & loops_follow
     begins[1:] |= leaves[:-1] & ~loops_follow[1:]
-    # A run is a transition with its self-loops, which are all equal: exchanging the ends of the run moves them.
+    # A run is a transition and the self-loops of a state. The self-loops are equal, so exchanging the first and last
+    # frame of the run moves all self-loops.
     runs = np.flatnonzero(begins)
     is_chosen = np.repeat(chosen, np.diff(bounds))[runs]
     first, last = runs[is_chosen], np.append(runs[1:], len(ids))[is_chosen] - 1
@@ -329,8 +328,8 @@ class _RandomPaths:
         self._start_states: dict[int, list[frozenset[int]]] = {}  # See _states_with_paths.
         self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}  # See _transitions_to_end.
 
-    def path(self, phone: int, length: int) -> list[tuple[int, int]]:
-        """Return the HMM state and the index of the transition of each frame of a random path through a phone.
+    def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
+        """Return a random path through a phone: the HMM state and the index of the transition of each frame.
 
         Raises:
             FormatError: the phone has no path of ``length`` frames.
@@ -338,9 +337,9 @@ class _RandomPaths:
         entry = self._topology.entry(phone)
         path, at, left = [], 0, length
         while at != len(entry) - 1:
-            choices = self._transitions_to_end(phone, at, left)
+            choices = self._find_transitions_to_end(phone, at, left)
             if not choices:
-                raise FormatError(f"phone {phone} has no path of {length} frames")
+                raise FormatError(f"phone {phone} has no path of {length} frames: check the topology of the new model")
             index, target = choices[int(len(choices) * self._random.random())]
             if entry[at].forward_pdf_class != NO_PDF:
                 path.append((at, index))
@@ -348,22 +347,22 @@ class _RandomPaths:
             at = target
         return path
 
-    def _transitions_to_end(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
-        """Return index and target of each transition from state ``at`` that begins a path of ``left`` frames."""
+    def _find_transitions_to_end(self, phone: int, at: int, left: int) -> list[tuple[int, int]]:
+        """Return the index and target of the transitions from state ``at`` that begin a path of ``left`` frames."""
         key = self._topology.entry_of[phone], at, left
         if key not in self._choices:
             state = self._topology.entry(phone)[at]
-            usable = self._states_with_paths(phone, left - (state.forward_pdf_class != NO_PDF))
+            usable = self._find_states_with_paths(phone, left - (state.forward_pdf_class != NO_PDF))
             self._choices[key] = [(i, target) for i, (target, _) in enumerate(state.transitions) if target in usable]
         return self._choices[key]
 
-    def _states_with_paths(self, phone: int, frames: int) -> frozenset[int]:
+    def _find_states_with_paths(self, phone: int, frames: int) -> frozenset[int]:
         """Return the states of a phone from which a path of exactly ``frames`` frames leads to the final state."""
         entry = self._topology.entry(phone)
         by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
         while len(by_length) <= frames:
             states = set() if by_length else {len(entry) - 1}
-            for _ in entry:  # Repeat, because states that emit nothing depend on states of the same path length.
+            for _ in entry:  # A state that emits no frames depends on states with paths of the same length.
                 for number, state in enumerate(entry):
                     emits = state.forward_pdf_class != NO_PDF
                     following = states if not emits else by_length[-1] if by_length else ()

@@ -16,28 +16,28 @@ from io_ark.errors import FormatError
 
 Float64 = npt.NDArray[np.float64]
 
-EPSILON = 2.0**-52
-TINY = float(np.finfo(np.float64).tiny)
+EPSILON = 2.0**-52  # Machine epsilon of float64.
+TINY = float(np.finfo(np.float64).tiny)  # Smallest normal float64, which prevents divisions by zero.
 
 
 def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
     """Return the eigenvalues of a symmetric matrix, from the largest to the smallest, and its eigenvectors.
 
-    LAPACK, which NumPy calls, chooses other signs of the eigenvectors than Kaldi. Kaldi's algorithm reproduces the
-    signs in Kaldi's models. Only eigenvectors of equal eigenvalues depend on rounding errors.
+    LAPACK, which NumPy calls, chooses different signs of the eigenvectors than Kaldi. This function uses Kaldi's
+    algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
 
     Args:
-        matrix: (dim, dim).
+        matrix: (dim, dim): a symmetric matrix.
 
     Returns:
-        values: (dim,).
-        vectors: (dim, dim): one eigenvector in each column.
+        values: (dim,): eigenvalues.
+        vectors: (dim, dim): one eigenvector in each column, in the order of the eigenvalues.
 
     Raises:
         FormatError: the matrix contains NaN or infinities, or the algorithm does not converge.
     """
     if not np.isfinite(matrix).all():
-        raise FormatError("the covariance matrix contains NaN or infinities: the vectors may be too large")
+        raise FormatError("the covariance matrix contains NaN or infinities: scale the vectors down")
     diagonal, off_diagonal, rows = _tridiagonalize(matrix)
     _diagonalize(diagonal, off_diagonal, rows)
     values = np.array(diagonal)
@@ -46,14 +46,14 @@ def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
 
 
 def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]:
-    """Return the diagonals of the tridiagonal matrix ``rows @ matrix @ rows.T``, and the orthogonal matrix ``rows``."""
+    """Return both diagonals of the tridiagonal ``rows @ matrix @ rows.T``, and the orthogonal matrix ``rows``."""
     dim = len(matrix)
     work, rows = matrix.copy(), np.eye(dim)
     off_diagonal = [0.0] * (dim - 1)
     for k in range(dim - 1, 0, -1):
         row = work[k, :k].copy()
-        reflector, factor = _householder(row)
-        if not factor:  # The row is tridiagonal, and its element keeps its sign.
+        reflector, factor = _compute_reflection(row)
+        if not factor:  # The row is tridiagonal already, and the off-diagonal element keeps its sign.
             off_diagonal[k - 1] = float(row[-1])
             continue
         off_diagonal[k - 1] = math.sqrt(row @ row)
@@ -65,7 +65,7 @@ def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]
     return np.diagonal(work).tolist(), off_diagonal, rows
 
 
-def _householder(row: Float64) -> tuple[Float64, float]:
+def _compute_reflection(row: Float64) -> tuple[Float64, float]:
     """Return ``reflector`` and ``factor`` of the reflection that maps ``row`` to a multiple of its last axis.
 
     The reflection is ``I - factor * outer(reflector, reflector)``. The factor is 0 if the row needs no reflection.
@@ -81,7 +81,7 @@ def _householder(row: Float64) -> tuple[Float64, float]:
 
 
 def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
-    """Turn the diagonal of a tridiagonal matrix into its eigenvalues, and apply the rotations to ``rows``.
+    """Replace the diagonal of a tridiagonal matrix by the eigenvalues, and apply the rotations to ``rows``.
 
     Raises:
         FormatError: the algorithm does not converge.
@@ -102,11 +102,11 @@ def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64
         start = end - 2
         while start > 0 and off_diagonal[start - 1] != 0:
             start -= 1
-        _qr_step(diagonal, off_diagonal, rows, start, end)
-    raise FormatError("the eigenvalues of the covariance matrix cannot be computed: the vectors may be too large")
+        _run_qr_step(diagonal, off_diagonal, rows, start, end)
+    raise FormatError("the eigenvalues of the covariance matrix cannot be computed: scale the vectors down")
 
 
-def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
+def _run_qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
     """Run one QR step with a Wilkinson shift on the dimensions from ``start`` to ``end - 1``."""
     half = (diagonal[end - 2] - diagonal[end - 1]) / 2
     scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)
@@ -115,7 +115,7 @@ def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, st
     shift = diagonal[end - 1] - scale * corner * corner / (half + (root if half > 0 else -root))
     x, bulge = diagonal[start] - shift, off_diagonal[start]
     for k in range(start, end - 1):
-        c, s = _rotation(x, bulge)
+        c, s = _compute_rotation(x, bulge)
         p, q, r = diagonal[k], off_diagonal[k], diagonal[k + 1]
         diagonal[k] = c * (c * p - s * q) - s * (c * q - s * r)
         off_diagonal[k] = s * (c * p - s * q) + c * (c * q - s * r)
@@ -130,8 +130,8 @@ def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, st
             x = off_diagonal[k]
 
 
-def _rotation(x: float, y: float) -> tuple[float, float]:
-    """Return cosine and sine of the rotation that maps ``(x, y)`` to a vector whose second element is 0."""
+def _compute_rotation(x: float, y: float) -> tuple[float, float]:
+    """Return the cosine and sine of the rotation that maps ``(x, y)`` to a vector whose second element is 0."""
     if y == 0:
         return 1.0, 0.0
     if abs(y) > abs(x):

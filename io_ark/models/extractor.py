@@ -26,12 +26,13 @@ Float64 = npt.NDArray[np.float64]
 @register_kind("ivector-extractor")
 @dataclass(frozen=True, eq=False, repr=False)
 class IvectorExtractor:
-    """I-vector extractor. The means of the Gaussians for an i-vector ``w`` are ``projections @ w``.
+    """I-vector extractor. For an i-vector ``w``, the means of the Gaussians are ``projections @ w``.
 
     Attributes:
-        weights: (Gaussians,): weights of the UBM (Kaldi: ``w_vec``). Empty if the weights depend on the i-vector.
-        weight_projections: (Gaussians, i-vector dim) if the weights depend on the i-vector, else (0, 0) (Kaldi: ``w``).
-        projections: (Gaussians, feature dim, i-vector dim) (Kaldi: ``M``).
+        weights: (Gaussians,): weights of the UBM (Kaldi: ``w_vec``), or (0,) if the weights depend on the i-vector.
+        weight_projections: (Gaussians, i-vector dim): maps an i-vector to unnormalized log-weights (Kaldi: ``w``), or
+            (0, 0) if the weights do not depend on the i-vector.
+        projections: (Gaussians, feature dim, i-vector dim): maps an i-vector to means (Kaldi: ``M``).
         precisions: (Gaussians, feature dim, feature dim): inverse covariances (Kaldi: ``SigmaInv``).
         prior_offset: mean of the first element of i-vectors.
 
@@ -59,12 +60,12 @@ class IvectorExtractor:
         return f"IvectorExtractor(num_gauss={count}, dim={dim}, ivector_dim={ivector_dim})"
 
     def arrays(self) -> dict[str, Array]:
-        """Return all attributes as arrays, by name."""
+        """Return the attributes by name, as arrays."""
         return {name: np.asarray(value) for name, value in vars(self).items()}
 
 
 class _OffsetCodec(Codec[float]):
-    """Codec of a double in a model file."""
+    """Codec of a float64 number in a model file."""
 
     def read_body(self, source: Source, binary: bool) -> float:
         return read_float(source, binary, single=False)

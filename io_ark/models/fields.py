@@ -17,15 +17,15 @@ T = TypeVar("T")
 
 
 def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -> None:
-    """Convert attributes of a frozen dataclass to arrays of type ``dtype``.
+    """Convert attributes of a model to arrays of type ``dtype``, and check the shapes.
 
     Args:
-        model: the dataclass.
+        model: instance of a frozen dataclass.
         dtype: type of the arrays.
         shapes: expected shape of each attribute.
 
     Raises:
-        FormatError: an array does not have its expected shape.
+        FormatError: an array does not have the expected shape.
     """
     for name, shape in shapes.items():
         with np.errstate(over="ignore", invalid="ignore"):
@@ -36,7 +36,7 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
 
 
 def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
-    """Call ``create``, which makes or checks the object at offset ``at``. Add the file and offset to its errors."""
+    """Call ``create``, which creates or checks the object at offset ``at``. Add the file and offset to errors."""
     try:
         return create()
     except FormatError as error:
@@ -44,14 +44,14 @@ def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
 
 
 class Field(NamedTuple):
-    """Field of a model file, which holds one attribute of the model.
+    """Field of a model file. The field stores one attribute of the model.
 
     Attributes:
         name: name of the attribute.
-        codec: codec of the array, or of each part along its first axis if ``stacked``.
-        token: token before the array; may be empty.
-        stacked: True if one array is stored for each Gaussian.
-        counted: True if the number of Gaussians precedes the array. Otherwise the first vector tells the number.
+        codec: codec of the array, or of ``array[i]`` if ``stacked``.
+        token: token before the array, or ``b""``.
+        stacked: True if the file stores one array for each Gaussian.
+        counted: True if the number of Gaussians precedes the array. By default, it is the size of the first array.
         optional: True if the token and the array may be missing.
     """
 
@@ -64,13 +64,13 @@ class Field(NamedTuple):
 
 
 class ModelCodec(Codec[Any]):
-    """Base class of codecs of models. A model is stored as an opening token, its fields, and a closing token.
+    """Base class of codecs of models. A file has an opening token, the fields, and a closing token.
 
     Attributes:
-        model: class of the model. Its arguments have the names of the fields.
-        token: the opening token without its brackets.
+        model: class of the model. The arguments of the constructor have the names of the fields.
+        token: opening token without brackets.
         fields: the fields in the order of the file.
-        newlines: True if, in text, the opening and the closing token end their lines.
+        newlines: True if a line ends after the opening and after the closing token in text files.
     """
 
     model: type
@@ -87,7 +87,7 @@ class ModelCodec(Codec[Any]):
             if field.token and token != field.token:
                 expected = (field.token, following.token) if field.optional and following else (field.token,)
                 token = expect_token(source, binary, *expected)
-                if token != field.token:  # The optional field is missing; `token` belongs to the next field.
+                if token != field.token:  # The optional field is missing, and `token` belongs to the next field.
                     continue
             if field.counted:
                 count = read_size(source, binary, "the number of Gaussians")
@@ -103,7 +103,7 @@ class ModelCodec(Codec[Any]):
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if not isinstance(value, self.model):
-            raise FormatError(f"expected a {self.model.__name__}, not a {type(value).__name__}")
+            raise FormatError(f"expected an object of type {self.model.__name__}, not {type(value).__name__}")
         end = b"\n" if self.newlines and not binary else b""
         sink.write(b"<%s> %s" % (self.token, end))
         for field in self.fields:
@@ -117,11 +117,11 @@ class ModelCodec(Codec[Any]):
 
 
 def _read_stacked(source: Source, binary: bool, codec: Codec[Any], count: int) -> Array:
-    """Read ``count`` arrays of one shape. A wrong count takes no memory, because memory grows with each array read."""
-    parts: list[Array] = []
+    """Read ``count`` arrays of one shape. A wrong count takes no memory, because only the arrays in the file do."""
+    arrays: list[Array] = []
     for _ in range(count):
         at = source.tell()
-        parts.append(codec.read_body(source, binary))
-        if parts[-1].shape != parts[0].shape:
-            source.fail(f"a matrix has the shape {parts[-1].shape}, earlier matrices have {parts[0].shape}", at)
-    return np.array(parts)
+        arrays.append(codec.read_body(source, binary))
+        if arrays[-1].shape != arrays[0].shape:
+            source.fail(f"a matrix has the shape {arrays[-1].shape}, but the first matrix has {arrays[0].shape}", at)
+    return np.array(arrays)

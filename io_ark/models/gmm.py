@@ -26,11 +26,11 @@ class Gmm:
     """Base class of Gaussian mixtures, with the parameters that Kaldi stores.
 
     Attributes:
-        weights: (Gaussians,).
-        precision_means: (Gaussians, dim): products of inverse covariances and means.
-        precisions: inverse covariances, (Gaussians, dim) if they are diagonal, else (Gaussians, dim, dim).
-        gconsts: (Gaussians,): log-likelihood of each weighted Gaussian for a frame of zeros. If None, it is computed.
-            The values in a file are not recomputed.
+        weights: (Gaussians,): weights of the Gaussians.
+        precision_means: (Gaussians, dim): products of the inverse covariances and the means.
+        precisions: inverse covariances, of shape (Gaussians, dim) if diagonal, else (Gaussians, dim, dim).
+        gconsts: (Gaussians,): log-likelihood of each weighted Gaussian for a frame of zeros. None computes the values
+            from the other parameters. The values of a file stay unchanged.
 
     Raises:
         FormatError: the shapes are inconsistent, or an inverse covariance is singular.
@@ -48,15 +48,15 @@ class Gmm:
     def __post_init__(self) -> None:
         count, dim = len(self.weights), np.shape(self.precision_means)[-1:]
         if 0 in (count, *dim):
-            raise FormatError("the mixture has no Gaussians, or Gaussians of no dimensions")
+            raise FormatError("the mixture has no Gaussians, or the Gaussians have no dimensions")
         precision_shape = dim if isinstance(self, DiagGmm) else 2 * dim
         shapes = {"weights": (count,), "precision_means": (count, *dim), "precisions": (count, *precision_shape)}
         set_arrays(self, np.float32, **shapes)
         if self.gconsts is None:
-            object.__setattr__(self, "gconsts", self._gconsts())
+            object.__setattr__(self, "gconsts", self._compute_gconsts())
         set_arrays(self, np.float32, gconsts=(count,))
 
-    def _gconsts(self) -> Array:
+    def _compute_gconsts(self) -> Array:
         _, means, log_dets = self._invert()
         with np.errstate(all="ignore"):
             logs = np.log(self.weights) + 0.5 * (log_dets - self.dim * np.log(2 * np.pi))
@@ -74,7 +74,7 @@ class Gmm:
                 means = (inverses @ self.precision_means[..., None])[..., 0]
                 return inverses, means, np.linalg.slogdet(matrices)[1]
         except np.linalg.LinAlgError as error:
-            raise FormatError(f"an inverse covariance of the mixture cannot be inverted: {error}") from error
+            raise FormatError(f"an inverse covariance of the mixture has no inverse: {error}") from error
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_gauss={self.num_gauss}, dim={self.dim})"
@@ -122,14 +122,14 @@ class AmDiagGmm:
         densities: the mixtures, in the order of the pdfs.
 
     Raises:
-        FormatError: there are no mixtures, or their dimensions differ.
+        FormatError: the model has no mixtures, or the dimensions of the mixtures differ.
     """
 
     densities: tuple[DiagGmm, ...]
 
     def __post_init__(self) -> None:
         if len({gmm.dim for gmm in self.densities}) != 1:
-            raise FormatError("an acoustic model needs at least one mixture, and all must have one dimension")
+            raise FormatError("an acoustic model needs one or more mixtures, which must have the same dimension")
 
     def __repr__(self) -> str:
         return f"AmDiagGmm(num_pdfs={len(self.densities)}, num_gauss={self.num_gauss}, dim={self.dim})"
@@ -146,10 +146,10 @@ class AmDiagGmm:
 
     def arrays(self) -> dict[str, Array]:
         """Return the concatenated arrays of all mixtures, and the pdf of each Gaussian as ``pdfs``."""
-        parts = [gmm.arrays() for gmm in self.densities]
-        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        mixtures = [gmm.arrays() for gmm in self.densities]
+        arrays = {name: np.concatenate([mixture[name] for mixture in mixtures]) for name in mixtures[0]}
         counts = [gmm.num_gauss for gmm in self.densities]
-        return {**joined, "pdfs": np.repeat(np.arange(len(counts), dtype=np.int32), counts)}
+        return {**arrays, "pdfs": np.repeat(np.arange(len(counts), dtype=np.int32), counts)}
 
 
 _WEIGHTS = (
@@ -194,7 +194,7 @@ class AmDiagGmmCodec(Codec[AmDiagGmm]):
         densities = tuple([self._gmm.read_body(source, binary) for _ in range(count)])
         gmms = locate_errors(source, at, lambda: AmDiagGmm(densities))
         if gmms.dim != dim:
-            source.fail(f"the mixtures have dimension {gmms.dim}, but the header says {dim}", at)
+            source.fail(f"the mixtures have dimension {gmms.dim}, but the header has {dim}: the file is damaged", at)
         return gmms
 
     def write_body(self, sink: Sink, value: AmDiagGmm, binary: bool) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from io_ark.errors import FormatError
 from io_ark.logs import logger
 from io_ark.models.eigen import eigen_decomposition
-from io_ark.models.speaker_statistics import format_vector, speaker_groups, vector_matrix
+from io_ark.models.speaker_statistics import check_vectors, format_vector, group_by_speaker
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
@@ -23,11 +23,11 @@ Float64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lda:
-    """LDA transform, which keeps the directions that separate speakers best and subtracts the mean of all vectors.
+    """LDA transform. It subtracts the mean of all vectors and keeps the directions that best separate speakers.
 
     Attributes:
-        matrix: (dim, columns): Kaldi's ``transform.mat``, which ``transform-vec`` applies. The last column is the
-            offset.
+        matrix: (dim, input dim + 1): Kaldi's ``transform.mat``, which ``transform-vec`` applies. The last column is
+            the offset that subtracts the mean.
 
     Raises:
         FormatError: the matrix does not have two dimensions.
@@ -67,22 +67,22 @@ class Lda:
     ) -> Lda:
         """Estimate a transform, like Kaldi's ``ivector-compute-lda``.
 
-        Each row of the matrix is an eigenvector. The signs of the rows are Kaldi's, except for rows whose eigenvalues
-        are nearly equal: rounding errors then choose the directions, in Kaldi as well.
+        The rows of the matrix are eigenvectors with Kaldi's signs. If eigenvalues are nearly equal, rounding errors
+        determine the directions of their eigenvectors, in Kaldi as well.
 
         Args:
             vectors: (vectors, input dim): i-vectors or x-vectors.
-            speakers: (vectors,): the speaker of each vector, as strings or integers.
-            dim: number of dimensions that remain.
-            total_covariance_factor: 0 gives the transformed vectors a unit within-speaker covariance, 1 a unit total
-                covariance, and a value between interpolates the covariances.
-            covariance_floor: the smallest eigenvalue of the covariance, relative to the largest eigenvalue.
+            speakers: (vectors,): speaker of each vector, as strings or integers.
+            dim: number of dimensions of the transformed vectors.
+            total_covariance_factor: weight of the total covariance, from 0 to 1, in the covariance that the transform
+                makes unit. The weight of the within-speaker covariance is ``1 - total_covariance_factor``.
+            covariance_floor: lower limit of the eigenvalues of this covariance, relative to the largest eigenvalue.
 
         Raises:
-            FormatError: the shapes do not fit, a vector contains NaN, ``dim`` is larger than the input dimension, or
-                there are too few vectors or speakers.
+            FormatError: the shapes are inconsistent, a vector contains NaN, ``dim`` is larger than the input dimension,
+                or the number of vectors or speakers is too small.
         """
-        array = vector_matrix(vectors)
+        array = check_vectors(vectors)
         num_vectors, input_dim = array.shape
         if not 0 < dim <= input_dim:
             raise FormatError(f"dim={dim} must be from 1 to {input_dim}, the dimension of the vectors")
@@ -90,18 +90,18 @@ class Lda:
             raise FormatError(f"covariance_floor={covariance_floor:g} must not be negative")
         center = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
         logger.info("2-norm of iVector mean is %g", np.linalg.norm(center))
-        groups = [group.astype(np.float64) for group in speaker_groups(array - center, speakers)]
+        groups = [group.astype(np.float64) for group in group_by_speaker(array - center, speakers)]
         logger.info("Stats have %d speakers, %d utterances. ", len(groups), num_vectors)
         if len(groups) in (1, num_vectors):
-            raise FormatError("LDA needs several speakers, and speakers with at least 2 vectors")
+            raise FormatError("LDA needs at least 2 speakers, and a speaker with at least 2 vectors: add vectors")
         if num_vectors < input_dim:
-            raise FormatError(f"{num_vectors} vectors are too few for LDA: their dimension is {input_dim}")
+            raise FormatError(f"LDA of {input_dim} dimensions needs at least {input_dim} vectors, not {num_vectors}")
         means = np.array([group.mean(axis=0) for group in groups])
         deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])
         weighted = means * np.sqrt([[len(group)] for group in groups])
         within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
         factor, floor = map(float, np.array([total_covariance_factor, covariance_floor], np.float32))
-        linear = _discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
+        linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
         matrix = np.append(linear, -(linear @ center)[:, None], axis=1).astype(np.float32)
         return cls(matrix)
 
@@ -118,14 +118,14 @@ class Lda:
         return np.asarray(array @ self.matrix[:, :-1].T + self.matrix[:, -1])
 
 
-def _discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:
-    """Return the directions that separate speakers, one in each row, from the best to the worst.
+def _find_discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:
+    """Return the directions that separate speakers, from the best to the worst, as rows of a matrix (dim, dim).
 
     Args:
-        normalized: the covariance that becomes unit.
-        between: the between-speaker covariance.
-        factor: share of the total covariance in ``normalized``, for the log.
-        floor: the smallest eigenvalue of ``normalized``, relative to the largest eigenvalue.
+        normalized: (dim, dim): covariance that the transform makes unit.
+        between: (dim, dim): between-speaker covariance.
+        factor: weight of the total covariance in ``normalized``, for the log.
+        floor: lower limit of the eigenvalues of ``normalized``, relative to the largest eigenvalue.
     """
     values, vectors = eigen_decomposition(normalized)
     smallest = floor * values[0]
@@ -134,7 +134,7 @@ def _discriminants(normalized: Float64, between: Float64, factor: float, floor: 
     with np.errstate(divide="ignore", invalid="ignore"):
         whitening = np.maximum(values, smallest)[:, None] ** -0.5 * vectors.T
     if not np.isfinite(whitening).all():
-        raise FormatError("the vectors of each speaker are equal, or covariance_floor is 0 and the covariance singular")
+        raise FormatError("the covariance is singular: increase covariance_floor, or add vectors")
     values, vectors = eigen_decomposition(whitening @ between @ whitening.T)
     logger.info(
         "Singular values of between-class covariance after projecting with interpolated [total/within] covariance "

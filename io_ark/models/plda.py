@@ -22,10 +22,10 @@ from io_ark.models.eigen import eigen_decomposition
 from io_ark.models.fields import Array, Field, ModelCodec, set_arrays
 from io_ark.models.speaker_statistics import (
     PldaStatistics,
+    check_vectors,
     diagonalize_covariances,
     format_vector,
-    speaker_groups,
-    vector_matrix,
+    group_by_speaker,
 )
 
 Float64 = npt.NDArray[np.float64]
@@ -34,13 +34,13 @@ Float64 = npt.NDArray[np.float64]
 @register_kind("plda")
 @dataclass(frozen=True, eq=False, repr=False)
 class Plda:
-    """PLDA model. After ``transform``, the vectors of a speaker differ from the speaker's mean by unit-variance noise.
+    """PLDA model. In the transformed space, vectors of a speaker are the speaker mean plus noise of unit variance.
 
     Attributes:
-        mean: (dim,): mean of all vectors.
+        mean: (dim,): mean that is subtracted from vectors.
         transform: (dim, dim): ``transform @ (vector - mean)`` has a unit within-speaker covariance and a diagonal
             between-speaker covariance.
-        psi: (dim,): the between-speaker variances.
+        psi: (dim,): between-speaker variances after the transform.
 
     Raises:
         FormatError: the shapes are inconsistent.
@@ -60,7 +60,7 @@ class Plda:
     def __post_init__(self) -> None:
         dim = len(self.mean)
         if dim == 0:
-            raise FormatError("the PLDA model has no dimensions")
+            raise FormatError("the PLDA model has no dimensions: mean must not be empty")
         set_arrays(self, np.float64, mean=(dim,), transform=(dim, dim), psi=(dim,))
 
     def __repr__(self) -> str:
@@ -73,23 +73,22 @@ class Plda:
 
     @classmethod
     def fit(cls, vectors: npt.ArrayLike, speakers: Sequence[Any] | Array, *, num_em_iters: int = 10) -> Plda:
-        """Estimate a model, like Kaldi's ``ivector-compute-plda``.
+        """Estimate a model in float64, like Kaldi's ``ivector-compute-plda``.
 
-        The rows of ``transform`` are eigenvectors. Their signs are Kaldi's, except for eigenvectors whose values in
-        ``psi`` are nearly equal: rounding errors then choose the directions, in Kaldi as well. Scores do not depend on
-        the signs.
+        The rows of ``transform`` are eigenvectors with Kaldi's signs. If values of ``psi`` are nearly equal, rounding
+        errors determine the directions of their eigenvectors, in Kaldi as well. Scores do not depend on the signs.
 
         Args:
-            vectors: (vectors, dim): i-vectors or x-vectors. Computed in float64.
-            speakers: (vectors,): the speaker of each vector, as strings or integers.
+            vectors: (vectors, dim): i-vectors or x-vectors.
+            speakers: (vectors,): speaker of each vector, as strings or integers.
             num_em_iters: number of iterations of the EM algorithm.
 
         Raises:
-            FormatError: the shapes do not fit, a vector contains NaN, there are not more vectors than dimensions, only
-                one speaker, or no speaker with several vectors.
+            FormatError: the shapes are inconsistent, a vector contains NaN, the number of vectors is not larger than
+                ``dim``, all vectors are from one speaker, or every speaker has only one vector.
         """
         statistics = PldaStatistics()
-        for group in speaker_groups(vector_matrix(vectors), speakers):
+        for group in group_by_speaker(check_vectors(vectors), speakers):
             statistics.add(group)
         return cls(*statistics.estimate(num_em_iters))
 
@@ -103,20 +102,21 @@ class Plda:
     ) -> Plda:
         """Return a model adapted to vectors of unknown speakers from another domain, like ``ivector-adapt-plda``.
 
-        The mean becomes the mean of the vectors. In directions in which the variance of the vectors exceeds the
-        variance of the model, the excess is added to the covariances of the model.
+        The mean becomes the mean of the vectors. In directions in which the variance of the vectors exceeds the total
+        variance of the model, parts of the excess are added to both covariances of the model.
 
         Args:
-            vectors: (vectors, dim): vectors, preprocessed like the vectors that the model was trained on.
-            mean_diff_scale: factor on the outer product of the difference of the means, which is added to the variance.
-            within_covar_scale: factor on the excess that is added to the within-speaker covariance.
-            between_covar_scale: factor on the excess that is added to the between-speaker covariance.
+            vectors: (vectors, dim): vectors with the same preprocessing as the training vectors of the model.
+            mean_diff_scale: factor on the outer product of the difference of the means, which is added to the variance
+                of the vectors.
+            within_covar_scale: share of the excess that is added to the within-speaker covariance.
+            between_covar_scale: share of the excess that is added to the between-speaker covariance.
 
         Raises:
             FormatError: the vectors do not have the model's dimension, a vector contains NaN, or ``mean_diff_scale`` is
                 negative.
         """
-        array = vector_matrix(vectors).astype(np.float64)
+        array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
             raise FormatError(
                 f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions"
@@ -128,7 +128,7 @@ class Plda:
         mean = array.mean(axis=0)
         deviations, shift = array - mean, mean - self.mean
         variance = deviations.T @ deviations / len(array) + scales[0] * np.outer(shift, shift)
-        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # to a unit total covariance
+        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Gives the model a unit total covariance.
         values, vectors_of_variance = eigen_decomposition(whitening @ variance @ whitening.T)
         logger.info(
             "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "
@@ -148,7 +148,7 @@ class Plda:
         try:
             back = np.linalg.inv(rotation @ whitening)
         except np.linalg.LinAlgError:
-            raise FormatError("the transform of the PLDA model has no inverse") from None
+            raise FormatError("the transform of the PLDA model has no inverse: fit the model again") from None
         transform, psi = diagonalize_covariances(back @ within @ back.T, back @ between @ back.T)
         logger.info(
             "Old diagonal of between-class covar was: %s, new diagonal is %s",
@@ -171,13 +171,13 @@ class Plda:
         """Map vectors to the space in which they are compared.
 
         Args:
-            vectors: (..., dim): i-vectors or x-vectors, preprocessed like the vectors that the model was trained on.
-            num_utts: number of utterances that each vector is the mean of: a number, or an array of shape (...).
-            normalize_length: scale each vector, by default to its expected length under the model.
-            simple_length_normalization: scale each vector to the length ``sqrt(dim)`` instead.
+            vectors: (..., dim): vectors with the same preprocessing as the training vectors of the model.
+            num_utts: number of utterances whose mean a vector is, as a number or an array of shape (...).
+            normalize_length: scale each vector to the length that the model expects.
+            simple_length_normalization: let ``normalize_length`` scale each vector to the length ``sqrt(dim)``.
 
         Returns:
-            (..., dim): an array of the same type as the vectors, float32 or float64. Computed in float64.
+            (..., dim): mapped vectors, computed in float64, as float32 if the vectors are float32, else float64.
 
         Raises:
             FormatError: the vectors do not have the model's dimension, or a number of utterances is not positive.
@@ -191,18 +191,18 @@ class Plda:
             with np.errstate(invalid="ignore"):  # A vector of zeros becomes NaN, as in Kaldi.
                 mapped *= factors[..., None]
         else:
-            _counts(num_utts, array.shape[:-1])
+            _broadcast_counts(num_utts, array.shape[:-1])
         return np.asarray(mapped, array.dtype if array.dtype == np.float32 else np.float64)
 
     def length_factors(
         self, mapped: npt.ArrayLike, num_utts: npt.ArrayLike = 1, *, simple_length_normalization: bool = False
     ) -> Float64:
-        """Return the factors (...,) by which ``normalize_length`` scales vectors (..., dim), mapped without it.
+        """Return the factors (...,) of the option ``normalize_length`` for vectors (..., dim).
 
-        See :meth:`transform_vectors` for the arguments.
+        ``mapped`` are vectors that :meth:`transform_vectors` has mapped with ``normalize_length=False``.
         """
         squares = np.asarray(mapped, np.float64) ** 2
-        counts = _counts(num_utts, squares.shape[:-1])
+        counts = _broadcast_counts(num_utts, squares.shape[:-1])
         expected = np.ones(self.dim) if simple_length_normalization else self.psi + 1 / counts[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
             factors: Float64 = np.sqrt(self.dim / (squares / expected).sum(axis=-1))
@@ -220,14 +220,14 @@ class Plda:
         """Compare all speakers with all utterances, like Kaldi's ``ivector-plda-scoring``.
 
         Args:
-            enrolled: (speakers, dim): the mean vector of each speaker's utterances.
-            tested: (utterances, dim): the vector of each utterance.
-            num_utts: number of utterances of each speaker: a number, or an array of shape (speakers,).
+            enrolled: (speakers, dim): mean vector of the utterances of each speaker.
+            tested: (utterances, dim): vector of each utterance.
+            num_utts: number of utterances of each speaker, as a number or an array of shape (speakers,).
             normalize_length: see :meth:`transform_vectors`.
             simple_length_normalization: see :meth:`transform_vectors`.
 
         Returns:
-            (speakers, utterances): log-likelihood ratio between one speaker and two different speakers.
+            (speakers, utterances): log-likelihood ratios. A positive number favors the same speaker.
 
         Raises:
             FormatError: see :meth:`transform_vectors`.
@@ -240,9 +240,9 @@ class Plda:
     def log_likelihood_ratios(
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
-        """Compare vectors that :meth:`transform_vectors` has mapped. See :meth:`score` for arguments and result."""
-        speakers, utterances = self._pair_of_arrays(enrolled, tested)
-        scale = _counts(num_utts, speakers.shape[:1])[:, None] * self.psi
+        """Compare vectors that :meth:`transform_vectors` has mapped (see :meth:`score`)."""
+        speakers, utterances = self._check_vector_pairs(enrolled, tested)
+        scale = _broadcast_counts(num_utts, speakers.shape[:1])[:, None] * self.psi
         means = scale / (scale + 1) * speakers
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         squares = utterances**2
@@ -255,20 +255,22 @@ class Plda:
         """Compare the speaker and the utterance of each trial, mapped by :meth:`transform_vectors`.
 
         Args:
-            enrolled: (trials, dim): the speaker of each trial.
-            tested: (trials, dim): the utterance of each trial.
-            num_utts: number of utterances of each speaker: a number, or an array of shape (trials,).
+            enrolled: (trials, dim): mapped vector of the speaker of each trial.
+            tested: (trials, dim): mapped vector of the utterance of each trial.
+            num_utts: number of utterances of each speaker, as a number or an array of shape (trials,).
 
         Returns:
-            (trials,): log-likelihood ratio between one speaker and two different speakers.
+            (trials,): log-likelihood ratios. A positive number favors the same speaker.
 
         Raises:
-            FormatError: the shapes do not fit, or a number of utterances is not positive.
+            FormatError: the shapes are inconsistent, or a number of utterances is not positive.
         """
-        speakers, utterances = self._pair_of_arrays(enrolled, tested)
+        speakers, utterances = self._check_vector_pairs(enrolled, tested)
         if len(speakers) != len(utterances):
-            raise FormatError(f"{len(speakers)} speakers cannot be compared with {len(utterances)} utterances")
-        numbers, trial_numbers = np.unique(_counts(num_utts, speakers.shape[:1]), return_inverse=True)
+            raise FormatError(
+                f"expected equal numbers of speakers and utterances, not {len(speakers)} and {len(utterances)}"
+            )
+        numbers, trial_numbers = np.unique(_broadcast_counts(num_utts, speakers.shape[:1]), return_inverse=True)
         scale = numbers[:, None] * self.psi
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
         logs = np.log(precisions).sum(axis=1) - np.log(alone).sum()
@@ -277,7 +279,7 @@ class Plda:
         scores: Float64 = 0.5 * (logs[trial_numbers] - distances + utterances**2 @ alone)
         return scores
 
-    def _pair_of_arrays(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
+    def _check_vector_pairs(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
         speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
         for vectors in speakers, utterances:
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
@@ -302,11 +304,11 @@ class Plda:
         return smoothed
 
 
-def _counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:
-    """Return the number of utterances of each vector.
+def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:
+    """Return the number of utterances of each vector as an array of shape ``shape``.
 
     Raises:
-        FormatError: a number is not positive, or the shape does not fit the vectors.
+        FormatError: a number is not positive, or ``num_utts`` has a different shape.
     """
     counts = np.asarray(num_utts, np.float64)
     if counts.shape not in ((), shape) or not (counts > 0).all():

@@ -20,8 +20,8 @@ Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
 
 
-def vector_matrix(vectors: npt.ArrayLike) -> Array:
-    """Return vectors as an array of shape (vectors, dim) of float32 or float64.
+def check_vectors(vectors: npt.ArrayLike) -> Array:
+    """Convert vectors to an array of shape (vectors, dim) of float32 or float64.
 
     Raises:
         FormatError: the array has another shape, is empty, or contains NaN or infinities.
@@ -35,36 +35,36 @@ def vector_matrix(vectors: npt.ArrayLike) -> Array:
     return array
 
 
-def speaker_groups(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
+def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
     """Yield the vectors of each speaker, in the order of the sorted speakers.
 
     Args:
-        vectors: (vectors, dim).
-        speakers: (vectors,): the speaker of each vector, as strings or integers.
+        vectors: (vectors, dim): vectors in any order.
+        speakers: (vectors,): speaker of each vector, as strings or integers.
 
     Raises:
-        FormatError: there is not one speaker for each vector.
+        FormatError: the number of speakers differs from the number of vectors.
     """
     if np.shape(speakers) != vectors.shape[:1]:
-        raise FormatError(f"{len(vectors)} vectors need one speaker each, not speakers of shape {np.shape(speakers)}")
+        raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
     numbers = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
     order = np.argsort(numbers, kind="stable")
     bounds = np.flatnonzero(np.diff(numbers[order])) + 1
-    yield from (vectors[part] for part in np.split(order, bounds))
+    yield from (vectors[group] for group in np.split(order, bounds))
 
 
 class PldaStatistics:
-    """Sums over the vectors of speakers, and the EM algorithm that estimates a PLDA model from them.
+    """Sums over the vectors of speakers, and the EM algorithm that estimates a PLDA model from the sums.
 
     Attributes:
-        num_speakers: number of speakers added.
-        num_vectors: number of vectors added.
+        num_speakers: number of added speakers.
+        num_vectors: number of added vectors.
     """
 
     def __init__(self) -> None:
         self.num_speakers = self.num_vectors = 0
-        self._scatter = np.zeros((0, 0))  # Sum of the squared deviations of the vectors from their speaker's mean.
-        self._means: dict[int, list[Float64]] = defaultdict(list)  # Means of the speakers, by their number of vectors.
+        self._scatter = np.zeros((0, 0))  # Sum of the outer products of deviations from speaker means.
+        self._means: dict[int, list[Float64]] = defaultdict(list)  # Maps a number of vectors to means of speakers.
 
     @property
     def dim(self) -> int:
@@ -87,7 +87,7 @@ class PldaStatistics:
         """Check that the vectors determine a model.
 
         Raises:
-            FormatError: there are too few vectors or speakers.
+            FormatError: the number of vectors or speakers is too small.
         """
         dim = self.dim
         if self.num_vectors <= dim:
@@ -96,15 +96,15 @@ class PldaStatistics:
                 "must be larger than their dimension"
             )
         if self.num_speakers == 1:
-            raise FormatError("all vectors are from one speaker: PLDA needs several speakers")
+            raise FormatError("all vectors are from one speaker: PLDA needs at least 2 speakers")
         if self.num_speakers == self.num_vectors:
-            raise FormatError("no speaker has several vectors: PLDA needs speakers with at least 2 vectors")
+            raise FormatError("every speaker has only one vector: PLDA needs a speaker with at least 2 vectors")
 
     def estimate(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
-        """Return the mean, the transform and the between-speaker variances of a PLDA model.
+        """Return ``mean``, ``transform`` and ``psi`` of a PLDA model (see :class:`Plda`).
 
         Raises:
-            FormatError: see :meth:`check`, or the covariance matrices are singular.
+            FormatError: :meth:`check` fails, or a covariance matrix is singular.
         """
         self.check()
         groups = {count: np.array(means) for count, means in sorted(self._means.items())}
@@ -119,7 +119,7 @@ class PldaStatistics:
             logger.info("Trace of between-class variance is %g", np.trace(between))
         logger.info("Norm of mean of iVector distribution is %g", np.linalg.norm(mean))
         transform, psi = diagonalize_covariances(within, between)
-        psi = np.maximum(psi, 0)  # Rounding errors make a variance of zero negative.
+        psi = np.maximum(psi, 0)  # Rounding errors may make a variance of zero negative.
         logger.info("Diagonal of between-class variance in normalized space is %s", format_vector(psi))
         return mean, transform, psi
 
@@ -130,18 +130,19 @@ class PldaStatistics:
         ``y ~ N(0, within / n)``. Both have the posterior covariance ``inv(inv(between) + n inv(within))``.
 
         Args:
-            within: covariance before the iteration.
-            between: covariance before the iteration.
-            centered: the means of the speakers minus the global mean, by the number of vectors of the speaker.
+            within: (dim, dim): within-speaker covariance before the iteration.
+            between: (dim, dim): between-speaker covariance before the iteration.
+            centered: maps a number of vectors n to an array (speakers, dim) with the means of the speakers that have n
+                vectors, minus the global mean.
         """
-        within_precision, between_precision = _inverse(within), _inverse(between)
+        within_precision, between_precision = _invert(within), _invert(between)
         within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)
         for count, means in centered.items():
-            posterior = _inverse(between_precision + count * within_precision)
+            posterior = _invert(between_precision + count * within_precision)
             expected = means @ (count * within_precision) @ posterior
-            rest = means - expected
+            noise = means - expected
             between_sum += len(means) * posterior + expected.T @ expected
-            within_sum += count * (len(means) * posterior + rest.T @ rest)
+            within_sum += count * (len(means) * posterior + noise.T @ noise)
         return within_sum / self.num_vectors, between_sum / self.num_speakers
 
 
@@ -149,14 +150,14 @@ def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64,
     """Return the transform to a unit within-speaker covariance and a diagonal between-speaker covariance.
 
     Returns:
-        transform: (dim, dim).
-        psi: (dim,): the between-speaker variances after the transform, from the largest to the smallest.
+        transform: (dim, dim): transform of column vectors.
+        psi: (dim,): between-speaker variances after the transform, from the largest to the smallest.
 
     Raises:
         FormatError: the within-speaker covariance is singular.
     """
     try:
-        whitening = _inverse(np.linalg.cholesky(within))
+        whitening = _invert(np.linalg.cholesky(within))
     except np.linalg.LinAlgError:
         raise FormatError(_SINGULAR) from None
     psi, vectors = eigen_decomposition(whitening @ between @ whitening.T)
@@ -164,11 +165,11 @@ def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64,
 
 
 _SINGULAR = (
-    "the within-speaker covariance matrix is singular: the elements of the vectors are linearly dependent, or constant"
+    "the within-speaker covariance matrix is singular: remove constant and linearly dependent elements of the vectors"
 )
 
 
-def _inverse(matrix: Array) -> Float64:
+def _invert(matrix: Array) -> Float64:
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
@@ -179,5 +180,5 @@ def _inverse(matrix: Array) -> Float64:
 
 
 def format_vector(values: Float64) -> str:
-    """Return a vector in the form of Kaldi's logs."""
+    """Format a vector like Kaldi's logs."""
     return f" [ {' '.join(f'{value:g}' for value in values.tolist())} ]"

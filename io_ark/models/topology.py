@@ -14,7 +14,7 @@ from io_ark.errors import FormatError
 from io_ark.logs import logger
 
 NO_PDF = -1
-"""Pdf-class of a state that emits nothing."""
+"""Pdf-class of a state that emits no frames."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class HmmState:
     """State of an HMM.
 
     Attributes:
-        forward_pdf_class: pdf-class of the transitions to other states; :data:`NO_PDF` for a state that emits nothing.
-        self_loop_pdf_class: pdf-class of the self-loop. Differs from ``forward_pdf_class`` only in chain models.
+        forward_pdf_class: pdf-class of transitions to other states, or :data:`NO_PDF` if the state emits no frames.
+        self_loop_pdf_class: pdf-class of the self-loop. It differs from ``forward_pdf_class`` only in chain models.
         transitions: target state and probability of each transition.
     """
 
@@ -42,8 +42,8 @@ class HmmTopology:
 
     Attributes:
         phones: the phones in ascending order.
-        entry_of: index in ``entries`` of each integer up to the last phone, or -1 if the integer is not a phone.
-        entries: the different HMMs, which are tuples of states. The last state is final and has no transitions.
+        entry_of: index in ``entries`` of the integers 0, 1, 2, ... up to the last phone, or -1 for other integers.
+        entries: HMMs as tuples of states. The last state of an HMM is final and has no transitions.
     """
 
     phones: tuple[int, ...]
@@ -52,7 +52,7 @@ class HmmTopology:
 
     @classmethod
     def of(cls, states: Mapping[int, TopologyEntry]) -> HmmTopology:
-        """Return the topology that maps each phone to its states.
+        """Create the topology with the HMM ``states[phone]`` of each phone.
 
         Raises:
             FormatError: the topology is invalid.
@@ -66,18 +66,18 @@ class HmmTopology:
         return topology
 
     def entry(self, phone: int) -> TopologyEntry:
-        """Return the states of a phone.
+        """Return the states of the HMM of a phone.
 
         Raises:
             FormatError: the topology does not have this phone.
         """
         if not 0 <= phone < len(self.entry_of) or self.entry_of[phone] < 0:
-            raise FormatError(f"the topology has no phone {phone}")
+            raise FormatError(f"the topology has no phone {phone}: do the topology and the phones belong together?")
         return self.entries[self.entry_of[phone]]
 
     @cached_property
     def is_hmm(self) -> bool:
-        """True if each state's self-loop has the pdf-class of its other transitions, unlike in chain models."""
+        """True if the self-loop of every state has the pdf-class of the other transitions, unlike in chain models."""
         states = (state for phone in self.phones for state in self.entry(phone))
         return all(state.forward_pdf_class == state.self_loop_pdf_class for state in states)
 
@@ -86,7 +86,7 @@ class HmmTopology:
         return 1 + max(max(state.forward_pdf_class, state.self_loop_pdf_class, 0) for state in self.entry(phone))
 
     def min_length(self, phone: int) -> int:
-        """Return the minimum number of frames of a phone."""
+        """Return the number of frames of the shortest path through the HMM of a phone."""
         entry = self.entry(phone)
         emits = [state.forward_pdf_class != NO_PDF for state in entry]
         lengths: list[float] = [float(emits[0]), *[float("inf")] * (len(entry) - 1)]
@@ -114,11 +114,6 @@ class HmmTopology:
 
 
 def _check_entry(entry: TopologyEntry) -> None:
-    """Check the states of an HMM.
-
-    Raises:
-        FormatError: the states are invalid.
-    """
     last = len(entry) - 1
     if last < 1:
         raise FormatError("an HMM needs an emitting state and a final state")
@@ -142,14 +137,14 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
         total += probability
         where = f"the transition from state {number} to state {target} of an HMM"
         if probability <= 0:
-            raise FormatError(f"{where} has the probability {probability:.7g}")
+            raise FormatError(f"{where} has the probability {probability:.7g}, which must be positive")
         if not 0 <= target <= last:
-            raise FormatError(f"{where}: the last state is {last}")
+            raise FormatError(f"{where} does not exist, because the last state is {last}")
         if state.forward_pdf_class == NO_PDF and target == last:
             raise FormatError(f"{where} enters the final state, but state {number} has no pdf and emits no frame")
         # Kaldi compares the target with the index of the transition instead of the number of the state.
         if state.self_loop_pdf_class == NO_PDF and target == index:
-            raise FormatError(f"{where}: a state that emits nothing has no self-loop")
+            raise FormatError(f"{where} is a self-loop of a state that emits no frames: remove the transition")
     if len({target for target, _ in state.transitions}) < len(state.transitions):
         raise FormatError(f"state {number} of an HMM has two transitions to the same state")
     if not state.transitions:

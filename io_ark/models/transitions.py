@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Maps(NamedTuple):
-    """Properties of each transition-id, as arrays. Index 0, which is not a transition-id, has zeros.
+    """Arrays of shape (transition-ids + 1,) with the properties of each transition-id. Index 0 is unused.
 
     Attributes:
         state: transition-state.
@@ -63,11 +63,11 @@ class TransitionModel:
 
     @classmethod
     def of(cls, topology: HmmTopology, tuples: Iterable[tuple[int, int, int, int]]) -> TransitionModel:
-        """Return a model with the probabilities of a topology.
+        """Create a model with the transition probabilities of a topology.
 
         Args:
-            topology: the HMM of each phone.
-            tuples: phone, HMM state, forward pdf and self-loop pdf of each transition-state.
+            topology: HMM of each phone.
+            tuples: phone, HMM state, forward pdf and self-loop pdf of each transition-state, in any order.
 
         Raises:
             FormatError: a tuple is not a state of the topology.
@@ -101,13 +101,14 @@ class TransitionModel:
                 raise IndexError
             return [entries[phone][state] for phone, state in self.tuples[:, :2].tolist()]
         except IndexError:
-            raise FormatError("a state of the transition model is not in the topology") from None
+            raise FormatError("a state of the transition model is not in the topology of the model") from None
 
     @cached_property
     def first_ids(self) -> Integers:
-        """First transition-id of each transition-state, and the number of transition-ids + 1: (states + 2,).
+        """Array of shape (states + 2,) with the first transition-id of each transition-state.
 
-        Index 0 is unused, because transition-states are numbered from 1.
+        Index 0 is unused, because transition-states are numbered from 1. The last element is the number of
+        transition-ids plus 1.
         """
         counts = [0, 1, *(len(state.transitions) for state in self._hmm_states)]
         return np.cumsum(counts, dtype=np.int32)
@@ -160,7 +161,7 @@ class TransitionModel:
             invalid = array[(array < minimum) | (array > self.num_transition_ids)]
             raise FormatError(
                 f"{invalid[0]} is not a transition-id of the model, which has 1 to {self.num_transition_ids}: "
-                "is this the model of the alignments?"
+                "check that the model belongs to the alignments"
             )
         return array
 
@@ -168,7 +169,7 @@ class TransitionModel:
         """Return the transition-state of each transition-id.
 
         Raises:
-            FormatError: an integer is not a transition-id of this model. The other maps raise the same error.
+            FormatError: an integer is not a transition-id of this model.
         """
         return self.maps.state[self.check_ids(ids)]
 
@@ -220,15 +221,15 @@ class TransitionModel:
             phone, hmm_state, forward_pdf, self_loop_pdf = missing[0].tolist()
             raise FormatError(
                 f"the transition model has no state for phone {phone}, HMM state {hmm_state}, pdfs {forward_pdf} and "
-                f"{self_loop_pdf}: do the model and the tree belong together?"
+                f"{self_loop_pdf}: check that the model and the tree belong together"
             )
         return (numbers + 1).astype(np.int32)
 
     def non_self_loop_log_probs(self) -> npt.NDArray[np.float32]:
-        """Return the log-probability of leaving each transition-state: (states + 1,). Index 0 is unused.
+        """Return an array of shape (states + 1,) with the log-probability of leaving each transition-state.
 
-        A state without a self-loop has the probability 1. If the self-loop's probability is 1 or more, the result is
-        that of 1e-10, with Kaldi's warning.
+        Index 0 is unused. The probability of leaving a state without a self-loop is 1. If a self-loop has a probability
+        of 1 or more, the probability of leaving is 1e-10, and Kaldi's warning is logged.
         """
         maps = self.maps
         loops = np.flatnonzero(maps.is_self_loop)
@@ -243,14 +244,14 @@ class TransitionModel:
         """Check that the states, the topology and the probabilities are consistent.
 
         Raises:
-            FormatError: they are inconsistent.
+            FormatError: the states, the topology and the probabilities are inconsistent.
         """
         count = self.num_transition_ids
         if count == 0:
             raise FormatError("the transition model has no transitions")
         if len(self.log_probs) <= count:
             raise FormatError(
-                f"the transition model has {count} transition-ids and {len(self.log_probs) - 1} log-probs"
+                f"the transition model has {count} transition-ids, but only {len(self.log_probs) - 1} log-probs"
             )
         states = self.tuples.tolist()
         if any(state > following for state, following in pairwise(states)):

@@ -19,7 +19,7 @@ from io_ark.errors import FormatError
 Integers = npt.NDArray[np.integer[Any]]
 
 PDF_CLASS = -1
-"""Key of the pdf-class in an event. The other keys are positions in the window of phones."""
+"""Key of the pdf-class in an event, which maps keys to values. All other keys are positions in the window of phones."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Leaf:
     """Leaf of a tree.
 
     Attributes:
-        pdf: the pdf, which is the tree's answer.
+        pdf: pdf that the tree returns.
     """
 
     pdf: int
@@ -38,8 +38,8 @@ class Table:
     """Node with a child for each value of a key.
 
     Attributes:
-        key: a position in the window, or :data:`PDF_CLASS`.
-        children: the child for each value from 0 on, or None if the value has no answer.
+        key: position in the window of phones, or :data:`PDF_CLASS`.
+        children: children for the values 0, 1, 2, ... None if the tree has no pdf for a value.
     """
 
     key: int
@@ -48,12 +48,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Split:
-    """Node with a question.
+    """Node with a question about the value of a key.
 
     Attributes:
-        key: a position in the window, or :data:`PDF_CLASS`.
+        key: position in the window of phones, or :data:`PDF_CLASS`.
         values: values for which the answer is yes, in ascending order.
-        yes: child for these values.
+        yes: child for the values in ``values``.
         no: child for all other values.
     """
 
@@ -64,7 +64,7 @@ class Split:
 
     @cached_property
     def value_set(self) -> frozenset[int]:
-        """The values as a set."""
+        """Values for which the answer is yes, as a set."""
         return frozenset(self.values)
 
 
@@ -74,10 +74,10 @@ EventMap = Leaf | Table | Split
 @register_kind("tree")
 @dataclass(frozen=True)
 class ContextDependency:
-    """Tree from phones in context to pdfs.
+    """Decision tree that maps a window of phones and a pdf-class to a pdf.
 
     Attributes:
-        width: number of phones in a window: 3 for triphones, 1 for monophones.
+        width: number of phones in a window, such as 3 for triphones and 1 for monophones.
         central: position of the central phone in the window, counted from 0.
         root: root of the tree.
 
@@ -95,40 +95,42 @@ class ContextDependency:
     @cached_property
     def num_pdfs(self) -> int:
         """The largest pdf of the tree plus one."""
-        return 1 + max(self._answers({}), default=-1)
+        return 1 + max(self._iterate_answers({}), default=-1)
 
     def pdf(self, phones: Sequence[int], pdf_class: int) -> int | None:
         """Return the pdf of a pdf-class of the central phone.
 
         Args:
-            phones: the window of phones. Positions before the first or after the last phone of an utterance have 0.
-            pdf_class: the pdf-class.
+            phones: window of ``width`` phones. 0 stands for positions outside the utterance.
+            pdf_class: pdf-class of the central phone.
 
         Returns:
-            The pdf, or None if the tree has no answer.
+            The pdf, or None if the tree has no pdf for the phones.
 
         Raises:
             FormatError: the number of phones is not the width of the tree.
         """
         if len(phones) != self.width:
-            raise FormatError(f"the tree takes {self.width} phones, not {len(phones)}")
+            raise FormatError(f"expected {self.width} phones, the width of the tree, not {len(phones)}")
         (pdf,) = self.pdfs(np.array([phones]), np.array([pdf_class])).tolist()
         return None if pdf < 0 else pdf
 
     def pdfs(self, windows: Integers, pdf_classes: Integers) -> npt.NDArray[np.int64]:
-        """Return the pdfs of many windows of phones. See :meth:`pdf`.
+        """Return the pdfs of many windows of phones (see :meth:`pdf`).
 
         Args:
             windows: (windows, width): phones.
-            pdf_classes: (windows,).
+            pdf_classes: (windows,): pdf-classes of the central phones.
 
         Returns:
-            (windows,): pdfs; -1 where the tree has no answer.
+            (windows,): pdfs, or -1 where the tree has no pdf for the phones.
         """
         events = np.column_stack((windows, pdf_classes)).astype(np.int64)
         bits = int(events.max(initial=0)).bit_length()
-        nodes = self._nodes.get(bits) or self._nodes.setdefault(bits, _Nodes.of(self.root, self.width, 1 << bits))
-        reached = np.full(len(events), nodes.root)  # The node or leaf that each event has reached; see _Nodes.
+        if bits not in self._nodes:
+            self._nodes[bits] = _Nodes.from_tree(self.root, self.width, 1 << bits)
+        nodes = self._nodes[bits]
+        reached = np.full(len(events), nodes.root)  # Node or leaf of each event, numbered as in _Nodes.
         moving = np.flatnonzero(reached >= 0)
         while len(moving):
             node = reached[moving]
@@ -141,22 +143,22 @@ class ContextDependency:
 
     @cached_property
     def _nodes(self) -> dict[int, _Nodes]:
-        """Maps a number of bits to the arrays of the tree for phones below 2**bits."""
+        """Maps a number of bits to the arrays of the tree for values below ``2**bits``."""
         return {}
 
     def possible_pdfs(self, event: Mapping[int, int]) -> list[int]:
-        """Return the pdfs that are possible if the keys of ``event`` have its values, in ascending order."""
-        return sorted(set(self._answers(event)))
+        """Return the pdfs of all events that contain ``event``, in ascending order. ``event`` maps keys to values."""
+        return sorted(set(self._iterate_answers(event)))
 
-    def _answers(self, event: Mapping[int, int]) -> Iterator[int]:
-        """Yield the answers that are possible for an event. An answer may occur several times."""
+    def _iterate_answers(self, event: Mapping[int, int]) -> Iterator[int]:
+        """Yield the pdfs of all events that contain ``event``. A pdf may occur several times."""
         nodes: list[EventMap | None] = [self.root]
         while nodes:
             node = nodes.pop()
             if isinstance(node, Leaf):
                 yield node.pdf
             elif node is not None and node.key in event:
-                nodes.append(_child(node, event[node.key]))
+                nodes.append(_select_child(node, event[node.key]))
             elif isinstance(node, Table):
                 nodes.extend(node.children)
             elif node is not None:
@@ -164,15 +166,15 @@ class ContextDependency:
 
 
 class _Nodes(NamedTuple):
-    """Arrays that represent a tree. A child is the number of a node, -1 for no answer, or -2 - pdf for a leaf.
+    """Arrays that represent a tree. A child is the number of a node, -1 for no pdf, or -2 - pdf for a leaf.
 
     Attributes:
-        root: the root, represented like a child.
-        keys: (nodes,): key that the node asks about.
-        firsts: (nodes,): first value that the node lists a child for.
-        sizes: (nodes,): number of successive values that the node lists children for.
-        places: (nodes,): index in ``children`` of the node's first child.
-        otherwise: (nodes,): child for all values that are not listed.
+        root: root, represented like a child.
+        keys: (nodes,): key of the node.
+        firsts: (nodes,): first value with a child in ``children``.
+        sizes: (nodes,): number of successive values with a child in ``children``.
+        places: (nodes,): index in ``children`` of the first child of the node.
+        otherwise: (nodes,): child for all other values.
         children: concatenated children of all nodes.
     """
 
@@ -185,7 +187,7 @@ class _Nodes(NamedTuple):
     children: Integers
 
     @classmethod
-    def of(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
+    def from_tree(cls, root: EventMap, width: int, max_value: int) -> _Nodes:
         """Return the arrays of a tree for events with values up to ``max_value``."""
         queue: list[Table | Split] = []
         nodes: list[tuple[int, int, int, int, int]] = []
@@ -203,7 +205,7 @@ class _Nodes(NamedTuple):
         for node in queue:  # `number` appends to the queue while it is being iterated.
             first, other, row = 0, -1, []
             if not PDF_CLASS <= node.key < width:
-                pass  # No event has this key.
+                pass  # No event has the key, so the node has no children.
             elif isinstance(node, Table):
                 row = [number(child) for child in node.children[: max_value + 1]]
             else:
@@ -219,7 +221,7 @@ class _Nodes(NamedTuple):
         return cls(start, keys, firsts, sizes, places, others, np.array(children))
 
 
-def _child(node: Table | Split, value: int) -> EventMap | None:
+def _select_child(node: Table | Split, value: int) -> EventMap | None:
     if isinstance(node, Split):
         return node.yes if value in node.value_set else node.no
     return node.children[value] if 0 <= value < len(node.children) else None

@@ -1,8 +1,8 @@
 """Read blocks of entries from an archive, or from the locations in a script file.
 
-A scan reads many small objects in one call of C. The codec reads single objects: large objects, objects of kinds
-without a scan, and damaged objects, because the codec raises all errors. A block holds only entries that have arrived,
-so the entries of a pipe are delivered without waiting for more bytes.
+A scan reads many small objects in one call of C. The codec reads large objects, objects of kinds without a scan, and
+damaged objects one by one, because only the codec raises errors. A block holds only entries that have arrived, so the
+entries of a pipe are delivered without waiting for more bytes.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ Item = Block | tuple[str, Any]
 
 # Maximum bytes of a block whose entries are delivered one by one. An array keeps the memory of its whole block alive.
 ENTRY_BYTES = 1 << 16
-# Maximum bytes of an object in a block of a given size. Larger objects are read without a copy.
+# Maps the maximum bytes of a block to the maximum bytes of an object in it. Larger objects are read without a copy.
 _MAX_OBJECT_BYTES = {BLOCK_BYTES: BLOCK_BYTES // 2, ENTRY_BYTES: ENTRY_BYTES // 4}
 # Maximum number of objects that are read one by one after a failed scan.
 _MAX_PAUSE_OBJECTS = 64
-# Number of objects that are read one by one after a large object.
+# Number of objects that are read one by one after a large object, because more large objects are likely.
 _PAUSE_AFTER_LARGE = 4
 # File names that cannot be commands and contain no offset or range.
 _PLAIN_NAME = re.compile(rb"[\w./+@%,=][\w./+@%,=-]*", re.ASCII)
 _IN_PLAIN_NAMES = bytes(_PLAIN_NAME.fullmatch(b"a%c" % byte) is not None for byte in range(256))
-# Number of files that one call of C reads.
+# Maximum number of files that one call of C reads.
 _FILES_PER_CALL = 128
 
 
 @dataclass
 class _Pause:
-    """Counts objects to be read one by one. Their count grows with every failed scan."""
+    """Counts objects to read one by one. The number of objects grows with every failed scan."""
 
-    left: int = 0  # Number of objects to be read one by one.
+    left: int = 0  # Number of objects that are still to be read one by one.
     _next: int = 1  # Value of `left` after the next failed scan.
 
     def record(self, scanned: Scanned | None) -> None:
-        """Record the result of a scan."""
+        """Record the result of a scan, or None for a failed scan."""
         if scanned is None:
             self.left = self._next
             self._next = min(8 * self._next, _MAX_PAUSE_OBJECTS)
@@ -80,17 +80,17 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
             the source after the last yielded entry when it is closed.
 
     Raises:
-        ArkError: an entry cannot be read. The entries before it have been yielded.
+        ArkError: an entry cannot be read. All entries before this entry have been yielded.
     """
     refuse_foreign_file(source, "ark")
     if not source.tell() and codec.starts_object(source):
-        source.fail("is a single object, not an archive: io_ark.load reads it, or a file name without 'ark:'")
+        source.fail("is a single object, not an archive: read it with io_ark.load, or omit 'ark:' before the name")
     scan = codec.scan()
     # The first entry is read alone, so that nothing is read ahead if it is large.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
         if scan is not None and pause.left == 0:
-            window = _window(source, _size(in_blocks))
+            window = _peek_window(source, _limit_block(in_blocks))
             if window.begin == window.end:
                 return
             scanned = scan.scan_entries(window)
@@ -108,20 +108,21 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
             return
         start = source.tell() if pause.left == 1 else -1
         try:
-            yield key, codec.read(source)  # No variable here keeps the value in memory.
+            yield key, codec.read(source)  # A variable would keep the value in memory.
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
         if scan is not None:
             pause.left -= 1
-            if start >= 0 and not scan.of_any_size and source.tell() - start > _MAX_OBJECT_BYTES[_size(in_blocks)]:
-                pause.left = _PAUSE_AFTER_LARGE  # More large objects are likely, and they are not read ahead.
+            limit = _MAX_OBJECT_BYTES[_limit_block(in_blocks)]
+            if start >= 0 and not scan.of_any_size and source.tell() - start > limit:
+                pause.left = _PAUSE_AFTER_LARGE
 
 
-def _size(in_blocks: Callable[[], bool]) -> int:
+def _limit_block(in_blocks: Callable[[], bool]) -> int:
     return BLOCK_BYTES if in_blocks() else ENTRY_BYTES
 
 
-def _window(source: Source, size: int) -> Window:
+def _peek_window(source: Source, size: int) -> Window:
     data, begin, end = source.get_window(size)
     return Window(data, begin, min(end, begin + size), _MAX_OBJECT_BYTES[size])
 
@@ -158,13 +159,13 @@ class FileMemory:
 
 
 class BlockLoader:
-    """Loads the objects of several lines of a script file at once: nearby objects in one file, or small files.
+    """Loads the objects of several lines of a script file at once, if they are close in one file or in small files.
 
     Args:
-        scan: reader of blocks of the objects, which reads places. None: no objects are read.
+        scan: reader of blocks of objects at given offsets. If None, :meth:`load` always returns None.
         files: cache of open files.
         largest: maximum bytes of a file with a single object. The codec reads larger files.
-        memory: memory for files with a single object.
+        memory: memory for files with a single object. By default, every block gets new memory.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class BlockLoader:
     def load(self, lines: list[bytes], first: int, size: int = BLOCK_BYTES) -> Block | None:
         """Return a block of the objects of successive lines, or None if the codec has to read the first object.
 
-        No error is raised for a damaged object, because the codec raises it.
+        A damaged object raises no error here, because the codec raises the error when it reads the object.
 
         Args:
             lines: lines of a script file.
@@ -197,64 +198,64 @@ class BlockLoader:
         rxfilename = lines[first].partition(b" ")[2]
         path, colon, offset = rxfilename.rpartition(b":")
         if colon and offset.isdigit() and _PLAIN_NAME.fullmatch(path):
-            scanned = self._load_places(path, *places(lines, first, path + b":", size), size)
+            scanned = self._load_places(path, *_parse_offsets(lines, first, path + b":", size), size)
         elif self._scan.file_bytes and _PLAIN_NAME.fullmatch(rxfilename):
             scanned = self._load_files(lines, first)
         self._pause.record(scanned)
         return None if scanned is None else scanned.block
 
     def _load_places(self, path: bytes, keys: list[bytes], offsets: list[int], size: int) -> Scanned | None:
-        # The codec reads large objects, and objects that are not in file order.
+        # Large objects and objects that are not in file order are left to the codec.
         if len(keys) < 2 or offsets[1] - offsets[0] > 2 * _MAX_OBJECT_BYTES[size] or self._scan is None:
             return None
-        with suppress(ArkError):  # The codec raises it when it reads the first line alone.
+        with suppress(ArkError):  # The codec raises the error when it reads the first line alone.
             source = self._reach(path, offsets[0])
             if source is not None:
-                return self._scan.scan_at(_window(source, size), keys, [offset - offsets[0] for offset in offsets])
+                return self._scan.scan_at(_peek_window(source, size), keys, [offset - offsets[0] for offset in offsets])
         return None
 
     def _reach(self, path: bytes, offset: int) -> FileSource | None:
-        """Return a source that starts at an offset of a regular file, or None for other files."""
+        """Return a source that starts at an offset of a regular file, or None if the file is not regular."""
         if self._source is None or self._path != path or not self._source.reach(offset):
             self._source = None
             name = os.fsdecode(path)
-            if _size_of_regular(name) < 0:
+            if _measure_regular_file(name) < 0:
                 return None
             source = self._files.get(name).open_source(offset, ahead=True)
             self._source, self._path = source if isinstance(source, FileSource) else None, path
         return self._source
 
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
-        """Read several files into one array, or a single larger file."""
+        """Read several small files, or one larger file, into one array."""
         assert self._scan is not None
         memory, file_bytes = self._memory, self._scan.file_bytes
-        size = _size_of_regular(os.fsdecode(lines[first].partition(b" ")[2]))
+        size = _measure_regular_file(os.fsdecode(lines[first].partition(b" ")[2]))
         if not 0 <= size <= self._largest:
             return None
         contents = memory.allocate(max(memory.size, memory.alignment + min(size, file_bytes)))
         keys, places, end = list[bytes](), list[list[int]](), np.zeros(1, np.int64)
         bounds = np.empty((_FILES_PER_CALL, 2), np.int64)
         for begin in range(first, min(first + MAX_ENTRIES, len(lines)), _FILES_PER_CALL):
-            some = lines[begin : begin + _FILES_PER_CALL]
-            joined = b"\0".join(some)
-            if joined.count(b"\0") >= len(some):  # A line contains a zero byte.
+            batch = lines[begin : begin + _FILES_PER_CALL]
+            text = b"\0".join(batch)
+            if text.count(b"\0") >= len(batch):  # A line contains a zero byte, which the C function cannot read.
                 break
             count = NATIVE.function("ark_read_files")(
-                joined, len(some), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
+                text, len(batch), _IN_PLAIN_NAMES, file_bytes, self._largest, memory.lead, memory.alignment,
                 contents, len(contents), bounds, end,
             )  # fmt: skip
-            keys += [line.partition(b" ")[0] for line in some[:count]]
+            keys += [line.partition(b" ")[0] for line in batch[:count]]
             places += bounds[:count].tolist()
-            if count < len(some):
+            if count < len(batch):
                 break
-        if not keys or not _without_white_space(keys):
+        if not keys or not _have_no_white_space(keys):
             return None
         starts, ends = map(list, zip(*places, strict=True))
         return self._scan.scan_at(Window(contents, 0, int(end[0]), int(end[0])), keys, starts, ends)
 
 
-def _size_of_regular(path: str) -> int:
-    """Return the size of a regular file in bytes, or -1 for anything else."""
+def _measure_regular_file(path: str) -> int:
+    """Return the size of a regular file in bytes. Return -1 if the path is not a regular file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -262,12 +263,15 @@ def _size_of_regular(path: str) -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
-def _without_white_space(keys: list[bytes]) -> bool:
+def _have_no_white_space(keys: list[bytes]) -> bool:
     return len(b"\n".join(keys).split()) == len(keys)
 
 
-def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
-    """Return the keys and offsets of lines from ``first`` on that name ascending places of one file."""
+def _parse_offsets(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[list[bytes], list[int]]:
+    """Return the keys and ascending offsets of the lines from ``first`` on that start with the file name ``prefix``.
+
+    The offsets differ by less than ``size`` bytes.
+    """
     keys: list[bytes] = []
     offsets: list[int] = []
     start = len(prefix)
@@ -285,4 +289,4 @@ def places(lines: list[bytes], first: int, prefix: bytes, size: int) -> tuple[li
         lower_bound = offset
         keys.append(key)
         offsets.append(offset)
-    return (keys, offsets) if _without_white_space(keys) else ([], [])
+    return (keys, offsets) if _have_no_white_space(keys) else ([], [])

@@ -14,22 +14,22 @@ _SIMPLE_KEY = re.compile(rb"[ \t\n\v\f\r]*([^ \t\n\v\f\r]+)[ \t]")
 
 
 def check_key(key: str) -> None:
-    """Raise :class:`KeyFormatError` for an empty key, and one with white space or control characters."""
+    """Raise :class:`KeyFormatError` if a key is empty, or has white space or control characters."""
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise KeyFormatError(
             f"invalid key {key!r}: use a string without white space and control characters, not empty", key=None
         )
 
 
-def key_bytes(key: str) -> bytes:
-    """Encode a key of an entry to write; raise :class:`KeyFormatError` as :func:`check_key` does."""
+def encode_valid_key(key: str) -> bytes:
+    """Check a key with :func:`check_key` and encode it to bytes."""
     if type(key) is not str or not _is_key(key):
         check_key(key)
     return key.encode("utf-8", "surrogateescape")
 
 
 def decode_key(key: bytes) -> str:
-    """Decode a key. Bytes that are not UTF-8 survive a round trip."""
+    """Decode a key. Bytes that are not UTF-8 become surrogates, which :func:`encode_key` encodes to the same bytes."""
     return key.decode("utf-8", "surrogateescape")
 
 
@@ -39,7 +39,7 @@ def encode_key(key: str) -> bytes:
 
 
 def read_key(source: Source) -> str | None:
-    """Read the next key of an archive and one character of white space after it. Return None at the end."""
+    """Read the next key of an archive and the white space character after the key. Return None at the end."""
     simple = source.match(_SIMPLE_KEY)
     if simple:
         return decode_key(simple[1])
@@ -49,10 +49,10 @@ def read_key(source: Source) -> str | None:
     after = source.peek(1)
     if after == b" " or after == b"\t":
         source.skip(1)
-    elif after != b"\n":  # A newline ends an empty object in text.
+    elif after != b"\n":  # A newline after the key is an empty object in text, which the codec reads.
         where = source.tell()
         shown = repr(decode_key(key[:40])) + ("..." if len(key) > 40 else "")
         if not after:
-            raise TruncatedError(f"ends after the key {shown}, before its object", file=source.name, offset=where)
-        source.fail(f"expected a space after the key {shown}, found {after!r}: is this an archive?")
+            raise TruncatedError(f"ends after the key {shown}, before the object", file=source.name, offset=where)
+        source.fail(f"expected a space after the key {shown}, found {after!r}: check that the file is an archive")
     return decode_key(key)

@@ -1,4 +1,4 @@
-"""Read single objects by rxfilename, also relative to the folder of a script file."""
+"""Read single objects by rxfilename. Relative file names may start at the folder of a script file."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import SIGPIPE
 
 RelativeTo = Literal["script"]
-MAX_OFFSET_DIGITS = 19  # parse_rxfilename refuses offsets of more digits.
+MAX_OFFSET_DIGITS = 19  # An offset of fewer digits fits into 64 bits. parse_rxfilename refuses offsets of more digits.
 
-# Exit status of a command whose output was not read to the end: from SIGPIPE, or from a shell.
+# Exit statuses of a command that was killed because its output was not read to the end, and of a shell that runs it.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
-def as_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
+def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
     """Create the codec of a kind of object, or return a codec unchanged."""
     if options and not isinstance(kind, str):
         raise TypeError(
-            f"unexpected arguments {', '.join(options)}: only a kind of object, as in kind='wave', has arguments"
+            f"unexpected arguments {', '.join(options)}: pass them to your codec, or pass a name such as kind='wave'"
         )
     return codecs.codec(kind, **options) if isinstance(kind, str) else kind
 
 
 def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
     """Read the object of an rxfilename with or without a range."""
-    name, part = split_range(rxfilename)
-    return read_place(codec, parse_rxfilename(name), part, access)
+    name, selection = split_range(rxfilename)
+    return read_place(codec, parse_rxfilename(name), selection, access)
 
 
 def read_place(
-    codec: Codec[Any], target: Rxfilename, part: Range | None, access: Access, files: OpenFiles | None = None
+    codec: Codec[Any], target: Rxfilename, selection: Range | None, access: Access, files: OpenFiles | None = None
 ) -> Any:
-    """Read the object at a place, or a part of it."""
+    """Read an object, or the rows and columns that ``selection`` selects. ``files`` caches open files."""
     opened = open_input(target, access, files)
     try:
-        value = codec.read_single(opened.source) if part is None else codec.part(opened.source, part)
+        value = codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
     except BaseException as error:
         status = opened.close()
         if status in (0, *_STOPPED_READING) or not isinstance(error, ArkError):
             raise
         message = f"the command {describe_status(status)} ({error.message})"
         raise PipeError(message, file=error.file) from error
-    # The object is complete, so a command that could not write more has not failed.
+    # The object is complete, so a failure of the command is a warning only.
     if (status := opened.close()) not in (0, *_STOPPED_READING):
         logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
     return value
 
 
-def folder_of(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
-    """Return the folder that the names in a script file are relative to; None for the current folder.
+def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
+    """Return the folder of the script file if ``relative_to`` is ``"script"``, or None for the current folder.
 
-    >>> folder_of("https://host/data/feats.scp?version=2", "script")
+    >>> resolve_folder("https://host/data/feats.scp?version=2", "script")
     'https://host/data'
     """
     if relative_to is None:
@@ -74,17 +74,17 @@ def folder_of(script: str | PathLike[str], relative_to: RelativeTo | None) -> st
     target = parse_rxfilename(decode_file_name(script))
     if target.kind != "file":
         raise SpecifierError(
-            f"{script!r} is not a file, so it has no folder: relative_to='script' needs the name of a file"
+            f"{script!r} is not a file, so it has no folder: pass the name of a file, or relative_to=None"
         )
     if is_url(target.path):
         return target.path.partition("?")[0].rpartition("/")[0]
     return os.path.dirname(os.path.abspath(target.path))
 
 
-def in_folder(rxfilename: str, folder: str) -> str:
-    """Put the folder before a relative file name; commands, ``-``, URLs and absolute names are unchanged.
+def prepend_folder(rxfilename: str, folder: str) -> str:
+    """Put the folder before a relative file name. Commands, ``-``, URLs and absolute names stay unchanged.
 
-    >>> in_folder("feats.ark:123[0:9]", "/data"), in_folder("gunzip -c feats.gz |", "/data")
+    >>> prepend_folder("feats.ark:123[0:9]", "/data"), prepend_folder("gunzip -c feats.gz |", "/data")
     ('/data/feats.ark:123[0:9]', 'gunzip -c feats.gz |')
     """
     name, _ = split_range(rxfilename)
@@ -99,9 +99,9 @@ class Loader:
     Args:
         kind: kind of the objects (see :mod:`io_ark.codecs`), or a codec.
         access: permissions to open commands and URLs.
-        files: cache of open files.
-        in_order: read ahead a little, for objects that are read once and mostly in file order.
-        folder: folder of relative file names; None: the current folder.
+        files: cache of open files. By default, the loader has its own cache.
+        in_order: read ahead a little, because objects are read once and mostly in file order.
+        folder: folder of relative file names, or None for the current folder.
         options: arguments of the codec.
     """
 
@@ -115,12 +115,12 @@ class Loader:
         folder: str | None = None,
         **options: Any,
     ) -> None:
-        self._codec = as_codec(kind, options)
+        self._codec = resolve_codec(kind, options)
         self._folder = folder
         self._access = access
         limit = MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES
         self._files = OpenFiles(limit, access=access) if files is None else files
-        # Names of regular files that occurred with an offset. They need not be parsed again with another offset.
+        # Names of regular files that occurred with an offset. These names need not be parsed again.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
         self._in_order = in_order
@@ -129,29 +129,29 @@ class Loader:
         """Load the object of an rxfilename with or without a range.
 
         Raises:
-            ArkError: the object cannot be opened or read, or has no such range.
+            ArkError: the object cannot be opened or read, or is smaller than the range.
         """
         return self.load_value(None, text)
 
     def load_value(self, key: str | None, text: str) -> Any:
-        """Load the object of a line in a script file. Errors have the key."""
+        """Load the object that a line of a script file names. Errors name the key."""
         try:
             path, _, offset = text.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
                 return self._read_at(path, int(offset))
-            name, part = split_range(text if self._folder is None else in_folder(text, self._folder))
+            name, selection = split_range(text if self._folder is None else prepend_folder(text, self._folder))
             target = parse_rxfilename(name)
-            if part is not None and not (target.kind == "file" and self._files.get(target.path).regular):
-                return extract_range(self._whole(name, target), part, name)
-            if part is None and target.offset:
+            if selection is not None and not (target.kind == "file" and self._files.get(target.path).regular):
+                return extract_range(self._load_whole(name, target), selection, name)
+            if selection is None and target.offset:
                 value = self._read_at(target.path, target.offset)
                 self._paths.add(target.path)
                 return value
-            return read_place(self._codec, target, part, self._access, self._files)
+            return read_place(self._codec, target, selection, self._access, self._files)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
-    def _whole(self, name: str, target: Rxfilename) -> Any:
+    def _load_whole(self, name: str, target: Rxfilename) -> Any:
         """Load a whole object and keep it, because the next line often names another range of the same command."""
         last = self._last
         if last is None or last[0] != name:
@@ -159,7 +159,7 @@ class Loader:
         return last[1]
 
     def _read_at(self, path: str, offset: int) -> Any:
-        """Read the object at an offset of a regular file, from an idle source of the file if there is one."""
+        """Read the object at an offset of a regular file. Reuse an idle source of the file if there is one."""
         idle = self._files.idle_sources
         source: Source | None
         try:
@@ -167,7 +167,7 @@ class Loader:
         except IndexError:
             source = None
         if source is None or source.name != path or not source.reach(offset):
-            source = None  # Closes a file that the cache has dropped before the next file is opened.
+            source = None  # Before the next file is opened, this closes a file that the cache has dropped.
             file = self._files.get(path)
             if not file.regular:
                 raise OpenError(
@@ -191,13 +191,13 @@ class Loader:
         self._last = None
 
 
-def ready(value: Any) -> Callable[[], Any]:
-    """Return a function without arguments that returns this value."""
+def wrap_value(value: Any) -> Callable[[], Any]:
+    """Return a function without arguments that returns ``value``."""
     return lambda: value
 
 
 def name_key(error: ArkError, key: str | None) -> ArkError:
-    """Add the key to an error that has none, and return the error."""
+    """Add the key to an error without a key, and return the error."""
     if error.key is None:
         error.key = key
     return error

@@ -1,8 +1,8 @@
-"""Check, before an output is opened, whether opening it would destroy an input or another output.
+"""Refuse outputs that would destroy an input or another output, before they are opened.
 
-Files are compared by device and inode, so links and other spellings of a name are recognized. An input that is a script
-file counts together with the files that its lines name. Commands cannot be looked into, and the files that a script
-file *to write to* names are not checked.
+Files are compared by device and inode, so links and other spellings of a name are recognized. The inputs include the
+files that the lines of a script file name. Files that a command reads are unknown, and the files that a script file of
+outputs names are not checked.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ from io_ark.specifier import (
     split_range,
 )
 
-# Lines of a script file whose files are compared by device and inode. A later line is compared only if its file has the
-# name of an output, because looking up a million files would take longer than the job.
+# Number of lines of a script file whose files are compared by device and inode. The file of a later line is compared
+# only if it has the name of an output, because looking up a million files would take longer than the job.
 MAX_COMPARED_LINES = 1000
 
 Identity = tuple[int, int]  # device and inode of a file
 
 
 def refuse_conflicts(outputs: Iterable[str], inputs: Sequence[str]) -> None:
-    """Refuse the outputs of a program that are one of its inputs, and tables that share a file.
+    """Refuse outputs of a program that would replace an input, and tables that share a file.
 
-    A single file is written after all inputs have been read, so it may be one of them, as in Kaldi. It must not be an
-    archive from which an object is read, because the other objects would be lost.
+    As in Kaldi, an output that is a single file may replace an input, because all inputs are read before the file is
+    written. The file must not be an archive from which an object is read, because the other objects would be lost.
 
     Args:
         outputs: wspecifiers and wxfilenames.
         inputs: rspecifiers and rxfilenames.
 
     Raises:
-        SpecifierError: a table is an input or has a file of another table, or a file is an archive that is read.
+        SpecifierError: a table to write is an input or shares a file with another table, or a file to write is an
+            archive from which an object is read.
     """
     tables: list[str] = []
     files: list[str] = []
     for output in outputs:
-        paths, is_table = _files_written_by(output)
+        paths, is_table = _list_written_files(output)
         (tables if is_table else files).extend(paths)
     refuse_equal_files(tables)
     refuse_replacing(tables, inputs)
-    refuse_replacing(files, inputs, parts=True)
+    refuse_replacing(files, inputs, only_offsets=True)
 
 
 def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
@@ -61,42 +62,42 @@ def refuse_overwriting(output: str, inputs: Iterable[str | Rspecifier]) -> None:
 
     >>> refuse_overwriting("ark:/nosuch/o.ark", ["scp:feats.scp", "mean.vec"])
     """
-    refuse_replacing(_files_written_by(output)[0], inputs)
+    refuse_replacing(_list_written_files(output)[0], inputs)
 
 
 def refuse_replacing(
-    files: Iterable[str], inputs: Iterable[str | Rspecifier], *, parts: bool = False, every_line: bool = False
+    files: Iterable[str], inputs: Iterable[str | Rspecifier], *, only_offsets: bool = False, every_line: bool = False
 ) -> None:
-    """Raise :class:`SpecifierError` if one of these files and folders is one of the inputs.
+    """Raise :class:`SpecifierError` if a file or folder to write is an input.
 
-    If none of the files exists, the inputs are not looked at.
+    If no file to write exists, the inputs are not examined.
 
     Args:
         files: names of files and folders that are to be written.
-        inputs: as for :func:`refuse_overwriting`.
-        parts: only look at inputs with an offset, whose files have other objects as well.
-        every_line: compare the files of all lines of script files by device and inode, not only those of the first
-            ``MAX_COMPARED_LINES`` lines and those with the name of an output.
+        inputs: rspecifiers and rxfilenames, or the parsed form of an rspecifier.
+        only_offsets: only examine inputs with an offset, whose files have other objects as well.
+        every_line: compare the files of all lines of script files by device and inode. By default, files of lines after
+            the first ``MAX_COMPARED_LINES`` lines are compared only if they have the name of an output.
     """
-    written = {identity: path for path in files if (identity := _identity(path))}
+    written = {identity: path for path in files if (identity := _identify_file(path))}
     if not written:
         return
     names = {
         os.fsencode(os.path.basename(name)) for path in written.values() for name in (path, os.path.realpath(path))
     }
     for source in inputs:
-        for identity in _files_read_by(source, None if every_line else names, parts):
+        for identity in _identify_inputs(source, None if every_line else names, only_offsets):
             if identity in written:
-                raise overwriting_error(written[identity])
+                raise make_overwriting_error(written[identity])
 
 
-def overwriting_error(path: str) -> SpecifierError:
+def make_overwriting_error(path: str) -> SpecifierError:
     """Return the error for an output that is one of the inputs."""
     return SpecifierError("is read as well, and writing would destroy it: choose another output", file=path)
 
 
 class Inputs:
-    """Files that inputs are read from, by device and inode. They are looked up when the first file is asked for."""
+    """Set of the files that inputs are read from, by device and inode. The first use of ``in`` identifies the files."""
 
     def __init__(self, *inputs: str) -> None:
         self._inputs = inputs
@@ -104,24 +105,24 @@ class Inputs:
 
     def __contains__(self, identity: object) -> bool:
         if self._identities is None:
-            self._identities = {file for source in self._inputs for file in _files_read_by(source, None, False)}
+            self._identities = {file for source in self._inputs for file in _identify_inputs(source, None, False)}
         return identity in self._identities
 
 
 def refuse_sharing(outputs: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two outputs share a file, which each would overwrite.
+    """Raise :class:`SpecifierError` if two outputs share a file, because one would overwrite the other.
 
     >>> refuse_sharing(["ark,scp:a.ark,a.scp", "ark,t:./a.scp"])
     Traceback (most recent call last):
     io_ark.errors.SpecifierError: ./a.scp: is written twice: choose another output
     """
-    refuse_equal_files(path for output in outputs for path in _files_written_by(output)[0])
+    refuse_equal_files(path for output in outputs for path in _list_written_files(output)[0])
 
 
 def refuse_equal_files(files: Iterable[str]) -> None:
-    """Raise :class:`SpecifierError` if two of these names lead to one file.
+    """Raise :class:`SpecifierError` if two names lead to one file.
 
-    Files that exist are compared by device and inode, others by their paths without links.
+    Existing files are compared by device and inode, and missing files by their paths without links.
     """
     seen: set[str | Identity] = set()
     real_folders: dict[str, str] = {}
@@ -133,18 +134,18 @@ def refuse_equal_files(files: Iterable[str]) -> None:
             status = os.stat(path)
         except (OSError, ValueError):
             real = os.path.join(real_folders[folder], name)
-            mark: str | Identity = os.path.realpath(real) if os.path.islink(real) else real
+            identity: str | Identity = os.path.realpath(real) if os.path.islink(real) else real
         else:
-            if not stat.S_ISREG(status.st_mode):  # such as /dev/null, where two outputs do no harm
+            if not stat.S_ISREG(status.st_mode):  # Two outputs do no harm in a device such as /dev/null.
                 continue
-            mark = status.st_dev, status.st_ino
-        if mark in seen:
+            identity = status.st_dev, status.st_ino
+        if identity in seen:
             raise SpecifierError("is written twice: choose another output", file=path)
-        seen.add(mark)
+        seen.add(identity)
 
 
-def _identity(path: str | bytes | int) -> Identity | None:
-    """Return device and inode of a regular file or folder; None for others, which lose nothing when they are opened."""
+def _identify_file(path: str | bytes | int) -> Identity | None:
+    """Return device and inode of a regular file or folder, or None for a device or pipe, which loses nothing."""
     with suppress(OSError, ValueError):
         status = os.stat(path)
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
@@ -152,8 +153,8 @@ def _identity(path: str | bytes | int) -> Identity | None:
     return None
 
 
-def _files_written_by(output: str) -> tuple[list[str], bool]:
-    """Return the files that an output creates, and True if the output is a table."""
+def _list_written_files(output: str) -> tuple[list[str], bool]:
+    """Return the paths of the files that an output creates, and True if the output is a table."""
     table = classify_wspecifier(output)
     if table is None:
         targets = [output]
@@ -166,44 +167,46 @@ def _files_written_by(output: str) -> tuple[list[str], bool]:
     return [path for path in paths if path], table is not None
 
 
-def _files_read_by(source: str | Rspecifier, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
-    """Yield the files that an input reads.
+def _identify_inputs(
+    source: str | Rspecifier, names: set[bytes] | None, only_offsets: bool
+) -> Iterator[Identity | None]:
+    """Yield the identities of the files that an input reads, and None for a device or pipe.
 
     Args:
         source: the input.
         names: file names. After the first ``MAX_COMPARED_LINES`` lines of a script file, only files with one of these
-            names are looked at; None for all files.
-        parts: only yield files that are read from an offset.
+            names are identified. None identifies all files.
+        only_offsets: only yield files that are read from an offset.
     """
     if isinstance(source, str):
         table = classify_rspecifier(source)
         name = source if table is None else table.rxfilename
     else:
         table, name = source, source.rxfilename
-    with suppress(ArkError):  # an invalid name, which opening the input refuses
+    with suppress(ArkError):  # Opening the input refuses an invalid name.
         target = parse_rxfilename(split_range(name)[0])
         path = 0 if target.kind == "stdin" else target.path
         if path == "":
             return
-        if not parts or target.offset is not None:
-            yield _identity(path)
+        if not only_offsets or target.offset is not None:
+            yield _identify_file(path)
         if table is None or table.kind != "scp" or path == 0:
             return
-        yield from _files_of_script(path, names, parts)
+        yield from _identify_script_files(path, names, only_offsets)
 
 
-def _files_of_script(path: str | int, names: set[bytes] | None, parts: bool) -> Iterator[Identity | None]:
-    """Yield the files that the lines of a script file name. The parameters are those of :func:`_files_read_by`."""
+def _identify_script_files(path: str | int, names: set[bytes] | None, only_offsets: bool) -> Iterator[Identity | None]:
+    """Yield the identities of the files that the lines of a script file name (see :func:`_identify_inputs`)."""
     seen = set()
     with suppress(OSError), open(path, "rb") as script:
         for number, line in enumerate(script):
             target = b"".join(line.split(None, 1)[1:]).strip()
             file = target.rpartition(b"[")[0] if target[-1:] == b"]" else target
             before, colon, offset = file.rpartition(b":")
-            is_part = bool(colon) and offset.isdigit()
-            file = before if is_part else file
-            if file in seen or (parts and not is_part) or target[-1:] == b"|":  # a command
+            has_offset = bool(colon) and offset.isdigit()
+            file = before if has_offset else file
+            if file in seen or (only_offsets and not has_offset) or target[-1:] == b"|":  # The last case is a command.
                 continue
             if names is None or number < MAX_COMPARED_LINES or os.path.basename(file) in names:
                 seen.add(file)
-                yield _identity(0 if file == b"-" else file)
+                yield _identify_file(0 if file == b"-" else file)

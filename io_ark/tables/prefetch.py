@@ -15,17 +15,17 @@ from io_ark.errors import ClosedError
 
 # A key and a value, or a block of entries.
 Item = Any
-# Number of objects read ahead: with one in use and one ready, reading overlaps with computing.
-AHEAD = 2
+# Maximum number of objects read ahead. While one object is in use and one is ready, reading overlaps with computing.
+MAX_READ_AHEAD = 2
 JOIN_SECONDS = 5.0
 JOIN_SECONDS_INTERRUPTED = 0.1
 
 
 class ReadAhead(Iterator[Item]):
-    """Iterator over the entries of a generator that runs in a thread. Errors are raised in place of the entry.
+    """Iterator over the entries of a generator that runs in a thread. An error is raised in place of the entry.
 
-    The thread ends when this object is closed or deleted, because it refers to the queues only. These are SimpleQueues,
-    which a finalizer may use at any time.
+    The thread refers to the queues only, so it ends when this object is closed or deleted. The queues are
+    SimpleQueues, which a finalizer may use at any time.
 
     Args:
         entries: the generator to run in the thread; it must not refer to the owner of this object.
@@ -37,7 +37,7 @@ class ReadAhead(Iterator[Item]):
         free_slots: SimpleQueue[None] = SimpleQueue()
         stopped = threading.Event()
         self._release_slot = free_slots.put
-        for _ in range(AHEAD):
+        for _ in range(MAX_READ_AHEAD):
             free_slots.put(None)
         self._process = os.getpid()
         self._thread = threading.Thread(
@@ -54,8 +54,7 @@ class ReadAhead(Iterator[Item]):
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
-                "this process was forked, and a thread of its parent reads the table: open the table in this process, "
-                "or without the option bg"
+                "this process was forked while a thread read the table: open it here, or without the option bg"
             )
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):
@@ -67,13 +66,13 @@ class ReadAhead(Iterator[Item]):
         raise StopIteration
 
     def close(self) -> None:
-        """Stop the thread and wait for it."""
+        """Stop the thread and wait for its end."""
         self._ended = True
         if os.getpid() != self._process:
-            self._stop.detach()  # a forked process has no such thread
+            self._stop.detach()  # A forked process does not have the thread.
             return
         self._stop()
-        # A thread that waits for a pipe may take longer; it ends with the process at the latest. ^C ends that at once.
+        # A thread that waits for a pipe may take longer, and ends with the process. After ^C, the wait is short.
         interrupted = isinstance(sys.exc_info()[1], KeyboardInterrupt)
         self._thread.join(JOIN_SECONDS_INTERRUPTED if interrupted else JOIN_SECONDS)
         self._items = SimpleQueue()

@@ -1,4 +1,4 @@
-"""Look up the values of keys in a table. The table's options decide what is kept in memory.
+"""Look up the values of keys in a table. The options of the table decide which values stay in memory.
 
 Source of the rules: Kaldi's src/util/kaldi-table-inl.h (RandomAccessTableReader...Impl).
 """
@@ -28,7 +28,7 @@ from io_ark.streams.access import Access
 from io_ark.streams.input import Input, open_input
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, decode_key, encode_key
-from io_ark.tables.loader import Loader, as_codec
+from io_ark.tables.loader import Loader, resolve_codec
 from io_ark.tables.readers import WholeReads
 from io_ark.tables.script import Script
 
@@ -39,15 +39,16 @@ Value = TypeVar("Value", covariant=True)
 class RandomAccessReader(Generic[Value]):
     """Looks up values of a table by key.
 
-    The lines of a script file are read at once, and its objects on access. An archive is read up to the requested key.
-    Its values stay in memory, unless the options promise that they are not needed again: ``o`` (keys are looked up
-    once) or ``s,cs`` (the archive and the lookups are sorted, so only one object stays in memory). With ``s`` (the
-    archive is sorted), reading stops at the first greater key.
+    The constructor reads the lines of a script file, and each access reads an object. An archive is read up to the
+    requested key, and the values stay in memory. Two options save memory. With ``o`` (keys are looked up once), a value
+    is released when it is returned. With ``s,cs`` (the archive and the lookups are sorted), only one object stays in
+    memory. With ``s`` (the archive is sorted), reading stops at the first greater key.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
-        utt2spk: a table of tokens. If set, keys are utterances, and the values of their speakers are returned.
+        utt2spk: rspecifier of a table that maps utterances to speakers. If set, keys are utterances, and the reader
+            returns the values of the speakers. By default, keys are looked up unchanged.
         pipes: allow commands.
         network: allow URLs.
         options: arguments of the codec.
@@ -73,15 +74,15 @@ class RandomAccessReader(Generic[Value]):
     ) -> None:
         table = parse_rspecifier(rspecifier)
         self._speakers: RandomAccessReader[str] | None = None
-        self._lookup = _open_lookup(table, as_codec(kind, options), Access(pipes, network))
+        self._lookup = _open_lookup(table, resolve_codec(kind, options), Access(pipes, network))
         if utt2spk:
             self._speakers = RandomAccessReader(utt2spk, kind="token", pipes=pipes, network=network)
 
     def __contains__(self, key: str) -> bool:
-        return self._lookup.has(key if self._speakers is None else self._speaker(key))
+        return self._lookup.has(key if self._speakers is None else self._find_speaker(key))
 
     def __getitem__(self, key: str) -> Value:
-        value: Value = self._lookup.value(key if self._speakers is None else self._speaker(key))
+        value: Value = self._lookup.get(key if self._speakers is None else self._find_speaker(key))
         return value
 
     @overload
@@ -93,22 +94,22 @@ class RandomAccessReader(Generic[Value]):
         return self[key] if key in self else default  # noqa: SIM401 (this is that method)
 
     def values_of(self, keys: Sequence[str]) -> list[Value] | None:
-        """Look up many keys at once, which is faster.
+        """Look up many keys at once, which is faster than single lookups.
 
         Returns:
-            The values, or None if a key is missing or the table does not support this. Single lookups still work then.
+            The values, or None if a key is missing or the table supports single lookups only.
         """
         names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
-        return None if names is None else self._lookup.values_of(names)
+        return None if names is None else self._lookup.get_many(names)
 
-    def _speaker(self, key: str) -> str:
+    def _find_speaker(self, key: str) -> str:
         assert self._speakers is not None
         if key not in self._speakers:
-            raise MissingKeyError("is not in the utt2spk map, so its speaker is unknown", key=key)
+            raise MissingKeyError("is not in the utt2spk map, so the speaker is unknown: add a line", key=key)
         return self._speakers[key]
 
     def close(self) -> None:
-        """Close the table; a second call does nothing."""
+        """Close the table. A second call does nothing."""
         self._lookup.close()
         if self._speakers is not None:
             self._speakers.close()
@@ -121,7 +122,6 @@ class RandomAccessReader(Generic[Value]):
 
 
 def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
-    """Create the lookup for a table's options."""
     if table.kind == "scp":
         return ScriptLookup(table, codec, access)
     if table.sorted and table.called_sorted:
@@ -130,15 +130,15 @@ def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup
 
 
 class Lookup:
-    """Base class of lookups. Each subclass has its own bound on memory.
+    """Base class of lookups. The subclasses differ in the values that stay in memory.
 
-    A key is checked only if the table does not have it.
+    Only a key that is missing in the table is checked for invalid characters, which saves time.
 
     Attributes:
-        table: the table.
+        table: parsed rspecifier of the table.
         closed: True after :meth:`close`.
-        reads: remembers a failure, after which every read raises an error. Bytes after a damaged entry may look like
-            entries, keys after a key out of order may look sorted, and the bytes of an interrupted read are lost.
+        reads: remembers a failed read, after which every read raises an error. Bytes after a damaged entry may look
+            like entries, keys after a key out of order may look sorted, and the bytes of an interrupted read are lost.
     """
 
     def __init__(self, table: Rspecifier) -> None:
@@ -149,17 +149,17 @@ class Lookup:
     def has(self, key: str) -> bool:
         raise NotImplementedError
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         raise NotImplementedError
 
-    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+    def get_many(self, keys: Sequence[str]) -> list[Any] | None:
         """Look up many keys. Return None if a key is missing, or if the table allows only one lookup of a key."""
         return None
 
     def close(self) -> None:
         self.closed = True
 
-    def missing(self, key: str) -> NoReturn:
+    def refuse_missing(self, key: str) -> NoReturn:
         check_key(key)
         raise MissingKeyError("the key is not in the table", file=self.table.rxfilename, key=key)
 
@@ -179,7 +179,7 @@ class ScriptLookup(Lookup):
             self._script.check_sorted()
         else:
             self._script.check_unique()
-        self._loaded: tuple[str, Any] | None = None  # The entry that `has` read, for the next call of `value`.
+        self._loaded: tuple[str, Any] | None = None  # Entry that `has` has read, for the next call of `get`.
 
     def has(self, key: str) -> bool:
         self.check_open()
@@ -194,11 +194,11 @@ class ScriptLookup(Lookup):
         except RangeError:
             raise
         except ArkError as error:
-            logger.warning("%s (treated as missing, because of the option p)", format_warning(error))
+            logger.warning("%s (the key is treated as missing, because of the option p)", format_warning(error))
             return False
         return True
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         if self.closed:
             self.check_open()
         if self._loaded is not None:
@@ -207,7 +207,7 @@ class ScriptLookup(Lookup):
                 return loaded[1]
         rxfilename = self._script.get(key)
         if rxfilename is None:
-            self.missing(key)
+            self.refuse_missing(key)
         return self._loader.load_value(key, rxfilename)
 
     def close(self) -> None:
@@ -216,9 +216,9 @@ class ScriptLookup(Lookup):
 
 
 class _ArchiveScan(Lookup):
-    """Base class of lookups that read an archive from its start up to the requested keys.
+    """Base class of lookups that read an archive from the start up to the requested keys.
 
-    With ``p``, an error while reading ends the archive with a warning.
+    With the option ``p``, a read error ends the archive with a warning.
     """
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
@@ -228,8 +228,8 @@ class _ArchiveScan(Lookup):
         self._entries = read_entries(self._input.source, self._codec)
         self._previous: bytes | None = None
 
-    def following(self) -> Iterator[tuple[str, Any]]:
-        """Read the next entries. The caller may stop at any entry; another call continues after it."""
+    def read_on(self) -> Iterator[tuple[str, Any]]:
+        """Read the next entries. The caller may stop after any entry. Another call continues with the next entry."""
         self.check_open()
         self.reads.check()
         if self._input is None:
@@ -253,14 +253,14 @@ class _ArchiveScan(Lookup):
     def _check_order(self, key: str) -> None:
         current = encode_key(key)
         if self._previous is not None and current <= self._previous:
-            self.out_of_order(
+            self.refuse_order(
                 key,
-                f"comes after {decode_key(self._previous)!r}: the table is not sorted or has a duplicate key, although "
-                "it has the option s",
+                f"comes after {decode_key(self._previous)!r}: the table has the option s, but is not sorted or has a "
+                "duplicate key; sort it, or omit the option s",
             )
         self._previous = current
 
-    def out_of_order(self, key: str, message: str) -> NoReturn:
+    def refuse_order(self, key: str, message: str) -> NoReturn:
         raise OrderError(message, file=self.table.rxfilename, key=key)
 
     def _end(self) -> None:
@@ -275,34 +275,34 @@ class _ArchiveScan(Lookup):
 
 
 class ArchiveLookup(_ArchiveScan):
-    """Lookup in an archive that keeps all values it has read. With ``o``, a value is released when it is returned.
+    """Lookup in an archive. The values that were read stay in memory; with ``o``, a value is released when returned.
 
-    If the archive is sorted, reading stops at the first greater key.
+    With the option ``s``, reading stops at the first greater key.
     """
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table, codec, access)
         self._values: dict[str, Any] = {}
-        self._released: dict[str, None] = {}  # keys of released values, in order
+        self._released: dict[str, None] = {}  # Keys of released values, in the order of the lookups.
 
     def has(self, key: str) -> bool:
         self.check_open()
         if key in self._values:
             return True
         check_key(key)
-        if self._read_to(key, self.following()):
+        if self._read_to(key, self.read_on()):
             return True
         if key in self._released:
-            # Kaldi remembers the first released key, or in a sorted table all of them.
+            # Kaldi remembers all released keys of a sorted table, and only the first released key of other tables.
             if self.table.sorted or key == next(iter(self._released)):
                 self._refuse_again(key)
             logger.warning(
-                "%s: %s: was released because of the option o (treated as missing)", self.table.rxfilename, key
+                "%s: %s: was released because of the option o, and is treated as missing", self.table.rxfilename, key
             )
         return False
 
     def _read_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read the following entries up to this key. Return False if they do not contain it."""
+        """Read entries up to this key. Return False if the key is not among them."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.check()
@@ -310,44 +310,42 @@ class ArchiveLookup(_ArchiveScan):
         try:
             for name, value in entries:
                 if name in values:
-                    self.out_of_order(name, "is a duplicate key in the archive")
+                    self.refuse_order(name, "is a duplicate key in the archive: remove one of its entries")
                 values[name] = value
                 if name == key:
                     return True
                 if is_sorted and self._is_past(key):
                     break
-        except BaseException as error:  # The generator is then at its end.
-            self.reads.fail(error)
+        except BaseException as error:  # The generator has ended, so later reads must not end without an error.
+            self.reads.record_failure(error)
             raise
         return False
 
     def _is_past(self, key: str) -> bool:
         return self._previous is not None and encode_key(key) <= self._previous
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         if not self.has(key):
             if key in self._released:
                 self._refuse_again(key)
-            self.missing(key)
+            self.refuse_missing(key)
         if not self.table.once:
             return self._values[key]
         self._released[key] = None
         return self._values.pop(key)
 
-    def values_of(self, keys: Sequence[str]) -> list[Any] | None:
+    def get_many(self, keys: Sequence[str]) -> list[Any] | None:
         self.check_open()
         if self.table.once:
             return None
-        values, entries = self._values, self.following()
+        values, entries = self._values, self.read_on()
         for key in keys:
             if key not in values and not self._read_to(key, entries):
                 return None
         return [values[key] for key in keys]
 
     def _refuse_again(self, key: str) -> NoReturn:
-        raise OrderError(
-            "was looked up twice, although the table has the option o", file=self.table.rxfilename, key=key
-        )
+        raise OrderError("was looked up twice: omit the option o of the table", file=self.table.rxfilename, key=key)
 
     def close(self) -> None:
         super().close()
@@ -355,7 +353,7 @@ class ArchiveLookup(_ArchiveScan):
 
 
 class SortedArchiveLookup(_ArchiveScan):
-    """Lookup in a sorted archive whose keys are looked up in order. One object is in memory."""
+    """Lookup of sorted keys in a sorted archive. Only one object is in memory."""
 
     def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access) -> None:
         super().__init__(table, codec, access)
@@ -369,8 +367,8 @@ class SortedArchiveLookup(_ArchiveScan):
         goal = encode_key(key)
         if goal < self._last_key:
             raise OrderError(
-                f"is looked up after {decode_key(self._last_key)!r}, although the table has the option cs (sorted "
-                "calls)",
+                f"is looked up after {decode_key(self._last_key)!r}, but the table has the option cs (sorted calls): "
+                "sort the lookups, or omit the option",
                 file=self.table.rxfilename,
                 key=key,
             )
@@ -378,16 +376,16 @@ class SortedArchiveLookup(_ArchiveScan):
         try:
             while self._previous is None or self._previous < goal:
                 self._current = None
-                self._current = next(self.following(), None)
+                self._current = next(self.read_on(), None)
                 if self._current is None:
                     return False
         except BaseException as error:
-            self.reads.fail(error)
+            self.reads.record_failure(error)
             raise
         return self._current is not None and self._current[0] == key
 
-    def value(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         if not self.has(key):
-            self.missing(key)
+            self.refuse_missing(key)
         assert self._current is not None
         return self._current[1]

@@ -1,7 +1,7 @@
 """Read tables sequentially, and prevent readers from mistaking a failure for the end of a table.
 
-Options and errors follow Kaldi's src/util/kaldi-table-inl.h: which errors are raised at once, and which end a
-permissive reader. Where Kaldi stops in the middle of a table without an error, these readers raise one.
+The options, and the errors that end a permissive reader, follow Kaldi's src/util/kaldi-table-inl.h. Where Kaldi stops
+in the middle of a table without an error, these readers raise an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.foreign import BINARY_SCRIPT, refuse_foreign_file
 from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
-from io_ark.tables.loader import Loader, as_codec, name_key, ready
+from io_ark.tables.loader import Loader, name_key, resolve_codec, wrap_value
 from io_ark.tables.script import LineSplitter
 
 Entry = TypeVar("Entry")
@@ -53,8 +53,9 @@ class _ClosableChain(chain[Entry]):
 class WholeReads(Iterator[Any]):
     """Context of all reads of a table. After a read fails or is interrupted, every later read raises an error.
 
-    A generator is at its end once an exception such as ^C has left it. This class is therefore also an iterator, which
-    :meth:`after` chains to a generator that reads in this context. It ends at once, or raises the error.
+    An exception such as ^C ends a generator, and a loop would mistake this for the end of the table. This class is
+    therefore also an empty iterator, which :meth:`guard` chains to a generator that reads in this context. Instead of
+    ending, the iterator raises the error of the failed read.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -62,11 +63,11 @@ class WholeReads(Iterator[Any]):
         self._error: ArkError | None = None
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
-    def fail(self, error: BaseException | None) -> None:
+    def record_failure(self, error: BaseException | None) -> None:
         """Let every later read raise this error, or an OpenError if the read was interrupted."""
         if self._error is None:
-            interrupted = OpenError("an earlier read failed or was interrupted: open it again", file=self._name)
-            # A copy has no traceback, whose frames would keep files and memory alive.
+            interrupted = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
+            # A copy has no traceback. The frames of a traceback would keep files and memory alive.
             self._error = copy(error) if isinstance(error, ArkError) else interrupted
 
     def check(self) -> None:
@@ -74,16 +75,16 @@ class WholeReads(Iterator[Any]):
         if self._error is not None:
             raise copy(self._error)
 
-    def after(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
-        """Return an iterator over entries that raises the error of an earlier read instead of ending."""
+    def guard(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
+        """Return an iterator over the same entries that, after a failed read, raises the error instead of ending."""
         self._is_over = False
-        both = _ClosableChain(entries, self)
-        both.close = entries.close
-        return both
+        guarded = _ClosableChain(entries, self)
+        guarded.close = entries.close
+        return guarded
 
     def __next__(self) -> Any:
         if not self._is_over:  # The read was interrupted before it entered the context.
-            self.fail(None)
+            self.record_failure(None)
         self.check()
         raise StopIteration
 
@@ -95,27 +96,27 @@ class WholeReads(Iterator[Any]):
         if kind is None or kind is GeneratorExit:
             self._is_over = True
         else:
-            self.fail(error)
+            self.record_failure(error)
 
 
-def raises_again(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Parameters, Iterator[Entry]]:
-    """Decorate a generator of entries, so that it raises an error again instead of ending after an exception."""
+def repeat_errors(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Parameters, Iterator[Entry]]:
+    """Decorate a generator of entries, so that after an exception it raises an error again instead of ending."""
 
     @wraps(function)
-    def checked(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
+    def iterate_guarded(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
         reads = WholeReads()
 
         def entries() -> Generator[Entry, None, None]:
             with reads:
                 yield from function(*arguments, **named)
 
-        return reads.after(entries())
+        return reads.guard(entries())
 
-    return checked
+    return iterate_guarded
 
 
 class _Later(NamedTuple):
-    """An entry of a script file whose object has not been read."""
+    """Entry of a script file whose object has not been read."""
 
     key: str
     load: Callable[[], Any]
@@ -127,9 +128,9 @@ Entries = Generator[Item | _Later, None, None]
 class SequentialReader(Generic[Value]):
     """Reads a table from its start to its end.
 
-    Iterating yields ``(key, value)`` pairs. The constructor reads the first object, so that it reports a wrong file
-    name. Errors are raised when they occur. With the option ``p``, unreadable objects are skipped with a warning and
-    counted. In an archive, all objects after an unreadable object are skipped, because their starts are unknown.
+    Iterating yields ``(key, value)`` pairs. The constructor reads the first object, so it raises the error of a wrong
+    file name. Iterating raises the errors of later objects. With the option ``p``, unreadable objects are counted and
+    skipped with a warning. In an archive, this includes all later objects, because their offsets are unknown.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
@@ -163,7 +164,7 @@ class SequentialReader(Generic[Value]):
         self._state = _State()
         # The generator does not refer to this reader, which can thus be deleted while a thread runs the generator.
         read = _read_archive if table.kind == "ark" else _read_script
-        entries: Entries = read(table, as_codec(kind, options), Access(pipes, network), self._state)
+        entries: Entries = read(table, resolve_codec(kind, options), Access(pipes, network), self._state)
         self._stop: Callable[[], None] = partial(_end, entries)
         self._entries: Iterator[Item | _Later] = entries
         if table.background or background:
@@ -181,58 +182,58 @@ class SequentialReader(Generic[Value]):
         return self._state.skipped
 
     def __iter__(self) -> Iterator[tuple[str, Value]]:
-        return self._reads.after(self._pairs())
+        return self._reads.guard(self._iterate_pairs())
 
-    def _pairs(self) -> Generator[tuple[str, Value], None, None]:
+    def _iterate_pairs(self) -> Generator[tuple[str, Value], None, None]:
         with self._reads:
-            for item in self._all("entries"):
+            for item in self._iterate_items("entries"):
                 if type(item) is tuple:
                     yield item
-                elif isinstance(item, Block):  # A block that was read ahead before the user changed to single entries.
+                elif isinstance(item, Block):  # It was read before the caller changed from blocks to single entries.
                     self._entries = chain(item.entries(), self._entries)
-                    yield from self._pairs()
+                    yield from self._iterate_pairs()
                 else:
                     yield item.key, item.load()
 
     def blocks(self) -> Iterator[Block]:
         """Iterate over blocks of entries (see :mod:`io_ark.blocks`). A large entry becomes a block with one entry."""
-        return self._reads.after(self._blocks())
+        return self._reads.guard(self._iterate_blocks())
 
-    def _blocks(self) -> Generator[Block, None, None]:
+    def _iterate_blocks(self) -> Generator[Block, None, None]:
         with self._reads:
-            for item in self._all("blocks"):
+            for item in self._iterate_items("blocks"):
                 if isinstance(item, _Later):
                     yield create_block([item.key], [item.load()])
                 else:
                     yield item if isinstance(item, Block) else create_block([item[0]], [item[1]])
 
     def entries(self) -> Iterator[tuple[str, Callable[[], Value]]]:
-        """Iterate over pairs of a key and a function that returns its value, for users who skip some values.
+        """Iterate over pairs of a key and a function that returns the value, for callers that skip values.
 
-        The objects of a script file are read when the function is called. With ``p``, they are read before, to skip
-        unreadable objects.
+        The function reads the object of a script file. With the option ``p``, the objects are read before, because
+        unreadable objects are skipped.
         """
-        return self._reads.after(self._unread())
+        return self._reads.guard(self._iterate_loaders())
 
-    def _unread(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
+    def _iterate_loaders(self) -> Generator[tuple[str, Callable[[], Value]], None, None]:
         with self._reads:
-            for item in self._all("keys"):
+            for item in self._iterate_items("keys"):
                 if isinstance(item, Block):
                     self._entries = chain(item.entries(), self._entries)
-                    yield from self._unread()
+                    yield from self._iterate_loaders()
                 else:
-                    yield item if isinstance(item, _Later) else (item[0], ready(item[1]))
+                    yield item if isinstance(item, _Later) else (item[0], wrap_value(item[1]))
 
-    def _all(self, reads: _Reads) -> Iterator[Any]:
+    def _iterate_items(self, reads: _Reads) -> Iterator[Any]:
         if self._closed:
             raise ClosedError("the reader is closed", file=self._table.rxfilename)
         self._state.reads = reads
         first, self._first = self._first, None
-        # Leaving a loop over these entries does not close the generator. The next iteration continues after them.
+        # A caller that leaves a loop does not close the generator, so that the next loop continues with the next entry.
         return chain(() if first is None else (first,), self._entries)
 
     def close(self) -> None:
-        """Close the table, in the middle or at its end."""
+        """Close the table, also before the end of the table."""
         self._closed = True
         self._first = None
         self._stop()
@@ -248,7 +249,7 @@ _Reads = Literal["keys", "entries", "blocks"]
 
 
 def _end(entries: Entries) -> None:
-    """Close a generator, unless a thread that waits for a command runs it. Such a thread ends with the process."""
+    """Close a generator, unless it is running in a thread that waits for a command, which ends with the process."""
     if not entries.gi_running:  # type: ignore[attr-defined]
         entries.close()
 
@@ -258,12 +259,12 @@ class _State:
     """State that a reader shares with the generator of its entries."""
 
     skipped: int = 0  # Number of objects that a permissive reader has skipped.
-    reads: _Reads = "keys"  # The form in which the user of the reader iterates over entries.
+    reads: _Reads = "keys"  # Form in which the caller iterates over the table.
 
-    def skip(self, warning: str, what: str) -> None:
-        """Count and log an object that is skipped."""
+    def skip(self, warning: str, consequence: str) -> None:
+        """Count a skipped object, and log the warning with the consequence."""
         self.skipped += 1
-        logger.warning("%s (%s, because of the option p)", warning, what)
+        logger.warning("%s (%s, because of the option p)", warning, consequence)
 
 
 def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
@@ -278,7 +279,7 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
                     yield from entries
             opened.finish()
         except (FormatError, OpenError, PipeError) as error:
-            # If the first object is unreadable, the file is not an archive, which is an error even with the option p.
+            # If the first object is unreadable, the file is not an archive. This is an error even with the option p.
             if not table.permissive or not (begun or isinstance(error, PipeError)):
                 raise
             state.skip(format_warning(error, READ_FAILED), "the rest of the archive is skipped")
@@ -294,11 +295,11 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
         scan = codec.scan()
         blocks = BlockLoader(scan, files) if scan is not None and scan.reads_places else None
         for lines in source.read_line_lists():
-            if b"\0" in lines[0]:  # An archive. Its bytes must not be used as a file name.
+            if b"\0" in lines[0]:  # The file is an archive, and must not be read as a list of file names.
                 raise FormatError(BINARY_SCRIPT, file=source.name)
             at = 0
             while at < len(lines):
-                block = None  # Releases the memory of the block before while the next one is read.
+                block = None  # Releases the memory of the previous block before the next block is read.
                 reads = state.reads
                 if blocks is not None and reads != "keys" and not splitter.blank:
                     block = blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)
@@ -321,7 +322,7 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
 def _read_line(
     loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
 ) -> Item | _Later | None:
-    """Return the entry of a line of a script file, or None if it is skipped."""
+    """Return the entry that a line of a script file names, or None if the entry is skipped."""
     try:
         if isinstance(line, FormatError):
             raise line
@@ -331,7 +332,7 @@ def _read_line(
                 split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output.
             return _Later(key, partial(loader.load_value, key, rxfilename))
         return key, loader.load_value(key, rxfilename)
-    except RangeError as error:  # Even with the option p, as in Kaldi, because the script file is wrong.
+    except RangeError as error:  # As in Kaldi, a wrong range is an error even with the option p.
         raise name_key(error, key) from error.__cause__
     except ArkError as error:
         if not permissive:

@@ -1,9 +1,9 @@
 """Script files (scp), which map keys to the locations of objects.
 
-A line is a key, white space, and a value: an rxfilename, or any text in files such as ``utt2spk`` and ``text``. Short
-files are stored as a dictionary. Longer files are stored as their bytes, the start and key length of each line, and an
-index of 8 bytes per line that the first lookup builds. No Python objects are created for their lines, so that ten
-million lines fit into memory.
+A line is a key, white space, and a value. The value is an rxfilename, or any text in files such as ``utt2spk`` and
+``text``. A short file is stored as a dictionary. A longer file is stored as its bytes, the start and key length of each
+line, and an index of 8 bytes per line that the first lookup builds. There are no Python objects for the lines, so that
+ten million lines fit into memory.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
 
-_TAIL = 1 << 16
-# Bytes from which on a file is mapped, which takes no memory. Smaller files are read, which is safe if they change.
-MAP_FROM = 1 << 25
-_CHUNK = 1 << 24  # bytes of lines that are indexed at once
+_TAIL_BYTES = 1 << 16  # Number of bytes that are searched at once for blank lines at the end.
+# Minimum bytes of a file that is mapped, which takes no memory. Reading a smaller file is safe if the file changes.
+MIN_MAPPED_BYTES = 1 << 25
+_CHUNK_BYTES = 1 << 24  # Maximum bytes of the lines that are indexed at once, which bounds temporary arrays.
 _NEWLINE = 10
 _WHITE = np.zeros(256, bool)
 _WHITE[list(b" \t\n\v\f\r")] = True
 _BLANK = _WHITE.copy()
 _BLANK[_NEWLINE] = False
 _VISIBLE = bytes(range(33, 256))
-# Number of lines processed at once, which bounds the memory of temporary arrays.
-_LINES = 1 << 18
+# Number of lines whose keys are located at once, which bounds the memory of temporary arrays.
+_LINES_PER_STEP = 1 << 18
 _MAX_KEY_BYTES = 2**16 - 1
-# Files of up to this number of lines are stored as a dictionary, which is faster but takes hundreds of bytes per line.
+# Maximum lines of a file that is stored as a dictionary, which is faster but takes hundreds of bytes per line.
 _MAX_DICTIONARY_LINES = 1 << 16
-# A line: a key of at most _MAX_KEY_BYTES bytes in any encoding, and an optional value.
+# Matches a line with a key and an optional value. 16383 characters have at most _MAX_KEY_BYTES bytes in UTF-8.
 _LINE = re.compile(
     r"^[ \t\v\f\r]*([^\0- ]{1,16383})(?:[ \t\v\f\r]+(?=[^\0- ])(.*[^\0- ])|)[ \t\v\f\r]*\n", re.MULTILINE
 )
@@ -55,10 +55,10 @@ class LineSplitter:
     """Splits successive lines of a script file into keys and values.
 
     As in Kaldi, blank lines at the end of the file are skipped with a warning. A blank line before other lines is an
-    error, because Kaldi would stop there and lose the lines after it.
+    error, because Kaldi would stop at the blank line and lose the lines after it.
 
     Attributes:
-        blank: line numbers of the blank lines after the last line that is not blank.
+        blank: numbers of the blank lines that follow the last line with a key.
     """
 
     def __init__(self, name: str) -> None:
@@ -67,7 +67,7 @@ class LineSplitter:
         self.blank: list[int] = []
 
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
-        """Return the key and value of the next line, or an error. Errors of preceding blank lines come first."""
+        """Return the key and value of the next line, or an error, after the errors of preceding blank lines."""
         self._number += 1
         result: tuple[str, str] | FormatError
         try:
@@ -79,12 +79,12 @@ class LineSplitter:
             result = error
         if not self.blank:
             return (result,)
-        errors = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
+        errors = [FormatError(_describe_bad_line(number, b""), file=self._name) for number in self.blank]
         self.blank.clear()
         return (*errors, result)
 
     def skip(self, count: int) -> None:
-        """Count lines that were split elsewhere."""
+        """Count lines that the caller has split."""
         self._number += count
 
     def finish(self) -> None:
@@ -97,11 +97,11 @@ def _warn_of_blank_lines(name: str, count: int) -> None:
     logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
 
 
-def _text_length(data: bytes | mmap.mmap) -> int:
-    """Return the length of the data without the blank lines at its end."""
+def _measure_text(data: bytes | mmap.mmap) -> int:
+    """Return the length of the data in bytes without the blank lines at the end."""
     end = len(data)
     while end:
-        begin = max(0, end - _TAIL)
+        begin = max(0, end - _TAIL_BYTES)
         text = data[begin:end].rstrip()
         if text:
             return data.find(b"\n", begin + len(text)) + 1
@@ -113,26 +113,26 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     """Split a line of a script file into key and value.
 
     Raises:
-        FormatError: the line has no key or nothing after it.
+        FormatError: the line has no key or no value.
     """
     parts = line.split(None, 1)
     if len(parts) < 2:
-        raise FormatError(_bad_line(number, line), file=name)
+        raise FormatError(_describe_bad_line(number, line), file=name)
     return parts[0].decode("utf-8", "surrogateescape"), parts[1].rstrip().decode("utf-8", "surrogateescape")
 
 
-def _bad_line(number: int, line: bytes) -> str:
+def _describe_bad_line(number: int, line: bytes) -> str:
     if not line.strip():
-        return f"line {number} is blank: each line needs a key, a space and the name of a file; remove the line"
-    return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) without a value"
+        return f"line {number} is blank: remove it, because each line needs a key, a space and the name of a file"
+    return f"line {number} has a key ({line.strip()[:60].decode('utf-8', 'replace')!r}) without a value: add the value"
 
 
 class Script(Mapping[str, str]):
-    """A script file as a read-only mapping from keys to values, the text after the key.
+    """A script file as a read-only mapping from keys to values. A value is the text after the key.
 
     Args:
-        data: the bytes of the file.
-        name: name for error messages.
+        data: bytes of the file.
+        name: name of the file in error messages.
         empty: allow empty values, as in a file of transcripts.
 
     Raises:
@@ -151,26 +151,26 @@ class Script(Mapping[str, str]):
         self.name = name
         self._empty = empty
         self._data = data
-        self._few = self._dictionary()
+        self._values = self._build_dictionary()
         self._length = len(data)
         self._sorted_hashes: Indices | None = None
-        self._next_line = 0  # the line of the next lookup, if lookups are in file order
+        self._next_line = 0  # Index of the line of the next lookup if lookups are in file order.
         self._stamp: tuple[str, int, int] | None = None
-        if self._few is not None:
-            self._count = len(self._few)
+        if self._values is not None:
+            self._count = len(self._values)
             return
-        self._length = _text_length(data)
+        self._length = _measure_text(data)
         if self._length < len(data):
             _warn_of_blank_lines(name, data[self._length :].count(b"\n"))
         self._count = len(self._keys_at[0])
 
     @classmethod
     def open(cls, rxfilename: str | PathLike[str], access: Access | None = None, *, empty: bool = False) -> Script:
-        """Read the script file at an rxfilename or path, if ``access`` allows it (default: any)."""
+        """Read the script file at an rxfilename or path. ``access`` may refuse commands and URLs; None allows all."""
         target = parse_rxfilename(decode_file_name(rxfilename))
         if target.kind == "file" and not target.offset and not is_url(target.path):
             file = OpenFile(target.path)
-            if file.regular and file.size < MAP_FROM:
+            if file.regular and file.size < MIN_MAPPED_BYTES:
                 return cls(file.open_source(0).read_text(), target.path, empty=empty)
             if file.regular:
                 status = os.fstat(file.descriptor)
@@ -192,26 +192,26 @@ class Script(Mapping[str, str]):
         return self._count
 
     def __iter__(self) -> Iterator[str]:
-        if self._few is not None:
-            return iter(self._few)
-        return (key.decode("utf-8", "surrogateescape") for key in self._keys())
+        if self._values is not None:
+            return iter(self._values)
+        return (key.decode("utf-8", "surrogateescape") for key in self._iterate_keys())
 
-    def _keys(self) -> Iterator[bytes]:
+    def _iterate_keys(self) -> Iterator[bytes]:
         """Iterate over the keys in file order."""
-        return (self._data[start:end] for start, end in self._places())
+        return (self._data[start:end] for start, end in self._iterate_key_bounds())
 
-    def _places(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the start and the end of each key in file order."""
+    def _iterate_key_bounds(self) -> Iterator[tuple[int, int]]:
+        """Iterate over the positions of the start and end of each key in file order."""
         all_starts, lengths = self._keys_at
-        for begin in range(0, len(self), _LINES):
+        for begin in range(0, len(self), _LINES_PER_STEP):
             self._check_size()
-            starts = all_starts[begin : begin + _LINES]
-            ends = starts + lengths[begin : begin + _LINES]
+            starts = all_starts[begin : begin + _LINES_PER_STEP]
+            ends = starts + lengths[begin : begin + _LINES_PER_STEP]
             yield from zip(starts.tolist(), ends.tolist(), strict=True)
 
     def __contains__(self, key: object) -> bool:
-        if self._few is not None:
-            return key in self._few
+        if self._values is not None:
+            return key in self._values
         return isinstance(key, str) and self._find(key) is not None
 
     def __getitem__(self, key: str) -> str:
@@ -222,10 +222,10 @@ class Script(Mapping[str, str]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, or ``default`` if the key is not in the file."""
-        if self._few is not None:
-            return self._few.get(key, default)
+        if self._values is not None:
+            return self._values.get(key, default)
         end = self._find(key)
-        return default if end is None else self._rest(end)
+        return default if end is None else self._get_value(end)
 
     def items(self) -> ItemsView[str, str]:
         """Return a view of the keys and values in file order."""
@@ -233,95 +233,95 @@ class Script(Mapping[str, str]):
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Iterate over keys and values in file order, without lookups."""
-        if self._few is not None:
-            yield from self._few.items()
+        if self._values is not None:
+            yield from self._values.items()
             return
-        for start, end in self._places():
-            yield self._text(start, end), self._rest(end)
+        for start, end in self._iterate_key_bounds():
+            yield self._decode(start, end), self._get_value(end)
 
-    def line(self, number: int) -> tuple[str, str]:
-        """Return the key and value of a line by its index."""
-        start, end = self._key_at(number)
-        return self._text(start, end), self._rest(end)
+    def get_line(self, number: int) -> tuple[str, str]:
+        """Return the key and value of the line with an index, counted from 0."""
+        start, end = self._locate_key(number)
+        return self._decode(start, end), self._get_value(end)
 
     def check_unique(self) -> None:
         """Raise :class:`OrderError` if a key occurs twice."""
-        if self._few is not None:
+        if self._values is not None:
             return
-        index = self._index()
+        index = self._get_index()
         hashes = index >> 32
         equal = np.flatnonzero(hashes[1:] == hashes[:-1])
         seen: set[str] = set()
         previous = -2
         for at in equal.tolist():
             if at != previous + 1:
-                seen = {self._key(int(index[at]) & 0xFFFFFFFF)}
+                seen = {self._get_key(int(index[at]) & 0xFFFFFFFF)}
             previous = at
             line = int(index[at + 1]) & 0xFFFFFFFF
-            key = self._key(line)
+            key = self._get_key(line)
             if key in seen:
-                raise OrderError(f"is a duplicate key on line {line + 1}", file=self.name, key=key)
+                raise OrderError(f"is a duplicate key on line {line + 1}: remove it", file=self.name, key=key)
             seen.add(key)
 
     def check_sorted(self) -> None:
         """Raise :class:`OrderError` unless the keys are strictly increasing in the order of their bytes."""
         previous = b""
-        for line, key in enumerate(self._keys()):
+        for line, key in enumerate(self._iterate_keys()):
             if key <= previous:
                 raise OrderError(
-                    f"on line {line + 1} comes after {self._key(line - 1)!r}: the table has the option s, but the "
-                    "script file is not sorted by bytes (sort it with LC_ALL=C sort)",
+                    f"on line {line + 1} comes after {self._get_key(line - 1)!r}: the table has the option s, but the "
+                    "script file is not sorted by bytes; sort it with LC_ALL=C sort",
                     file=self.name,
-                    key=self._key(line),
+                    key=self._get_key(line),
                 )
             previous = key
 
-    def _key(self, line: int) -> str:
-        return self._text(*self._key_at(line))
+    def _get_key(self, line: int) -> str:
+        return self._decode(*self._locate_key(line))
 
-    def _key_at(self, line: int) -> tuple[int, int]:
-        """Return the start and the end of a line's key."""
+    def _locate_key(self, line: int) -> tuple[int, int]:
+        """Return the positions of the start and end of the key of a line."""
         self._check_size()
         starts, lengths = self._keys_at
         start = int(starts[line])
         return start, start + int(lengths[line])
 
     def _check_size(self) -> None:
-        """Raise :class:`OpenError` if a mapped file has become shorter. Reading it would kill this process."""
+        """Raise :class:`OpenError` if a mapped file has become shorter, because reading would kill this process."""
         if isinstance(self._data, mmap.mmap) and self._data.size() < self._length:
-            raise OpenError("has changed since it was opened: open it again", file=self.name)
+            raise OpenError("has changed since it was opened: open the file again", file=self.name)
 
-    def _rest(self, key_end: int) -> str:
+    def _get_value(self, key_end: int) -> str:
         end = self._data.find(b"\n", key_end)
         return self._data[key_end:end].strip().decode("utf-8", "surrogateescape")
 
-    def _text(self, start: int, end: int) -> str:
+    def _decode(self, start: int, end: int) -> str:
         return self._data[start:end].decode("utf-8", "surrogateescape")
 
-    def _dictionary(self) -> dict[str, str] | None:
-        """Return the lines as a dictionary, or None for a long file and for blank, invalid and duplicate lines."""
+    def _build_dictionary(self) -> dict[str, str] | None:
+        """Return a dictionary of the lines, or None if the file is long, or has a blank, invalid or duplicate line."""
         if isinstance(self._data, mmap.mmap) or (count := self._data.count(b"\n")) > _MAX_DICTIONARY_LINES:
             return None
         text = self._data.decode("utf-8", "surrogateescape")
-        if self._data.translate(None, _VISIBLE) == b" \n" * count:  # two words in each line
+        if self._data.translate(None, _VISIBLE) == b" \n" * count:  # Each line has two words.
             words = iter(text.replace("\n", " ").split(" "))
-            few = dict(zip(words, words, strict=False))
-            if "" in few or (len(text) > _MAX_KEY_BYTES and max(map(len, few)) > _MAX_KEY_BYTES // 4):
+            values = dict(zip(words, words, strict=False))
+            if "" in values or (len(text) > _MAX_KEY_BYTES and max(map(len, values)) > _MAX_KEY_BYTES // 4):
                 return None
         else:
-            few = dict(_LINE.findall(text))
-        return few if len(few) == count and (self._empty or all(few.values())) else None
+            values = dict(_LINE.findall(text))
+        return values if len(values) == count and (self._empty or all(values.values())) else None
 
     @cached_property
     def _keys_at(self) -> tuple[Indices, npt.NDArray[np.uint16]]:
-        """Return the start and the length of each line's key."""
+        """Position and length in bytes of the key of each line."""
         starts: list[Indices] = []
         lengths: list[npt.NDArray[np.uint16]] = []
         begin, lines = 0, 0
         while begin < self._length:
-            end = min(begin + _CHUNK, self._length)
+            end = min(begin + _CHUNK_BYTES, self._length)
             end = self._data.rfind(b"\n", begin, end) + 1 or self._data.find(b"\n", end) + 1
-            start, length = self._find_lines_of(begin, end, lines)
+            start, length = self._find_lines(begin, end, lines)
             starts.append(start)
             lengths.append(length)
             lines += len(start)
@@ -330,9 +330,9 @@ class Script(Mapping[str, str]):
             return np.empty(0, np.int64), np.empty(0, np.uint16)
         return np.concatenate(starts), np.concatenate(lengths)
 
-    def _find_lines_of(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
+    def _find_lines(self, begin: int, end: int, lines_before: int) -> tuple[Indices, npt.NDArray[np.uint16]]:
         chunk = np.frombuffer(self._data, np.uint8, end - begin, begin)
-        low = np.flatnonzero(chunk <= 32)  # Faster than a table. Other control characters are rare.
+        low = np.flatnonzero(chunk <= 32)  # Faster than a lookup in _WHITE, because other control characters are rare.
         is_white = _WHITE[chunk[low]]
         white = low[is_white]
         newlines = np.flatnonzero(chunk[white] == _NEWLINE)
@@ -340,28 +340,27 @@ class Script(Mapping[str, str]):
         key_ends = white[np.concatenate(([0], newlines[:-1] + 1))]
         indented = np.flatnonzero(key_ends == starts)
         if len(indented):
-            _past_blanks(chunk, starts, indented)
+            _skip_blanks(chunk, starts, indented)
             key_ends[indented] = white[np.searchsorted(white, starts[indented])]
         if len(white) < len(low):
             self._check_control_characters(low[~is_white], starts, key_ends, lines_before)
         rests = key_ends.copy()
-        _past_blanks(chunk, rests, np.arange(len(rests)))
+        _skip_blanks(chunk, rests, np.arange(len(rests)))
         valueless = (chunk[rests] == _NEWLINE) & (not self._empty)
         bad = np.flatnonzero(valueless | (key_ends == starts) | (key_ends - starts > _MAX_KEY_BYTES))
         if len(bad):
             line = int(bad[0])
             if key_ends[line] - starts[line] > _MAX_KEY_BYTES:
                 raise FormatError(
-                    f"line {lines_before + line + 1}: the key is too long ({key_ends[line] - starts[line]} bytes, "
-                    f"at most {_MAX_KEY_BYTES} are supported)",
+                    f"line {lines_before + line + 1}: the key has {key_ends[line] - starts[line]} bytes: shorten it "
+                    f"to at most {_MAX_KEY_BYTES} bytes",
                     file=self.name,
                 )
             text = bytes(chunk[starts[line] : rests[line]])
-            raise FormatError(_bad_line(lines_before + line + 1, text), file=self.name)
+            raise FormatError(_describe_bad_line(lines_before + line + 1, text), file=self.name)
         return starts + begin, (key_ends - starts).astype(np.uint16)
 
     def _check_control_characters(self, at: Indices, starts: Indices, key_ends: Indices, lines_before: int) -> None:
-        """Raise FormatError if one of these positions of control characters is within a key."""
         lines = np.searchsorted(starts, at, "right") - 1
         in_keys = lines[(lines >= 0) & (at < key_ends[lines])]
         if len(in_keys):
@@ -369,35 +368,35 @@ class Script(Mapping[str, str]):
             raise FormatError(f"line {line}: the key has a control character, which tables cannot store: remove it",
                               file=self.name)  # fmt: skip
 
-    def _index(self) -> Indices:
-        """Return the sorted index. An element holds 32 bits of the hash of a key above 32 bits of the line number."""
+    def _get_index(self) -> Indices:
+        """Return the sorted index. An element has the hash of a key in the upper and the line in the lower 32 bits."""
         if self._sorted_hashes is None:
             if len(self) >= 2**32:
-                raise SpecifierError("script files with 2**32 or more lines are not supported", file=self.name)
-            index = np.fromiter(map(hash, self._keys()), np.int64, len(self))
-            index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # the lower 32 bits
+                raise SpecifierError("has 2**32 or more lines: split it into shorter files", file=self.name)
+            index = np.fromiter(map(hash, self._iterate_keys()), np.int64, len(self))
+            index.view(np.uint32)[::2] = np.arange(len(self), dtype=np.uint32)  # Replaces the lower 32 bits.
             index.sort()
             self._sorted_hashes = index
         return self._sorted_hashes
 
     def _find(self, key: str) -> int | None:
-        """Return the end of this key in the data, or None."""
+        """Return the position of the end of a key, or None if the file does not have the key."""
         try:
             name = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # Not a string, or a surrogate that no key has.
+        except (AttributeError, UnicodeEncodeError):  # The key is not a string, or has a surrogate that no file has.
             return None
-        line = self._line_of(name)
+        line = self._find_line(name)
         if line is None:
             return None
         self._next_line = line + 1
-        return self._key_at(line)[1]
+        return self._locate_key(line)[1]
 
-    def _line_of(self, name: bytes) -> int | None:
-        """Return the line number of a key, or None."""
+    def _find_line(self, name: bytes) -> int | None:
+        """Return the index of the line of a key, or None if the file does not have the key."""
         guess = self._next_line
         if guess < len(self) and self._has_key(guess, name):
             return guess
-        index = self._index()
+        index = self._get_index()
         high = hash(name) >> 32
         at = int(index.searchsorted(high << 32))
         while at < len(index) and int(index[at]) >> 32 == high:
@@ -408,23 +407,23 @@ class Script(Mapping[str, str]):
         return None
 
     def _has_key(self, line: int, name: bytes) -> bool:
-        start, end = self._key_at(line)
+        start, end = self._locate_key(line)
         return self._data[start:end] == name
 
 
-def _past_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
-    """Move positions right to the next byte that is not a blank (white space other than a newline)."""
+def _skip_blanks(chunk: npt.NDArray[np.uint8], at: Indices, which: Indices) -> None:
+    """Move ``at[which]``, in place, right to the next byte that is not a blank (white space except a newline)."""
     which = which[_BLANK[chunk[at[which]]]]
     at[which] += 1
     which = which[_BLANK[chunk[at[which]]]]
-    if len(which):  # A run of several blanks.
+    if len(which):  # A key is followed by three or more blanks, which is rare.
         blanks = np.flatnonzero(_BLANK[chunk])
         last_of_run = blanks[np.diff(blanks, append=len(chunk) + 1) > 1]
         at[which] = last_of_run[np.searchsorted(last_of_run, at[which])] + 1
 
 
 class _Lines(ItemsView[str, str]):
-    """Items view of a script file that iterates over the lines without lookups."""
+    """Items view of a script file. It iterates over the lines without lookups."""
 
     _mapping: Script
 
@@ -433,9 +432,9 @@ class _Lines(ItemsView[str, str]):
 
 
 class ScriptTable(Mapping[str, Value]):
-    """A script file as a read-only mapping from keys to values that a function creates from lines on access.
+    """A script file as a read-only mapping from keys to values that a function creates on access.
 
-    Threads and processes can share the mapping. It can be pickled if the function can be pickled.
+    Threads and processes can share the mapping. It can be pickled if the function ``make(key, text)`` can be pickled.
     """
 
     def __init__(self, script: Script, make: Callable[[str, str], Value]) -> None:
@@ -468,14 +467,14 @@ class ScriptTable(Mapping[str, Value]):
     def _repr_html_(self) -> str:
         from io_ark.text import FIRST, format_html_table
 
-        rows = [self._script.line(line) for line in range(min(FIRST, len(self)))]
+        rows = [self._script.get_line(line) for line in range(min(FIRST, len(self)))]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
         return format_html_table(f"{self._script.name}: {len(self)} keys", rows, ("key", "value"), more)
 
 
 def _open_again(path: str, size: int, modified: int, empty: bool) -> Script:
-    """Open a script file in another process and check that it has not changed."""
+    """Open a script file in another process, and raise :class:`SpecifierError` if the file has changed."""
     status = os.stat(path)
     if (status.st_size, status.st_mtime_ns) != (size, modified):
-        raise SpecifierError("has changed since it was opened", file=path)
+        raise SpecifierError("has changed since it was opened: open the file again", file=path)
     return Script.open(path, empty=empty)

@@ -1,4 +1,4 @@
-"""Write tables to an archive, or with one file per object (Kaldi: src/util/kaldi-table-inl.h)."""
+"""Write tables to an archive, or to one file per object (Kaldi: src/util/kaldi-table-inl.h)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
 from io_ark.streams.output import ClosedOnExit, Output, WholeWrites, open_output
-from io_ark.tables.keys import key_bytes
-from io_ark.tables.loader import as_codec, name_key
+from io_ark.tables.keys import encode_valid_key
+from io_ark.tables.loader import name_key, resolve_codec
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
 
-# Bytes that a table cannot hold in a key. Newlines separate the keys of a block.
+# Bytes that a key of a table must not contain. Newlines are allowed here, because they separate the keys of a block.
 _UNSAFE_IN_KEYS = re.compile(rb"[\0-\x09\x0b-\x20\x7f]")
-# Mean bytes of the arrays of a block from which on they are written without a copy.
+# Minimum mean size in bytes of the arrays of a block that are written without a copy.
 _MIN_UNCOPIED_BYTES = 1 << 15
 
 Value = TypeVar("Value", contravariant=True)
@@ -45,7 +45,7 @@ class ArchiveTarget:
     def __init__(self, table: Wspecifier, access: Access) -> None:
         self._table = table
         if table.kind == "both" and "\n" in table.archive:
-            text = "has a line break, which ends a line of the script file: rename it, or write 'ark:'"
+            text = "has a line break, which a script file cannot contain: rename the archive, or write 'ark:' only"
             raise SpecifierError(text, file=table.archive)
         if os.path.basename(table.archive) == os.path.basename(table.script):
             refuse_sharing([f"ark,scp:{table.archive},{table.script}"])
@@ -56,7 +56,7 @@ class ArchiveTarget:
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
-                logger.warning("%s: is not a file, so the script file cannot point into it", self.archive.name)
+                logger.warning("%s: is not a file, so the lines of the script file cannot be read", self.archive.name)
             try:
                 self.script = open_output(table.script, access=access)
                 self.script.follows = self.archive
@@ -65,11 +65,11 @@ class ArchiveTarget:
                 raise
 
     def write(self, key: str, chunks: list[Any]) -> None:
-        """Write an entry, whose first chunk is the key with a space."""
+        """Write an entry. The first chunk is the key and a space, the other chunks are the object."""
         entry = self.entry
         if entry.broken:
             entry.check()
-        entry.broken = True  # As `with entry` does, without its calls, which take a tenth of the time of a small entry.
+        entry.broken = True  # The calls of `with entry` would take a tenth of the time of a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
         else:
@@ -81,7 +81,7 @@ class ArchiveTarget:
         entry.broken = False
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Write the entries of a block in binary and return True, or return False if a key is invalid."""
+        """Write the entries of a block in binary and return True. Return False if a key is invalid."""
         start = self.archive.tell()
         if isinstance(block, PackedBlock):
             with self.entry:
@@ -110,7 +110,7 @@ class ArchiveTarget:
             self.flush()
 
     def _write_parts(self, headers: memoryview, ends: list[int], values: memoryview, sizes: list[int]) -> None:
-        """Write each array after its header without copying it."""
+        """Write headers, which end at ``ends``, and arrays of ``sizes`` bytes alternately, without copying arrays."""
         begin = first = 0
         for end, size in zip(ends, sizes, strict=True):
             self.archive.write(headers[begin:end])
@@ -127,7 +127,7 @@ class ArchiveTarget:
             self.archive.close()
         except BaseException:
             if self.script is not None:
-                self.script.entry.broken = True  # Its buffer may list entries that the archive lacks.
+                self.script.entry.broken = True  # The script file may list entries that the archive lacks.
                 with suppress(WriteError):
                     self.script.close()
             raise
@@ -151,7 +151,7 @@ class ScriptTarget:
             if self._table.permissive:
                 return
             raise WriteError(
-                "the key is not in the script file, so its output file is unknown", file=self._table.script
+                "the key is not in the script file, so the output file is unknown: add a line", file=self._table.script
             )
         self.entry.check()
         output = open_output(wxfilename, access=self._access)
@@ -159,14 +159,14 @@ class ScriptTarget:
             output.write_all(chunks[1:])
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
-        """Return False, because every entry is a file."""
+        """Return False, because every entry is written to a separate file."""
         return False
 
     def flush(self) -> None:
-        """Do nothing, because all objects have been written."""
+        """Do nothing, because every object is written at once."""
 
     def close(self) -> None:
-        """Check that all objects were written. Their streams are closed already."""
+        """Raise an error if an object was not written. The output of every object is closed already."""
         self.entry.check()
 
 
@@ -202,10 +202,11 @@ class Writer(ClosedOnExit, Generic[Value]):
         network: bool = True,
         **options: Any,
     ) -> None:
-        self._encoder = as_codec(kind, options)
+        self._encoder = resolve_codec(kind, options)
         self._table = parse_wspecifier(wspecifier) if isinstance(wspecifier, str) else wspecifier
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
+        self._pack = self._encoder.pack(self._table.binary)  # Refuses kinds that a table cannot hold.
         self._closed = False
         self._process = process.current
         # Reentrant, so that a signal handler may close the writer.
@@ -215,7 +216,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         """Add a key and its value to the table."""
         if process.current is not self._process:
             self._refuse_process(key)
-        chunks = CollectedChunks((key_bytes(key) + b" ",))
+        chunks = CollectedChunks((encode_valid_key(key) + b" ",))
         try:
             self._encoder.write(chunks, value, binary=self._table.binary)
             with self._lock:
@@ -233,17 +234,16 @@ class Writer(ClosedOnExit, Generic[Value]):
         return isinstance(self._target, ArchiveTarget) and not _UNSAFE_IN_KEYS.search(keys)
 
     def write_block(self, block: Block) -> None:
-        """Add the entries of a block to the table, at once if the kind and the table allow it."""
+        """Add the entries of a block to the table, in one write if the kind and the table allow this."""
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:
-            pack = self._encoder.pack(self._table.binary)
             if len(block) > 1 and not isinstance(block, PackedBlock) and self._takes_entries(block.keys):
-                block = pack.block(block) or block
+                block = self._pack.block(block) or block
             if isinstance(block, PackedBlock) or (
                 isinstance(block, ArrayBlock)
                 and len(block) > 1
-                and (block.values.dtype, block.dimensions) == pack.arrays
+                and (block.values.dtype, block.dimensions) == self._pack.arrays
             ):
                 if self._closed:
                     raise ClosedError("the writer is closed")
@@ -268,7 +268,7 @@ class Writer(ClosedOnExit, Generic[Value]):
         """
         self.flush()
         if self._closed or not isinstance(self._target, ArchiveTarget):
-            raise ClosedError("there is no open archive")
+            raise ClosedError("the writer is closed or has no archive: open an archive with 'ark:'")
         return self._target.archive, self._target.script
 
     def flush(self) -> None:
@@ -286,7 +286,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             PipeError: the command that reads the table failed.
         """
         if process.current is not self._process:
-            # Another thread may have held the lock at the fork. In a child process, Output.close writes nothing.
+            # The lock may be locked forever by a thread of the parent process. Output.close writes nothing here.
             self._closed = True
             self._target.close()
             return

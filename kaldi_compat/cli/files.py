@@ -16,7 +16,7 @@ from io_ark.blocks import ArrayBlock, Skip
 from io_ark.streams import open_input, open_output
 from io_ark.streams.system import WRITE_FLAGS as TRUNCATING_FLAGS
 from io_ark.streams.unfinished import is_replaceable
-from io_ark.tables.overwriting import Identity, Inputs, overwriting_error
+from io_ark.tables.overwriting import Identity, Inputs, make_overwriting_error
 from kaldi_compat.cli.command_line import format_shell_line
 from kaldi_compat.errors import FeatureError, OptionError
 
@@ -143,7 +143,7 @@ def write_file(path: str, inputs: Container[Identity], *parts: memoryview) -> No
     try:
         if (status := os.fstat(descriptor)).st_size and stat.S_ISREG(status.st_mode):
             if (status.st_dev, status.st_ino) in inputs:
-                raise overwriting_error(path)
+                raise make_overwriting_error(path)
             os.ftruncate(descriptor, 0)
         for part in parts:
             while part:

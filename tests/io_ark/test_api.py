@@ -247,5 +247,5 @@ def test_saved_objects_are_loaded_with_their_types(tmp_path: Path) -> None:
 
 
 def test_arguments_without_a_kind_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="unexpected arguments max_duration: only a kind of object"):
+    with pytest.raises(TypeError, match="unexpected arguments max_duration: pass them to your codec"):
         io_ark.load(tmp_path / "a.wav", max_duration=1.0)

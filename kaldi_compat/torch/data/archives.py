@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 import io_ark
-from io_ark.tables import raises_again
+from io_ark.tables import repeat_errors
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import whole_number
 from kaldi_compat.torch.data.batching import Utterance
@@ -99,7 +99,7 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
         utterances = self._read(reader, readers)
         return self._shuffled(utterances, reader) if self._shuffle_buffer > 1 else utterances
 
-    @raises_again
+    @repeat_errors
     def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
         whole_tables = len(self._rspecifiers) >= readers
         number = 0
@@ -118,7 +118,7 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
                 except io_ark.ArkError as error:  # the rest of an archive that is cut off
                     self._skipped.note(rspecifier, error)
 
-    @raises_again
+    @repeat_errors
     def _shuffled(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         buffer: list[Utterance] = []

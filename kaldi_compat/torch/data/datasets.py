@@ -24,7 +24,7 @@ from io_ark.codecs import InfoCodec
 from io_ark.codecs.wave import WaveCodec
 from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import FormatError
-from io_ark.tables import Loader, RelativeTo, Script, folder_of
+from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import num_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
@@ -79,7 +79,7 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
                 f"expected the index of an utterance, not {index!r}: "
                 "pass a sampler of batches to the DataLoader as batch_sampler=, not as sampler="
             ) from None
-        key, location = self._listing.line(line)
+        key, location = self._listing.get_line(line)
         return self._skipped.read(key, partial(self._make, key, location))
 
     def _make(self, key: str, location: str) -> Utterance:
@@ -88,7 +88,7 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
     @property
     def keys(self) -> list[str]:
         """Names of the utterances, in order."""
-        return [self._listing.line(line)[0] for line in self._lines.tolist()]
+        return [self._listing.get_line(line)[0] for line in self._lines.tolist()]
 
     def __repr__(self) -> str:
         holds = f"{len(self)} utterances{self._details()}{describe(self._items)}"
@@ -100,7 +100,7 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
     def _repr_html_(self) -> str:
         from io_ark.text import FIRST, format_html_table
 
-        rows = [self._listing.line(line) for line in self._lines[:FIRST].tolist()]
+        rows = [self._listing.get_line(line) for line in self._lines[:FIRST].tolist()]
         more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
         return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), more)
 
@@ -185,7 +185,7 @@ class FeatureDataset(_KeyedDataset):
         super().__init__(
             script, Items(annotations, Seeds(seed), transform, length_tolerance), drop_incomplete, on_error
         )
-        folder = folder_of(name, relative_to)
+        folder = resolve_folder(name, relative_to)
         self._loader = InEachProcess(Loader, "matrix", annotations.access, folder=folder)
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
 
@@ -200,7 +200,7 @@ class FeatureDataset(_KeyedDataset):
         """
         if utt2num_frames is not None:
             return [int(frames) for frames in self._lengths_of(file_of(utt2num_frames, "utt2num_frames"), int)]
-        lines = map(self._listing.line, self._lines.tolist())
+        lines = map(self._listing.get_line, self._lines.tolist())
         return [self._length(key, partial(self._num_frames, key, location)) for key, location in lines]
 
     def _num_frames(self, key: str, location: str) -> int:
@@ -296,7 +296,7 @@ class WaveDataset(_KeyedDataset):
         self._recordings = None if segments is None else recordings
         self._channel = None if channel is None else whole_number("channel", channel)
         self._rate = None if sample_frequency is None else positive_number("sample_frequency", sample_frequency)
-        folder = folder_of(wav, relative_to)
+        folder = resolve_folder(wav, relative_to)
         # A segment of a long recording is read without the rest of the recording.
         self._loader = InEachProcess(
             Loader, WaveCodec(in_parts=segments is not None), annotations.access, folder=folder
@@ -375,7 +375,7 @@ class WaveDataset(_KeyedDataset):
             wave = _channel_of(headers[recording], key, segment, self._channel)
             return self._count(key, wave.samples.shape[1], wave.sample_frequency)
 
-        lines = map(self._listing.line, self._lines.tolist())
+        lines = map(self._listing.get_line, self._lines.tolist())
         return [self._length(key, partial(count_samples, key, location)) for key, location in lines]
 
     def _count(self, key: str, samples: int, rate: float) -> int:

@@ -12,7 +12,7 @@ from torch import Tensor
 from io_ark.blocks import Wave
 from io_ark.codecs import pcm16
 from io_ark.streams import Access
-from io_ark.tables import Loader, RelativeTo, Script, folder_of
+from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
 from kaldi_compat.torch.data.annotations import Path
@@ -114,7 +114,7 @@ class _Recordings:
         self._script = Script.open(name, access)
         if not len(self._script):
             raise OptionError(f"{self._script.name} lists no recordings")
-        folder = folder_of(name, relative_to)
+        folder = resolve_folder(name, relative_to)
         self._loader = InEachProcess(Loader, "wave", access, folder=folder)
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class _Recordings:
 
     def choose(self, sample_frequency: float) -> npt.NDArray[np.float32]:
         """Return the samples of a random recording."""
-        key, place = self._script.line(_below(len(self._script)))
+        key, place = self._script.get_line(_below(len(self._script)))
         wave: Wave = load_named(self._loader(), key, place)
         if wave.sample_frequency != sample_frequency:
             raise AudioError(

@@ -17,7 +17,7 @@ from typing import IO, Any
 import torch
 
 import kaldi_standins.kaldi_io as kaldi_io
-from io_ark.tables import raises_again
+from io_ark.tables import repeat_errors
 
 __all__ = [
     "read_mat_ark",
@@ -89,7 +89,7 @@ def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
     return _tensors(kaldi_io.read_vec_int_scp(file_or_fd, pipes=pipes, network=network))
 
 
-@raises_again
+@repeat_errors
 def _tensors(entries: Iterator[tuple[str, Any]]) -> Entries:
     for key, value in entries:
         yield key, torch.from_numpy(value)

@@ -83,7 +83,7 @@ def test_show_prints_the_numbers(name: str, ark: Ark) -> None:
 
 @pytest.mark.parametrize(
     ("names", "said"),
-    [("feats.scp nobody", "feats.scp: nobody: the table has no such key")]
+    [("feats.scp nobody", "feats.scp: nobody: the table does not have the key")]
     + [(table, "`ark show TABLE KEY`") for table in ("feats.scp", "scp:feats.scp", "feats.ark")],
 )
 def test_show_needs_a_key_of_the_table(names: str, said: str, ark: Ark) -> None:
@@ -151,9 +151,9 @@ def empty() -> None:
         (of_other_columns, "utt2: 5 columns, but utt0 has 4"),
         (key_twice, "utt1: duplicate key"),
         (key_missing, "feats.scp: the key utt2 of feats.ark is missing"),
-        (keys_swapped, "utt0: the archive has another key there: 'utt1 '"),
+        (keys_swapped, "utt0: the archive has another key at the offset: 'utt1 '"),
         (in_another_order, "feats.ark: the keys are not in the order of feats.scp"),
-        (empty, "feats.ark: is empty"),
+        (empty, "feats.ark: has no entries"),
     ],
 )
 def test_check_reports_damage(damage: Callable[[], None], said: str, ark: Ark) -> None:
@@ -175,7 +175,7 @@ def test_check_and_ls_continue_after_an_invalid_line(line: str, said: str, ark: 
     Path("feats.scp").write_text(f"{first}\n{line}\nutt7 {third.split()[1]}\n")
     problem, other, verdict = ark("check feats.scp", 1).out.splitlines()
     assert said in problem
-    assert "utt7: the archive has another key there: 'utt2 '" in other
+    assert "utt7: the archive has another key at the offset: 'utt2 '" in other
     assert verdict == "feats.scp: 3 entries read, 2 problems"
     assert columns(ark("ls feats.scp", 1).out, slice(1, 2)) == [["matrix"], ["unreadable"], ["matrix"]]
 
@@ -237,7 +237,7 @@ def test_ls_of_a_single_object_says_so_and_shows_it(kind: Any, value: object, de
     io_ark.save("cmvn.ark", value, kind=kind, binary="text" not in described)
     printed = ark("ls cmvn.ark")
     assert printed.out == f"-\t{described}\tcmvn.ark\n"
-    assert printed.err == "cmvn.ark: a single object, not a table: `ark show cmvn.ark` prints it\n"
+    assert printed.err == "cmvn.ark: is a single object, not a table: print it with `ark show cmvn.ark`\n"
     ark("show cmvn.ark")
 
 
@@ -270,7 +270,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["--versoin"], "did you mean --version?"),
         (["ls", "-n", "x"], "ark: unknown option or argument '-n'; see ark --help"),
         (["shw", "x"], "ark: unknown command 'shw': did you mean show?"),
-        ([], "ark: a command is required: ls, head, grep, show"),
+        ([], "ark: name a command: ls, head, grep, show"),
     ],
 )
 def test_invalid_command_line_gives_one_line_with_a_suggestion(
@@ -305,4 +305,7 @@ def test_endless_input_ends_with_one_line(line: str, status: int, ark: Ark) -> N
 def test_closed_standard_output_gives_one_line() -> None:
     command = f"{sys.executable} -m io_ark.cli.ark ls feats.scp >&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (2, "ark: standard output: cannot be written to: it is closed\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "ark: standard output: is closed: redirect it to a file or /dev/null\n",
+    )

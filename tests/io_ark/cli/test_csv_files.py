@@ -65,8 +65,11 @@ def test_numbers_have_a_column_of_values(ark: Ark) -> None:
 def test_entries_that_no_row_can_hold_fail(ark: Ark) -> None:
     write(a=np.zeros((2, 3), "f4"), wide=np.zeros((2, 4), "f4"), empty=np.zeros((0, 0), "f4"), b=np.ones((1, 3), "f4"))
     said = ark("convert in.ark o.csv", 1).err
-    assert "ark: wide: has the columns frame to 3 after frame to 2: a CSV file has one set of columns\n" in said
-    assert "ark: empty: has no values (its shape is (0, 0))" in said
+    assert (
+        "ark: wide: has the columns frame to 3, but the CSV file has frame to 2: convert arrays of one shape only\n"
+        in said
+    )
+    assert "ark: empty: has the shape (0, 0) and no values" in said
     assert [line[0] for line in Path("o.csv").read_text().splitlines()] == ["u", "a", "a", "b"]
 
 
@@ -79,17 +82,17 @@ def test_columns_of_spreadsheets_are_read(ark: Ark) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "needs a first line such as 'utterance,frame,0,1'"),
-        ("a,0,1\nb,1,2\n", "needs a first line"),
-        ("utterance\nb\n", "needs a first line"),
-        ("utterance,0,1\nb,1\n", "line 2 has 2 values, not 3"),
+        ("", "has no column names: insert a first line such as 'utterance,frame,0,1'"),
+        ("a,0,1\nb,1,2\n", "insert a first line"),
+        ("utterance\nb\n", "insert a first line"),
+        ("utterance,0,1\nb,1\n", "line 2 has 2 values for 3 columns"),
         ("utterance,0\nb,1e\n", "b: has a value that is not a number: could not convert string to float: '1e'"),
         ("utterance,0\nb,1_000\n", "b: has a value that is not a number: _"),
         ("utterance,0\nb,x\n", "b: has a value that is not a number"),
         ("utterance,0\nb,\n", "b: has a value that is not a number"),
         (f"utterance,0\nb,{'9' * 20}\n", "b: has a value that is not a number"),
-        ("utterance,frame,0\nb,1,2\n", "b: the frames are not 0 to 0 in order"),
-        ("utterance,frame,0\nb,0,2\nb,2,2\n", "b: the frames are not 0 to 1 in order"),
+        ("utterance,frame,0\nb,1,2\n", "b: the frames must be 0 to 0 in order"),
+        ("utterance,frame,0\nb,0,2\nb,2,2\n", "b: the frames must be 0 to 1 in order"),
         ('utterance,0\n"b"x,2\n', "cannot be read: "),
     ],
 )

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.cli.diff import compare, pairs
-from io_ark.cli.entries import Entry
+from io_ark.cli.diff import compare, pair_entries
+from io_ark.cli.entries import StoredEntry
 from io_ark.codecs import codec
 from io_ark.codecs.sparse import SparseVector
 from io_ark.codecs.wave import Wave
@@ -97,9 +97,9 @@ def test_tables_in_the_same_order_are_not_held_in_memory() -> None:
     def entries():  # type: ignore[no-untyped-def]
         for i in range(5):
             held.append(i)
-            yield Entry(f"utt{i}", "", "", np.zeros(1))
+            yield StoredEntry(f"utt{i}", "", "", np.zeros(1))
 
-    for count, (key, _, _) in enumerate(pairs(entries(), entries()), 1):
+    for count, (key, _, _) in enumerate(pair_entries(entries(), entries()), 1):
         assert key == f"utt{count - 1}" and len(held) == 2 * count
     assert len(held) == 10
 

@@ -69,15 +69,15 @@ def test_segments_have_an_offset(ark: Ark) -> None:
 
 def test_directory_without_text_is_converted_with_a_message(ark: Ark) -> None:
     directory(wav="u1 r1.wav\n")
-    assert "ark: d has no text, so the manifest has no transcripts\n" in ark("convert d m.json").err
+    assert "ark: d: has no file `text`, so the manifest has no transcripts\n" in ark("convert d m.json").err
     assert lines() == [{"audio_filepath": os.path.abspath("r1.wav"), "duration": 1.25}]
 
 
 def test_utterances_without_a_transcript_or_recording_fail(ark: Ark) -> None:
     directory(wav="u1 r1.wav\n", segments="a u1 0 1\nb u1 0 1\nc u3 0 1\n", text="a x\nc z\n")
     said = ark("convert d m.json", 1).err
-    assert "ark: d/text: b: has no line, so the manifest lacks it\n" in said
-    assert "ark: d/wav.scp: c: its recording u3 has no line\n" in said
+    assert "ark: d/text: b: has no line, so the manifest omits it: add a line\n" in said
+    assert "ark: d/wav.scp: c: lacks the recording u3: add it\n" in said
     assert [line["text"] for line in lines()] == ["x"]
 
 
@@ -85,18 +85,18 @@ def test_utterances_without_a_transcript_or_recording_fail(ark: Ark) -> None:
 def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
     directory(wav=f"u1 {place}\n", text="u1 x\n")
     said = ark("convert d m.json", 2).err
-    assert f"d/wav.scp: u1: '{place}' is not a file of its own" in said
+    assert f"d/wav.scp: u1: '{place}' is not a separate file" in said
     assert not Path("m.json").exists()
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "ark: d: has no wav.scp: a manifest of NeMo is made of a data directory"),
+        ({}, "ark: d: has no wav.scp: a manifest of NeMo needs a data directory"),
         ({"wav": "u1 none.wav\n"}, "none.wav: u1: cannot be opened: No such file or directory"),
         ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1 1\n"}, "d/segments: a: has channel 1, which a manifest"),
         ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "start and end should be seconds"),
-        ({"wav": ""}, "d: has no entries, so nothing is written"),
+        ({"wav": ""}, "d: has no entries to convert"),
     ],
 )
 def test_directories_that_cannot_be_converted_leave_the_target(files: Any, message: str, ark: Ark) -> None:
@@ -118,5 +118,5 @@ def test_sources_are_not_overwritten(target: str, ark: Ark) -> None:
 def test_bytes_that_are_not_utf8_fail_alone(ark: Ark) -> None:
     directory(wav="u1 r1.wav\nu2 r1.wav\n")
     Path("d/text").write_bytes(b"u1 \xff\nu2 x\n")
-    assert "ark: u1: has bytes that are not UTF-8, which JSON needs" in ark("convert d m.json", 1).err
+    assert "ark: u1: has bytes that are not UTF-8: convert `text` to UTF-8" in ark("convert d m.json", 1).err
     assert [line["text"] for line in lines()] == ["x"]

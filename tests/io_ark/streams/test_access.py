@@ -11,7 +11,7 @@ import pytest
 
 import io_ark
 from io_ark.cli.check import check_table
-from io_ark.cli.entries import entries
+from io_ark.cli.entries import iterate_entries
 from io_ark.errors import ArkError, NetworkRefusedError, PipesRefusedError
 from io_ark.specifier import Rspecifier
 from io_ark.streams.access import NO_NETWORK_VARIABLE, NO_PIPES_VARIABLE, PRIVATE_VARIABLE, Access
@@ -88,7 +88,7 @@ def check_refused(
 def test_no_door_to_a_script_file_reaches_a_private_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = check_private_addresses(DOORS, 5, tmp_path, monkeypatch)
     assert "private network" in check_table(Rspecifier("scp", script), Access()).problems[0]
-    assert "private network" in str(next(iter(entries(Rspecifier("scp", script), Access()))).error)
+    assert "private network" in str(next(iter(iterate_entries(Rspecifier("scp", script), Access()))).error)
     with pytest.raises(NetworkRefusedError, match="private network"):
         OpenFiles().get("http://127.0.0.1:1/a.ark")
 

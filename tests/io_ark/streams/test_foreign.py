@@ -189,7 +189,7 @@ def test_single_objects_are_not_archives(kind: str, tmp_path: Path) -> None:
     else:
         io_ark.save(tmp_path / "x", values[kind], kind=kind)  # type: ignore[call-overload]
     for read in (io_ark.read, lambda name: list(io_ark.SequentialReader(f"ark:{name}", kind=kind))):
-        with pytest.raises(FormatError, match=r"is a single object, not an archive: io_ark.load reads it"):
+        with pytest.raises(FormatError, match=r"is a single object, not an archive: read it with io_ark.load"):
             list(read(str(tmp_path / "x")))
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError
-from io_ark.tables import blocks, raises_again, random_access, readers
+from io_ark.tables import blocks, random_access, readers, repeat_errors
 from tests.support.tables import write_table
 
 KEYS = [f"utt{i:02}" for i in range(12)]
@@ -196,7 +196,7 @@ def test_error_of_one_entry_is_raised_again(way: str, error: BaseException, monk
         assert str(caught.value) == (
             "utt05: is damaged"
             if isinstance(error, ArkError)
-            else "t.ark: an earlier read failed or was interrupted: open it again"
+            else "t.ark: an earlier read failed or was interrupted: open the table again"
         )
 
 
@@ -219,7 +219,7 @@ def test_iterator_that_the_user_leaves_does_not_fail_the_next() -> None:
         assert next(entries, None) is None
         assert [key for key, _ in reader] == KEYS[7:]
 
-    @raises_again
+    @repeat_errors
     def numbers() -> Iterator[int]:
         yield from range(3)
 

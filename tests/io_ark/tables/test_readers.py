@@ -55,7 +55,7 @@ def test_all_rspecifiers_give_the_same_entries(rspecifier: str, folder: Path) ->
         ("ark:exit 3 |", PipeError, "exit status 3"),
         ("scp:cat feats.scp; exit 3 |", PipeError, "exit status 3"),
         ("ark:echo utt1 |", FormatError, "utt1"),
-        ("ark:printf utt1 |", TruncatedError, "after the key 'utt1', before its object"),
+        ("ark:printf utt1 |", TruncatedError, "after the key 'utt1', before the object"),
         ("ark:printf 'utt1\\vx' |", FormatError, "expected a space after the key"),
         ("feats.ark", SpecifierError, "is not an rspecifier"),
         ("", SpecifierError, "is not an rspecifier"),

@@ -10,7 +10,7 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, SpecifierError
-from io_ark.tables.loader import folder_of, in_folder
+from io_ark.tables.loader import prepend_folder, resolve_folder
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_mapping_keeps_the_folder_when_it_is_pickled_and_the_current_folder_ch
     ],
 )
 def test_only_relative_file_names_get_the_folder(name: str, expected: str) -> None:
-    assert in_folder(name, "/data") == expected
+    assert prepend_folder(name, "/data") == expected
 
 
 def test_a_script_at_a_url_names_archives_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +76,10 @@ def test_a_script_at_a_url_names_archives_beside_it(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("name", ["cat feats.scp |", "-"])
 def test_a_script_without_a_folder_is_refused(name: str) -> None:
-    with pytest.raises(SpecifierError, match="relative_to='script' needs the name of a file"):
+    with pytest.raises(SpecifierError, match="pass the name of a file, or relative_to=None"):
         io_ark.load_scp(name, relative_to="script")
 
 
 def test_another_anchor_is_refused() -> None:
     with pytest.raises(SpecifierError, match="pass 'script'"):
-        folder_of("feats.scp", "here")  # type: ignore[arg-type]
+        resolve_folder("feats.scp", "here")  # type: ignore[arg-type]

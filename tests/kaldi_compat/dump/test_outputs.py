@@ -189,7 +189,7 @@ def test_foreign_array_in_the_folder_of_arrays_stays_and_the_status_says_so(data
     np.save(data / "feats" / "mine.npy", np.ones(3))
     before = digests(data / "feats")
     said = said_by(data, "--format=npy", status=255)
-    assert "has mine.npy, which is no entry of the source" in said
+    assert "contains mine.npy, which is not an entry of the source" in said
     assert f"{data / 'feats'}/ is not complete" in said.splitlines()[-1]
     assert digests(data / "feats") == before and len(matrices(data / "feats.scp")) == 3
 
@@ -198,7 +198,7 @@ def test_interrupted_conversion_ends_the_dump(data: Path, monkeypatch: pytest.Mo
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("io_ark.cli.convert.progress", interrupted)
+    monkeypatch.setattr("io_ark.cli.convert.show_progress", interrupted)
     page = data.parent / "page.html"
     assert "interrupted" in said_by(data, "--format=npy", f"--report={page}", status=130)
     assert not page.exists() and not (data / "feats").exists() and not list(data.rglob("*unfinished*"))

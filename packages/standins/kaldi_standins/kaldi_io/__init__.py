@@ -44,7 +44,7 @@ from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
 from io_ark.streams.files import describe_error
 from io_ark.streams.source import BytesSource, Source
-from io_ark.tables import raises_again
+from io_ark.tables import repeat_errors
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import Loader, name_key
@@ -547,7 +547,7 @@ def _gzipped_source(name: re.Match[str]) -> Iterator[Source]:
         yield source
 
 
-@raises_again
+@repeat_errors
 def _archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
         yield from read_entries(source, kind)
@@ -558,7 +558,7 @@ def _single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
         return kind.read(source)
 
 
-@raises_again
+@repeat_errors
 def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
     with _source(file, access, True) as source:
         script = Script(source.read_text(), source.name)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, FormatError
-from io_ark.tables import raises_again
+from io_ark.tables import repeat_errors
 from io_ark.tables.random_access import RandomAccessReader
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
@@ -112,10 +112,10 @@ class SequentialTableReader(Table):
                 self._current = next(self._entries, None)
         except BaseException as error:
             self._current = None
-            self._table._reads.fail(error)
+            self._table._reads.record_failure(error)
             raise
 
-    @raises_again
+    @repeat_errors
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         while not self.done:
             yield self.key, self.value

@@ -20,7 +20,7 @@ from io_ark.streams.files import describe_error
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import encode_key
 from io_ark.tables.loader import Loader
-from io_ark.tables.readers import raises_again
+from io_ark.tables.readers import repeat_errors
 from io_ark.tables.script import Script
 from kaldi_standins import kaldi_io
 from kaldi_standins.file_objects import name_of_stream, open_source, output_file
@@ -185,7 +185,7 @@ class SequentialReader:
         self.ark_or_pipe = ark_or_pipe
         self._access = Access(pipes, network)
 
-    @raises_again
+    @repeat_errors
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         with open_source(self.ark_or_pipe, self._access, whole=True) as source:
             yield from read_entries(source, self._kind)

@@ -16,7 +16,7 @@ from io_ark.specifier import decode_file_name
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.streams.output import Output
-from io_ark.tables import raises_again
+from io_ark.tables import repeat_errors
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import name_key, read_from
@@ -87,7 +87,7 @@ def load_mat(
         return load_numpy_range(load, name, refused)
 
 
-@raises_again
+@repeat_errors
 def load_ark(
     fname: FileOrName, endian: str = "<", *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Any]]:
@@ -141,7 +141,7 @@ def load_scp(
     return LazyLoader(loader.load_value, places)
 
 
-@raises_again
+@repeat_errors
 def load_scp_sequential(
     fname: FileOrName,
     endian: str = "<",
