@@ -44,7 +44,7 @@ class AudioInput(NamedTuple):
     is_wav: bool = True  # True if sox reads the file as WAV; False if sox decides by the file name extension.
 
 
-def audio_input(name: bytes) -> AudioInput:
+def parse_audio_entry(name: bytes) -> AudioInput:
     """Return how sox gets the audio of an entry of ``wav.scp``: a file, ``file:offset``, a URL or a command.
 
     The file name extension tells the format. A file without a known extension is opened and its first bytes are read.
@@ -52,9 +52,9 @@ def audio_input(name: bytes) -> AudioInput:
     Raises:
         ValueError: neither sox nor our reader reads files with this extension, or the name has a NUL byte.
 
-    >>> audio_input(b"my audio.wav")
+    >>> parse_audio_entry(b"my audio.wav")
     AudioInput(command=b'', file=b"'my audio.wav'", is_wav=True)
-    >>> audio_input(b"wav.ark:17").command
+    >>> parse_audio_entry(b"wav.ark:17").command
     b'wav-copy wav.ark:17 - |'
     """
     if name[-4:] == b".wav" and name[:1] != b"-" and not name.translate(None, _PLAIN_FILE):
@@ -78,7 +78,7 @@ def audio_input(name: bytes) -> AudioInput:
 
 def _is_other_format(name: bytes) -> bool:
     """Return True if a file exists and starts as audio in another format than WAV."""
-    if not (head := head_of(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
+    if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import audio_format
     from io_ark.streams.source import BytesSource
@@ -86,7 +86,7 @@ def _is_other_format(name: bytes) -> bool:
     return bool(audio_format(BytesSource(head)))
 
 
-def head_of(name: bytes, count: int) -> bytes:
+def read_head(name: bytes, count: int) -> bytes:
     """Return the first bytes of a regular file; nothing of a device, a pipe or a file that cannot be opened."""
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):

@@ -13,7 +13,7 @@ from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, perturb
 from io_ark.data_dir.awk_numbers import get_numbers, parse_number
-from io_ark.data_dir.fix import fix, fix_new
+from io_ark.data_dir.fix import fix, fix_stage
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_field
 from io_ark.data_dir.segment_times import compute_segment_durations, is_to_the_end
@@ -22,12 +22,12 @@ from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import (
     SORTED_FILES,
     DataDirError,
+    DataFiles,
     Say,
-    SourceDir,
     Stage,
+    decode_key,
     refuse_half_changed,
     refuse_target,
-    shown,
 )
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
@@ -82,7 +82,7 @@ class DataDir(os.PathLike[str]):
 
     def __len__(self) -> int:
         """Return the number of utterances."""
-        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._keys())
+        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_keys())
 
     def __bool__(self) -> bool:
         return True
@@ -98,12 +98,12 @@ class DataDir(os.PathLike[str]):
             for name, what in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
             if name in counts
         ]
-        hours = self._known_hours()
+        hours = self._sum_known_hours()
         parts += [] if hours is None else [f"{hours:,.2f} hours"]
         return f"<DataDir {self.path}: {', '.join([*parts, ' '.join(counts)])}>"
 
     def _repr_html_(self) -> str:
-        hours = self._known_hours()
+        hours = self._sum_known_hours()
         note = "" if hours is None else f"{hours:,.2f} hours"
         rows = [(name, f"{count:,}") for name, count in self.counts().items()]
         return html_table(self.path, rows, ("file", "lines"), note)
@@ -124,16 +124,16 @@ class DataDir(os.PathLike[str]):
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""
         refuse_half_changed(self.path)
-        return {name: SourceDir(self.path).count(name) for name in SORTED_FILES if name in self}
+        return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
         """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files.
 
         For segments that end at -1, the durations of their recordings come from ``reco2dur`` or else from the audio.
         """
-        return self._hours(lambda names: durations.measure_recordings(SourceDir(self.path), names))
+        return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
-    def _hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
+    def _sum_hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
         if "utt2dur" in self:
             durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
@@ -142,19 +142,19 @@ class DataDir(os.PathLike[str]):
             return sum(sum(seconds) for _, seconds in times) / 3600
         return None
 
-    def _known_hours(self) -> float | None:
+    def _sum_known_hours(self) -> float | None:
         """Return the hours that the text files tell; no audio is read."""
         with contextlib.suppress(DataDirError):
-            return self._hours(lambda names: durations.read_reco2dur(SourceDir(self.path), names))
+            return self._sum_hours(lambda names: durations.read_reco2dur(DataFiles(self.path), names))
         return None
 
-    def _keys(self) -> Iterator[bytes]:
+    def _read_keys(self) -> Iterator[bytes]:
         name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
         return (get_field(line) for line in read_lines(self.file(name)))
 
     def utterances(self) -> list[str]:
         """Return the names of all utterances."""
-        return list(map(shown, self._keys()))
+        return list(map(decode_key, self._read_keys()))
 
     @property
     def utt2spk(self) -> Mapping[str, str]:
@@ -191,10 +191,10 @@ class DataDir(os.PathLike[str]):
     def _say(self, name: str) -> Say:
         return Say(name, logger.info, as_script=False)
 
-    def _numbers(self, name: str, make: Any, **options: object) -> dict[str, float]:
+    def _compute_values(self, name: str, make: Any, **options: object) -> dict[str, float]:
         make(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
-        return {shown(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
+        return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
         """Return the duration of each utterance in seconds. Writes ``utt2dur`` if it is missing.
@@ -202,11 +202,11 @@ class DataDir(os.PathLike[str]):
         Args:
             read_entire_file: count the samples of audio files instead of trusting their headers.
         """
-        return self._numbers("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
+        return self._compute_values("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
         """Return the duration of each recording in seconds. Writes ``reco2dur`` if it is missing."""
-        return self._numbers("reco2dur", durations.get_reco2dur)
+        return self._compute_values("reco2dur", durations.get_reco2dur)
 
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
         """Return the number of frames of each utterance, of its features or, without them, its duration.
@@ -218,7 +218,7 @@ class DataDir(os.PathLike[str]):
             frame_overlap: seconds by which a frame is longer than the frame shift.
         """
         make, shift = durations.get_utt2num_frames, {"frame_shift": frame_shift, "frame_overlap": frame_overlap}
-        return {key: int(value) for key, value in self._numbers("utt2num_frames", make, nj=1, **shift).items()}
+        return {key: int(value) for key, value in self._compute_values("utt2num_frames", make, nj=1, **shift).items()}
 
     def validate(
         self,
@@ -390,19 +390,21 @@ class DataDir(os.PathLike[str]):
                 raise DataDirError("write: segment recording start end", self.file("segments"), number, get_field(line))
             end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
             segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
-        say, src = self._say("to_whole_recordings"), SourceDir(self.path)
+        say, src = self._say("to_whole_recordings"), DataFiles(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:
             stage.write_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
             directories.write_spk2utt(stage)
-            if src.path("text"):
-                texts = {line.split()[0]: line.split()[1:] for line in read_lines(src.path("text")) if line.split()}
+            if src.find_path("text"):
+                texts = {
+                    line.split()[0]: line.split()[1:] for line in read_lines(src.find_path("text")) if line.split()
+                }
                 parts = ([texts.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
                 joined = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
                 stage.write("text", (line + b"\n" for line in joined))
-            fix_new(say.called("fix"), stage)
+            fix_stage(say.with_name("fix"), stage)
         return DataDir(target)
 
 

@@ -17,7 +17,7 @@ from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, 
 from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces, require_two_fields
 from io_ark.data_dir.line_selection import select_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
-from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Say, shown, warn
+from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Say, decode_key, warn
 
 # Perl's "die" exits with the error number of the last system call that failed. Opening a file asks whether it is a
 # terminal, and a file is none.
@@ -27,7 +27,7 @@ MAX_DIGITS = 18  # Kaldi's scripts hold integers in 64 bits.
 DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5DEECE66D, 0xB, 0x330E
 
 
-def usage(status: int = DIED) -> DataDirError:
+def make_usage_error(status: int = DIED) -> DataDirError:
     """Return the error that shows how to call a script."""
     return DataDirError("", status=status)
 
@@ -62,7 +62,7 @@ def opening(text: str) -> Iterator[None]:
         raise DataDirError(f"{text}: {error.strerror}", status=error.errno or DIED, partly=True) from None
 
 
-def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
+def refuse_lines_with(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
     """Return a function that raises the error for a line, by its number; by default with the status of Perl's ``die``."""
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
@@ -84,7 +84,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
                 raise DataDirError(STARTS_WITH_MARK, get_source_name(source), 1)
             column = get_column(chunk)
             if b"" in column:
-                bad_line(f"{text} without a key", source)(lines_before + column.index(b"") + 1)
+                refuse_lines_with(f"{text} without a key", source)(lines_before + column.index(b"") + 1)
             keys.update(column)
     return keys
 
@@ -98,7 +98,7 @@ def filter_scp(say: Say, argv: list[str]) -> int:
         else:
             number, argv = _parse_integer(argv[1]) if len(argv) > 1 else 0, argv[2:]
     if len(argv) not in (1, 2):
-        raise usage()
+        raise make_usage_error()
     keys = read_id_list(argv[0])
     file = open_source(argv[1:])
     if file is not None:
@@ -109,17 +109,17 @@ def filter_scp(say: Say, argv: list[str]) -> int:
                 if (line.split()[number - 1] in keys) is not exclude:
                     write(line)
         else:
-            select_lines(keys, file, write, number=number, exclude=exclude, refuse=bad_line(text, file))
+            select_lines(keys, file, write, number=number, exclude=exclude, refuse=refuse_lines_with(text, file))
     return 0
 
 
 def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
     if len(argv) > 1:
-        raise usage()
+        raise make_usage_error()
     file = open_source(argv)
     if file is not None:
         sys.stdout.buffer.writelines(
-            convert_to_spk2utt(read_chunks(file), bad_line("Invalid line in utt2spk file", file))
+            convert_to_spk2utt(read_chunks(file), refuse_lines_with("Invalid line in utt2spk file", file))
         )
     return 0
 
@@ -129,7 +129,7 @@ def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
         file = open_source([name])
         if file is not None:
             sys.stdout.buffer.writelines(
-                convert_to_utt2spk(read_chunks(file), bad_line("Invalid line in spk2utt file", file))
+                convert_to_utt2spk(read_chunks(file), refuse_lines_with("Invalid line in spk2utt file", file))
             )
     return 0
 
@@ -176,7 +176,7 @@ def subset_scp(say: Say, argv: list[str]) -> int:
             flags.add(name)
             argv = argv[1:]
     if len(argv) < 2:
-        raise usage()
+        raise make_usage_error()
     if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
         text = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
         raise DataDirError(text, status=DIED)
@@ -230,7 +230,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
                     warn(DataDirError(text, file, number, key))
                     values[key] = value
                 elif not key:
-                    bad_line("apply_map.pl: empty line", open_argument(file))(number)
+                    refuse_lines_with("apply_map.pl: empty line", open_argument(file))(number)
     return values
 
 
@@ -250,14 +250,14 @@ def apply_map(say: Say, argv: list[str]) -> int:
         if argv[:1] == ["--permissive"]:
             permissive, argv = True, argv[1:]
     if len(argv) != 1:
-        raise usage(1)
+        raise make_usage_error(1)
     table = read_map(argv[0])
     some = slice(max(begin or 0, 0), None if end is None else end + 1)
 
-    def missing(word: bytes) -> bytes:
+    def replace_missing(word: bytes) -> bytes:
         if not permissive:
-            raise DataDirError(f"apply_map.pl: undefined key {shown(word)} in {argv[0]}", status=DIED)
-        warn(f"apply_map.pl: warning! missing key {shown(word)} in {argv[0]}")
+            raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
+        warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
         return word
 
     for chunk in read_chunks(STDIN):
@@ -269,7 +269,7 @@ def apply_map(say: Say, argv: list[str]) -> int:
                 try:
                     fields[some] = map(table.__getitem__, fields[some])
                 except KeyError:
-                    fields[some] = [table[word] if word in table else missing(word) for word in fields[some]]
+                    fields[some] = [table[word] if word in table else replace_missing(word) for word in fields[some]]
                 out.append(b" ".join(fields))
         finally:
             sys.stdout.buffer.write(b"\n".join([*out, b""]))
@@ -288,7 +288,7 @@ def _balance(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
         raise DataDirError(f"{say.name}: {text}: use fewer parts", status=DIED, partly=True)
     bounds = [-(-part * total // parts) for part in range(parts + 1)]
 
-    def size(part: int) -> int:
+    def sum_part(part: int) -> int:
         return sums[bounds[part + 1]] - sums[bounds[part]]
 
     changed = True
@@ -297,13 +297,13 @@ def _balance(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
         for part in range(parts):
             if part < parts - 1 and bounds[part + 1] > bounds[part]:
                 last = bounds[part + 1]
-                count, here, there = sizes[last - 1], size(part), size(part + 1)
+                count, here, there = sizes[last - 1], sum_part(part), sum_part(part + 1)
                 if abs(there + count - (here - count)) < abs(there - here):
                     bounds[part + 1] -= 1
                     changed = True
             if part > 0 and bounds[part + 1] > bounds[part]:
                 first = bounds[part]
-                count, there, here = sizes[first], size(part - 1), size(part)
+                count, there, here = sizes[first], sum_part(part - 1), sum_part(part)
                 if abs(here - count - (there + count)) < abs(here - there):
                     bounds[part] += 1
                     changed = True
@@ -314,7 +314,7 @@ def divide_by_speaker(say: Say, scp: str, utt2spk: str, part_count: int) -> list
     """Divide the lines of a file into parts of about the same size, without dividing the lines of a speaker."""
     speakers: dict[bytes, bytes] = {}
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
-        refuse = bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)
+        refuse = refuse_lines_with(f"{say.name}: Bad line in utt2spk file", utt2spk)
         for chunk in require_two_fields(read_chunks(utt2spk), refuse):
             speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
     lines_by_speaker: dict[bytes, list[bytes]] = {}
@@ -322,9 +322,9 @@ def divide_by_speaker(say: Say, scp: str, utt2spk: str, part_count: int) -> list
         for number, line in enumerate(read_lines(scp), 1):
             speaker = speakers.get(get_field(line))
             if speaker is None:
-                fault = f"No utterance {shown(get_field(line))} in utt2spk file {utt2spk}"
+                fault = f"No utterance {decode_key(get_field(line))} in utt2spk file {utt2spk}"
                 fault = fault if line.strip() else "Empty or space-only line in scp file"
-                bad_line(f"{say.name}: {fault}", scp)(number)
+                refuse_lines_with(f"{say.name}: {fault}", scp)(number)
             else:
                 lines_by_speaker.setdefault(speaker, []).append(line)
     groups = list(lines_by_speaker.values())
@@ -360,7 +360,7 @@ def split_scp(say: Say, argv: list[str]) -> int:
         text = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
         raise DataDirError(f"{say.name}: {text}", status=DIED)
     if (not jobs and len(argv) < 2) or (jobs and len(argv) not in (1, 2)):
-        raise usage()
+        raise make_usage_error()
     scp, *outputs = argv
     if jobs:
         outputs = ["/dev/null"] * jobs
@@ -385,7 +385,7 @@ _ODD_SPACES = re.compile("[\v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\
 _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
-def text_problem(file: str) -> tuple[str, int, bytes]:
+def find_text_problem(file: str) -> tuple[str, int, bytes]:
     """Return Kaldi's message on a file of transcripts, the line and its key; an empty message if there is none.
 
     White space is checked only in files that are UTF-8.
@@ -421,7 +421,7 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
 
 def validate_text(say: Say, argv: list[str]) -> int:
     if len(argv) != 1:
-        raise usage()
+        raise make_usage_error()
     check_text(say, argv[0])
     return 0
 
@@ -430,7 +430,7 @@ def check_text(say: Say, file: str) -> None:
     """Raise validate_text.pl's error for a file of transcripts with odd white space."""
     try:
         empty = os.path.getsize(file) == 0 and os.path.isfile(file)
-        problem, number, key = text_problem(file)
+        problem, number, key = find_text_problem(file)
     except OSError:
         raise DataDirError(f"{say.name}: ERROR: failed to open {file}") from None
     if empty:

@@ -22,7 +22,7 @@ from io_ark.data_dir.stage import DataDirError, Say, Stage, warn
 from io_ark.errors import ArkError
 
 Value = str | int | float | bool
-MARK = b"io_ark.data_dir.scripts"
+LAUNCHER_MARK = b"io_ark.data_dir.scripts"
 INTERRUPTED, BROKEN_PIPE = 130, 141
 # Options that ``kaldi-compat data`` has and Kaldi's scripts lack.
 OWN_OPTIONS = ("strip_cr",)
@@ -115,7 +115,7 @@ def convert_value(name: str, text: str, default: Value) -> Value:
     raise DataDirError(f"expected a number: --{name} {text}")
 
 
-def flag(name: str) -> str:
+def format_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
@@ -126,7 +126,7 @@ def read_shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> 
     def take(name: str, text: str) -> None:
         name = name.replace("-", "_")
         if name not in options:
-            raise DataDirError(f"invalid option {flag(name)}")
+            raise DataDirError(f"invalid option {format_flag(name)}")
         values[name] = convert_value(name.replace("_", "-"), text, options[name])
 
     for at, argument in enumerate(argv[:-1]):
@@ -136,7 +136,7 @@ def read_shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> 
                     take(name, text)
     while argv and argv[0].startswith("--"):
         if "=" in argv[0]:
-            raise say.fails(f"options to scripts must be of the form --name value, got '{argv[0]}'")
+            raise say.fail(f"options to scripts must be of the form --name value, got '{argv[0]}'")
         if len(argv) < 2:
             raise DataDirError(f"{argv[0]} needs a value")
         if argv[0] != "--config":
@@ -169,7 +169,7 @@ def read_settings(path: str) -> list[tuple[str, str]]:
 
 def read_flags(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options without values, which stand anywhere."""
-    names = {flag(name): name for name in options}
+    names = {format_flag(name): name for name in options}
     return {names[argument]: True for argument in argv if argument in names}, [
         argument for argument in argv if argument not in names
     ]
@@ -177,13 +177,13 @@ def read_flags(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[di
 
 def read_first_option(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read one option, which comes first."""
-    names = {flag(name): name for name in options}
+    names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
         return {}, argv
     if argv[0] not in names:
         if "per_utt" in options:
             return {}, argv
-        raise say.fails(f"invalid option '{argv[0]}'")
+        raise say.fail(f"invalid option '{argv[0]}'")
     takes_value = isinstance(options[names[argv[0]]], str)
     return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
 
@@ -202,7 +202,7 @@ def read_any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tu
             name, equals, text = argument[2:].partition("=")
             key = name.replace("-", "_")
             if key not in options:
-                known = ", ".join(map(flag, options)) or "none"
+                known = ", ".join(map(format_flag, options)) or "none"
                 raise DataDirError(f"unknown option --{name}: known are {known}", status=2)
             default = options[key]
             if not equals:
@@ -230,7 +230,7 @@ def call(script: KaldiScript, say: Say, argv: list[str], *, is_command: bool = F
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in (["--help"], ["-h"]) and (is_command or script.style is Style.SHELL_OPTIONS):
         listed = "".join(
-            f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
+            f"\n  {format_flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
             for name, value in options.items()
         )
         warn(f"Usage: {say.name} {script.usage}{listed}")
@@ -268,7 +268,7 @@ def ending_in_order() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
+def run_protected(say: Say, run: Callable[[], int], name: str = "") -> int:
     """Run something as a script: errors become a line on standard error, and its status."""
     if sys.stderr is None:  # The shell closed it (2>&-).
         sys.stderr = open(os.devnull, "w")
@@ -311,10 +311,10 @@ def main(name: str) -> int:
 
     gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
     say = Say(sys.argv[0], _write)
-    return protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
+    return run_protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
 
 
-def launcher(name: str, python: str, root: str) -> bytes:
+def format_launcher(name: str, python: str, root: str) -> bytes:
     """Return the text of a program that runs a script in this installation.
 
     A shell starts Python, which cannot say in one line that its standard input is a directory, and whose path can be longer
@@ -325,7 +325,7 @@ def launcher(name: str, python: str, root: str) -> bytes:
     head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {instead}; fi\n"
     head += f'exec {shlex.quote(python)} -I "$0" "$@"\n\'\'\'\n'
     text = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
-    text += f"from {MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
+    text += f"from {LAUNCHER_MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
     return os.fsencode(text)
 
 
@@ -345,15 +345,15 @@ def install(folder: str, *, force: bool = False) -> list[str]:
     _refuse_links(folder)
     for path in paths:
         start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
-        if os.path.lexists(path) and not force and MARK not in start:
+        if os.path.lexists(path) and not force and LAUNCHER_MARK not in start:
             raise DataDirError(
                 "is another program: choose an empty folder, or pass --force to replace all of them", path
             )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with Stage(folder, Say("install")) as stage:
         for name in names:
-            stage.write(name, [launcher(os.path.basename(name), sys.executable, root)])
-            os.chmod(stage.path(name), 0o755)
+            stage.write(name, [format_launcher(os.path.basename(name), sys.executable, root)])
+            os.chmod(stage.find_path(name), 0o755)
     for path in paths:
         os.chmod(path, 0o755)  # An older launcher may not be executable.
     return list(paths)
@@ -369,7 +369,7 @@ def _refuse_links(folder: str) -> None:
             raise DataDirError(text, base)
 
 
-def data_main(argv: list[str]) -> int:
+def run_data_command(argv: list[str]) -> int:
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
     say = Say(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
@@ -399,4 +399,4 @@ def data_main(argv: list[str]) -> int:
             raise DataDirError(f"there is no command {name!r} with these arguments: commands are {known}", status=2)
         return call(commands[name], say, arguments, is_command=True)
 
-    return protected(say, run)
+    return run_protected(say, run)

@@ -109,7 +109,7 @@ def parse_segment(line: str) -> Segment:
     return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
 
 
-def _segment(key: str, value: str) -> Segment:
+def _parse_value(key: str, value: str) -> Segment:
     return parse_segment(f"{key} {value}")
 
 
@@ -145,7 +145,7 @@ def load_segments(
     """
     script = Script.open(segments, Access(pipes, network))
     if wav_scp is None:
-        return ScriptTable(script, _segment)
+        return ScriptTable(script, _parse_value)
     from io_ark.api import load_scp
 
     return ScriptTable(script, _Cutter(load_scp(wav_scp, kind="wave", pipes=pipes, network=network)))
@@ -159,7 +159,7 @@ class _Cutter:
         self._last: tuple[str, Wave] | None = None
 
     def __call__(self, key: str, value: str) -> Wave:
-        segment = _segment(key, value)
+        segment = _parse_value(key, value)
         last = self._last
         if last is None or last[0] != segment.recording:
             if segment.recording not in self._recordings:
@@ -171,11 +171,11 @@ class _Cutter:
         return {"_recordings": self._recordings, "_last": None}
 
 
-def _whole(key: str, value: str) -> str:
+def _return_text(key: str, value: str) -> str:
     return value
 
 
-def _words(key: str, value: str) -> list[str]:
+def _split_value(key: str, value: str) -> list[str]:
     return split_words(value)
 
 
@@ -189,7 +189,7 @@ def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True, network: bool
     Raises:
         ArkError: the file cannot be opened, or has a blank line, a key without a value, or a duplicate key.
     """
-    return ScriptTable(Script.open(path, Access(pipes, network)), _whole)
+    return ScriptTable(Script.open(path, Access(pipes, network)), _return_text)
 
 
 def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, list[str]]:
@@ -202,7 +202,7 @@ def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool
     Raises:
         ArkError: see :func:`load_utt2spk`.
     """
-    return ScriptTable(Script.open(path, Access(pipes, network)), _words)
+    return ScriptTable(Script.open(path, Access(pipes, network)), _split_value)
 
 
 def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:
@@ -215,4 +215,4 @@ def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = 
     Raises:
         ArkError: the file cannot be opened, or has a blank line or a duplicate key.
     """
-    return ScriptTable(Script.open(path, Access(pipes, network), empty=True), _whole)
+    return ScriptTable(Script.open(path, Access(pipes, network), empty=True), _return_text)

@@ -23,7 +23,7 @@ try:
 except ModuleNotFoundError:  # on Windows, which has no locks of directories
     fcntl = None  # type: ignore[assignment]
 
-BUFFER = 1 << 20
+BUFFER_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_FIRST_KEY_BYTES = 1 << 10  # Longer keys are cut off in messages.
 STARTS_WITH_MARK = (
@@ -35,28 +35,28 @@ _SORTED = (
     "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
     "utt2dur reco2dur utt2num_frames"
 )
-_OTHERS = "spk2warp utt2warp frame_shift stm glm ctm images.scp"
+_UNSORTED = "spk2warp utt2warp frame_shift stm glm ctm images.scp"
 SORTED_FILES = _SORTED.split()
-DATA_FILES = [*SORTED_FILES, *_OTHERS.split()]
+DATA_FILES = [*SORTED_FILES, *_UNSORTED.split()]
 _OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
 _OWN_FILE = re.compile(rf"(\.backup/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.escape, DATA_FILES))})")
-_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # see Stage.temporary
+_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # see Stage.make_temporary_path
 UNFINISHED = ": half of the change is made, and the next job on this directory finishes it once this can be done"
 _CHANGES = "changes"  # Name of the temporary file that lists the renames of a commit.
-_PASSING = ".kaldi-compat-passing"  # A file that marks a directory that its job removes at the end.
+_TEMPORARY_MARK = ".kaldi-compat-passing"  # A file that marks a directory that its job removes at the end.
 _MAX_LINKS = 40  # Linux follows as many links to links.
 # A temporary file of another machine counts as left over after this many seconds.
-_ABANDONED = 24 * 3600.0
+_ABANDONED_SECONDS = 24 * 3600.0
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
-_numbers = itertools.count(1)  # Each temporary file takes a number.
+_temporary_numbers = itertools.count(1)  # Each temporary file takes a number.
 _reported: set[str] = set()  # Lists of changes for which this process has printed a warning.
-_held: dict[tuple[int, int], int] = {}  # How often this process locked a directory, by device and inode.
+_lock_counts: dict[tuple[int, int], int] = {}  # How often this process locked a directory, by device and inode.
 # Two names within a directory. The second name is empty if the first file is to be removed.
 Rename = tuple[str, str]
 
 
-def _name_of(escaped: str) -> str:
-    """Return the name of the file that a temporary file will replace, see :meth:`Stage.temporary`."""
+def _unescape_name(escaped: str) -> str:
+    """Return the name of the file that a temporary file will replace, see :meth:`Stage.make_temporary_path`."""
     return escaped.replace("%2F", "/").replace("%25", "%")
 
 
@@ -75,7 +75,7 @@ class DataDirError(ArkError):
         self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **attributes: int
     ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
-        file = _TEMPORARY.sub(lambda match: _name_of(match[1]), file)
+        file = _TEMPORARY.sub(lambda match: _unescape_name(match[1]), file)
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
         self.line = line
         self.__dict__.update(attributes)
@@ -96,7 +96,7 @@ class Say:
     def __call__(self, text: str) -> None:
         self.write(f"{self.name}: {text}")
 
-    def called(self, name: str) -> Say:
+    def with_name(self, name: str) -> Say:
         """Return a printer for a script that this script calls."""
         return Say(name, self.write, as_script=self.as_script)
 
@@ -104,7 +104,7 @@ class Say:
         """Return a printer that writes to standard error."""
         return Say(self.name, warn, as_script=self.as_script)
 
-    def fails(
+    def fail(
         self, text: str, detail: str = "", file: str = "", line: int = 0, key: bytes | None = None, status: int = 1
     ) -> DataDirError:
         """Print Kaldi's message, and return the error to raise.
@@ -121,36 +121,36 @@ def warn(text: object) -> None:
     print(text, file=sys.stderr)
 
 
-def shown(key: bytes) -> str:
+def decode_key(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
 
 
-class SourceDir:
+class DataFiles:
     """A data directory that is read."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def path(self, name: str) -> str:
+    def find_path(self, name: str) -> str:
         """Return the path of a file; empty if it is missing."""
         path = os.path.join(self.folder, name)
         return path if os.path.isfile(path) else ""
 
-    def need(self, say: Say, name: str = "utt2spk") -> str:
+    def require(self, say: Say, name: str = "utt2spk") -> str:
         """Return the path of a file that must exist."""
-        path = self.path(name)
+        path = self.find_path(name)
         if not path:
-            raise say.fails(f"no such file {self.folder}/{name}")
+            raise say.fail(f"no such file {self.folder}/{name}")
         return path
 
-    def has(self, name: str) -> bool:
+    def has_lines(self, name: str) -> bool:
         """Return True if a file exists and is not empty."""
-        path = self.path(name)
+        path = self.find_path(name)
         return bool(path) and os.path.getsize(path) > 0
 
-    def count(self, name: str) -> int:
+    def count_lines(self, name: str) -> int:
         """Return the number of newlines in a file, as wc does; 0 if it is missing."""
-        path = self.path(name)
+        path = self.find_path(name)
         return sum(chunk.count(b"\n") for chunk in read_chunks(path)) if path else 0
 
 
@@ -194,21 +194,21 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
             directories[identity] = descriptor, folder, is_changed
         # All jobs take locks in this order, so that no two jobs wait for each other.
         for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
-            if not _held.get(identity):
+            if not _lock_counts.get(identity):
                 is_locked = True
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
                 except OSError:  # a file system without locks
                     is_locked = False
                 clear_up(folder, is_locked=is_locked, change=is_changed)
-            _held[identity] = _held.get(identity, 0) + 1
+            _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
             counted.append(identity)
         yield
     finally:
         for identity in counted:
-            _held[identity] -= 1
-            if not _held[identity]:
-                del _held[identity]
+            _lock_counts[identity] -= 1
+            if not _lock_counts[identity]:
+                del _lock_counts[identity]
         for descriptor, _, _ in directories.values():
             os.close(descriptor)
 
@@ -253,7 +253,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
                 continue
             path = os.path.join(folder, name)
             status = os.lstat(path)
-            is_leftover = (is_locked and match[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED
+            is_leftover = (is_locked and match[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED_SECONDS
             if not stat.S_ISREG(status.st_mode):
                 continue
             if match[1] == _CHANGES:
@@ -264,7 +264,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
                         _reported.add(path)
                         warn(f"{path}: not made: lists changes of another machine, or of other files than its job's")
                 elif is_leftover:
-                    change_lists[name] = _changed(status), renames
+                    change_lists[name] = _get_change_time(status), renames
             if is_leftover:
                 leftovers.append((name, (match[2], match[3])))
     if not change:
@@ -278,7 +278,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     for time_of_list, renames in change_lists.values():
         outdated = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
         newer += [new or old for old, new in outdated]
-        carry_out(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
+        apply_renames(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
     names = [name for name, process in leftovers if process not in skipped]
     for name in names:
         with contextlib.suppress(OSError):  # A change moved the file, or the directory cannot be written.
@@ -290,7 +290,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         warn(f"{folder}: removed {len(names)} temporary file{'s' * (len(names) > 1)} of a job that was ended")
 
 
-def _changed(status: os.stat_result) -> int:
+def _get_change_time(status: os.stat_result) -> int:
     """Return the time at which a file was last written or moved. A moved file keeps its time of writing."""
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
@@ -300,7 +300,7 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
     paths = [os.path.join(folder, name) for name in rename if name]
     if not os.path.lexists(paths[0]):
         return False  # The rename was carried out.
-    return any(os.path.lexists(path) and _changed(os.lstat(path)) > time_of_list for path in paths)
+    return any(os.path.lexists(path) and _get_change_time(os.lstat(path)) > time_of_list for path in paths)
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
@@ -315,14 +315,14 @@ def _is_ours(folder: str, rename: Rename, process: str) -> bool:
     """Return True if a rename puts a temporary file in place, or moves a file of a data directory aside, or removes it."""
     old, new = rename
     for name in filter(None, rename):
-        if name != os.path.normpath(name) or not inside(folder, name):
+        if name != os.path.normpath(name) or not is_inside(folder, name):
             return False
     if new and (match := _TEMPORARY.fullmatch(old)):
-        return (_name_of(match[1]), match[2], match[3]) == (new, _MACHINE, process)
+        return (_unescape_name(match[1]), match[2], match[3]) == (new, _MACHINE, process)
     return bool(_OWN_FILE.fullmatch(old)) and new in ("", os.path.join(BACKUP, old))
 
 
-def inside(folder: str, name: str) -> bool:
+def is_inside(folder: str, name: str) -> bool:
     """Return True if a name is within a directory, and not behind a link or a file."""
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
@@ -333,13 +333,13 @@ def inside(folder: str, name: str) -> bool:
 def check_place(folder: str, name: str) -> None:
     """Raise an error unless a name in a directory is missing, a regular file, or a link, and so may be replaced."""
     path = os.path.join(folder, name)
-    if not inside(folder, name):
+    if not is_inside(folder, name):
         raise DataDirError("is behind a link or a file, which is not followed: move that away", path)
     if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
         raise DataDirError("is no regular file: move it away", path)
 
 
-def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
+def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
     """Rename and remove files of a directory. Skip missing files, which were renamed or removed before."""
     emptied = set()
     for old, new in renames:
@@ -460,7 +460,7 @@ def make_directory(folder: str) -> list[str]:
     except FileExistsError:
         raise DataDirError("is no directory: choose another name, or move it away", folder) from None
     except OSError as error:
-        raise _unchanged(error, folder) from None
+        raise _make_unchanged_error(error, folder) from None
     return missing
 
 
@@ -472,7 +472,7 @@ def remove_empty(folders: Iterable[str]) -> None:
 
 def is_locked_here(*folders: str) -> bool:
     """Return True if directories exist and this process has locked them. Always True on systems without locks."""
-    return not fcntl or all(next(_iterate_identities(folder), None) in _held for folder in folders)
+    return not fcntl or all(next(_iterate_identities(folder), None) in _lock_counts for folder in folders)
 
 
 @contextlib.contextmanager
@@ -496,12 +496,12 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
         with locked(parent):  # Released early, because another job may need this directory while this job waits.
             for folder in folders:
                 is_empty = not os.path.lexists(folder) or (not is_not_directory(folder) and not os.listdir(folder))
-                if not (is_empty or os.path.isfile(os.path.join(folder, _PASSING))):
+                if not (is_empty or os.path.isfile(os.path.join(folder, _TEMPORARY_MARK))):
                     text = "is in the way of a directory that this job makes and removes: move it away"
                     raise DataDirError(text, folder)
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
-                open(os.path.join(folder, _PASSING), "wb").close()
+                open(os.path.join(folder, _TEMPORARY_MARK), "wb").close()
         missing += itertools.chain.from_iterable(map(make_directory, others))
         with locked(*folders, *others):
             if not is_locked_here(*folders, *others):
@@ -511,13 +511,13 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
             finally:
                 remove_empty(missing)
                 for folder in filter(os.path.isdir, folders):
-                    names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _PASSING]
-                    carry_out(folder, [(name, "") for name in names])
+                    names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _TEMPORARY_MARK]
+                    apply_renames(folder, [(name, "") for name in names])
                     remove_empty([folder])
             return
 
 
-class Stage(SourceDir):
+class Stage(DataFiles):
     """Writes new files of a directory beside the old files, and puts them in place with :meth:`commit`.
 
     A context manager. An error discards the new files. All other files and folders of the directory stay, and no link
@@ -557,7 +557,7 @@ class Stage(SourceDir):
         try:
             for source in self._sources or (self.folder,):
                 for name in DATA_FILES:
-                    if path := SourceDir(source).path(name):
+                    if path := DataFiles(source).find_path(name):
                         refuse_byte_order_mark(path)
         except BaseException:
             self._end()
@@ -578,23 +578,23 @@ class Stage(SourceDir):
         finally:
             self._end()
 
-    def path(self, name: str) -> str:
+    def find_path(self, name: str) -> str:
         """Return the path of the current version of a file; empty if there is none.
 
         With sources, old files of the directory do not count.
         """
         if name in self._new:
             return self._new[name] or ""
-        return "" if self._sources else super().path(name)
+        return "" if self._sources else super().find_path(name)
 
     def has_written(self, name: str) -> bool:
         """Return True if this job has written or removed a file."""
         return name in self._new
 
-    def temporary(self, name: str) -> str:
+    def make_temporary_path(self, name: str) -> str:
         """Return the path of a new temporary file. A later job removes it if this job is killed, see :func:`clear_up`."""
         name = name.replace("%", "%25").replace("/", "%2F")
-        path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_numbers)}.tmp")
+        path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_temporary_numbers)}.tmp")
         self._temporaries.append(path)
         return path
 
@@ -602,9 +602,9 @@ class Stage(SourceDir):
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
         """Write a file with the yielded function, which takes bytes. The current version stays readable."""
         check_place(self.folder, name)
-        path = self.temporary(name)
+        path = self.make_temporary_path(name)
         try:
-            with open(path, "xb", BUFFER) as file:
+            with open(path, "xb", BUFFER_BYTES) as file:
                 yield file.write
         except BaseException as error:
             if isinstance(error, DataDirError) and error.partly and self._say.as_script:
@@ -613,7 +613,7 @@ class Stage(SourceDir):
             with contextlib.suppress(OSError):
                 os.unlink(path)
             if isinstance(error, OSError) and not isinstance(error, ArkError):
-                raise _unchanged(error, path) from None
+                raise _make_unchanged_error(error, path) from None
             raise
         self._replace(name, path)
 
@@ -629,21 +629,21 @@ class Stage(SourceDir):
 
     def copy(self, source: str, name: str) -> None:
         with self.writing(name) as write, open(source, "rb", 0) as file:
-            for chunk in iter(functools.partial(file.read, BUFFER), b""):
+            for chunk in iter(functools.partial(file.read, BUFFER_BYTES), b""):
                 write(chunk)
 
-    def write_from(self, source: SourceDir, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
+    def write_from(self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
         """Copy files of another directory, or write the output of ``make`` for the path of each file. Skip missing files."""
         for name in names.split():
-            if path := source.path(name):
+            if path := source.find_path(name):
                 if make:
                     self.write(name, make(path))
                 else:
                     self.copy(path, name)
 
-    def keep(self, name: str) -> None:
+    def back_up(self, name: str) -> None:
         """Write the current version of a file, or else the directory's old version, into ``.backup``."""
-        path = self.path(name) or super().path(name)
+        path = self.find_path(name) or super().find_path(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
             self.copy(path, os.path.join(BACKUP, name))
@@ -658,12 +658,12 @@ class Stage(SourceDir):
             del self._new[name]
 
     def move_to_backup(self, name: str) -> None:
-        self.keep(name)
+        self.back_up(name)
         self.remove(name)
 
     def commit(self) -> None:
         """Put all new files in place. A signal waits; after a kill, the next job on the directory finishes."""
-        renames = [rename for name, new in self._new.items() for rename in self._rename(name, new)]
+        renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
             renames += self._set_aside()
         if renames and self._sources:
@@ -675,7 +675,7 @@ class Stage(SourceDir):
         with delay_signals():
             changes = self._list_changes(renames) if len(renames) > 1 else ""
             try:
-                carry_out(self.folder, renames, then=UNFINISHED if changes else "")
+                apply_renames(self.folder, renames, then=UNFINISHED if changes else "")
             except BaseException:
                 if changes:
                     self._temporaries.clear()  # The next job needs them to finish the change.
@@ -686,16 +686,16 @@ class Stage(SourceDir):
 
     def _list_changes(self, renames: list[Rename]) -> str:
         """Write the list of renames from which :func:`clear_up` finishes the change after a kill, and return its path."""
-        draft, path = self.temporary("draft"), self.temporary(_CHANGES)
+        draft, path = self.make_temporary_path("draft"), self.make_temporary_path(_CHANGES)
         try:
             with open(draft, "xb") as file:
                 file.write(os.fsencode("\0".join(itertools.chain.from_iterable(renames))))
             os.replace(draft, path)
         except OSError as error:
-            raise _unchanged(error, path) from None
+            raise _make_unchanged_error(error, path) from None
         return path
 
-    def _rename(self, name: str, new: str | None) -> list[Rename]:
+    def _list_renames(self, name: str, new: str | None) -> list[Rename]:
         """Return the renames that put a file in place."""
         path = os.path.join(self.folder, name)
         if not new:
@@ -709,7 +709,7 @@ class Stage(SourceDir):
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:
-                has_it = any(SourceDir(source).path(name) for source in self._sources)
+                has_it = any(DataFiles(source).find_path(name) for source in self._sources)
                 why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is none of this job."
                 self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
@@ -718,7 +718,7 @@ class Stage(SourceDir):
         return renames
 
 
-def _unchanged(error: OSError, path: str) -> DataDirError:
+def _make_unchanged_error(error: OSError, path: str) -> DataDirError:
     """Return the error for a failed system call."""
     return DataDirError(f"{error.strerror or error}: nothing was changed", str(error.filename or path))
 

@@ -21,11 +21,11 @@ def main() -> int:
         signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name == "data":
-        from io_ark.data_dir.scripts import data_main
+        from io_ark.data_dir.scripts import run_data_command
 
         if signal.getsignal(signal.SIGINT) is _end:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # it removes its temporary files first
-        status = data_main(sys.argv[2:])
+        status = run_data_command(sys.argv[2:])
         if status != INTERRUPTED_STATUS:
             return status
         from kaldi_compat.cli.program import end_of_process

@@ -14,7 +14,7 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs import codec
-from io_ark.data_dir.stage import shown
+from io_ark.data_dir.stage import decode_key
 from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import chunks_of, in_bytes, make_directory, whole_file, write_whole
@@ -312,7 +312,7 @@ def sum_by_speaker(
         keys = iter(table)
         while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
             speakers = values_of(job.layout.data / UTT2SPK, map(in_bytes, chunk))
-            yield from ((shown(speakers[in_bytes(key)]), key) for key in chunk)
+            yield from ((decode_key(speakers[in_bytes(key)]), key) for key in chunk)
 
     in_order = all(in_bytes(one) <= in_bytes(following) for (one, _), (following, _) in pairwise(entries()))
     totals: dict[str, Doubles] = {}

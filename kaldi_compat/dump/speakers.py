@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from io_ark.data_dir.stage import shown
+from io_ark.data_dir.stage import decode_key
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, Job
@@ -34,12 +34,12 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
         speakers = values_of(path, chunk)
         for odd in [name for name in set(speakers.values()) if len(name.split()) != 1]:
             key = next(key for key in chunk if speakers.get(key) == odd)
-            raise DumpError(f"{path}: {shown(key)} should have one speaker, not {shown(odd)!r}")
+            raise DumpError(f"{path}: {decode_key(key)} should have one speaker, not {decode_key(odd)!r}")
         if lost := [key for key in chunk if key not in speakers]:
             missing, first = missing + len(lost), first or lost[0]
     if missing:
         raise DumpError(
-            f"{path} lacks {missing} of the utterances in {listing}, such as {shown(first)}, but "
+            f"{path} lacks {missing} of the utterances in {listing}, such as {decode_key(first)}, but "
             f"{flag} needs the speaker of every utterance: add them, or drop the utterances by utils/fix_data_dir.sh"
         )
 

@@ -14,8 +14,8 @@ import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
 from io_ark.data_dir import directories, durations, line_chunks, lists, perturb
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.scripts import SCRIPTS, call, protected
-from io_ark.data_dir.stage import Say, SourceDir
+from io_ark.data_dir.scripts import SCRIPTS, call, run_protected
+from io_ark.data_dir.stage import DataFiles, Say
 from tests.io_ark.data_dir.test_directory import write
 
 
@@ -104,8 +104,8 @@ def test_parts_are_of_other_sizes(tmp_path: Path, per_utt: bool, count: int) -> 
 
 def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a\nb\nc")
-    source = SourceDir(str(tmp_path))
-    assert source.count("a") == 2 and source.count("none") == 0
+    source = DataFiles(str(tmp_path))
+    assert source.count_lines("a") == 2 and source.count_lines("none") == 0
 
 
 @pytest.mark.usefixtures("sox")
@@ -423,7 +423,7 @@ def test_bad_numbers_have_a_traceback(
     Path("x.sph").write_text("NIST_1A\n   1024\nsample_rate -i 0\nsample_count -i 5\nend_head\n")
     name, *arguments = command.split()
     say = Say(name)
-    assert protected(say, lambda: call(SCRIPTS[name], say, arguments)) != 0
+    assert run_protected(say, lambda: call(SCRIPTS[name], say, arguments)) != 0
     assert re.search(said, "".join(capfd.readouterr()))
 
 

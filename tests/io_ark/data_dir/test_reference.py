@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir.scripts import SCRIPTS, call, protected
+from io_ark.data_dir.scripts import SCRIPTS, call, run_protected
 from io_ark.data_dir.stage import Say
 from tests.support import data_dirs
 
@@ -54,7 +54,7 @@ def run(place: Path, command: str, monkeypatch: pytest.MonkeyPatch, capfdbinary:
     try:
         os.dup2(source, 0)
         say = Say(f"utils/{path}", lambda line: os.write(1, f"{line}\n".encode("utf-8", "surrogateescape")))
-        status = protected(say, lambda: call(SCRIPTS[name], say, argv))
+        status = run_protected(say, lambda: call(SCRIPTS[name], say, argv))
     finally:
         os.dup2(before, 0)
         os.close(before)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from io_ark.data_dir import DataDirError, lists, scripts, stage
-from io_ark.data_dir.scripts import SCRIPTS, data_main, install
+from io_ark.data_dir.scripts import SCRIPTS, install, run_data_command
 from io_ark.data_dir.stage import Say, Stage
 
 
@@ -42,7 +42,7 @@ def test_launchers_do_not_run_or_replace_other_programs(tmp_path: Path) -> None:
 
 
 def test_launcher_with_a_long_path_is_not_a_program(tmp_path: Path) -> None:
-    text = scripts.launcher("validate_data_dir.sh", "/a b/'python'", "/root").decode()
+    text = scripts.format_launcher("validate_data_dir.sh", "/a b/'python'", "/root").decode()
     assert text.startswith("#!/bin/sh\n") and "exec '/a b/'\"'\"'python'\"'\"'' -I" in text
     compile(text, "launcher", "exec")
 
@@ -66,7 +66,7 @@ def test_directory_as_standard_input_is_a_crash(tmp_path: Path) -> None:
 def test_directory_as_a_list_has_a_number_of_the_system(tmp_path: Path, capsys: Any, name: str) -> None:
     (tmp_path / "map").write_text("a b\n")
     script, *words = name.replace("map", str(tmp_path / "map") if " map" in name else "map").split()
-    assert scripts.protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), [*words, str(tmp_path)])) > 0
+    assert scripts.run_protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), [*words, str(tmp_path)])) > 0
     error = capsys.readouterr().err
     assert "Is a directory" in error and "Errno" not in error and error.count("\n") == 1
 
@@ -88,7 +88,7 @@ def test_scripts_are_installed_behind_a_link(
     if "/x" in target:
         Path("linked/x").symlink_to("data")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    assert data_main(["install", target.format(tmp_path), *["--force"] * force]) == 1
+    assert run_data_command(["install", target.format(tmp_path), *["--force"] * force]) == 1
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
     error = capsys.readouterr().err
     assert "is a link to" in error and "choose a folder of this recipe" in error and error.count("\n") == 1
@@ -124,7 +124,7 @@ def test_number_in_other_digits_is_a_number(
     words = command.split()
     if number == "0" and "subset" in command:
         number = "00"
-    assert data_main([word.format(number) for word in words]) > 0
+    assert run_data_command([word.format(number) for word in words]) > 0
     error = capsys.readouterr().err
     assert "Traceback" not in error and "exceeds" not in error
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before and not Path("out").exists()
@@ -142,7 +142,7 @@ def test_number_of_thousands_of_digits_is_a_crash(
         for number in ("9" * 5000, f"{'9' * 5000}-{'9' * 5000}", "\u00b2"):
             monkeypatch.setattr(lists, "STDIN", os.open("list", os.O_RDONLY))
             script, *words = (word.format(number) for word in command.split())
-            scripts.protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), words))  # noqa: B023
+            scripts.run_protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), words))  # noqa: B023
             error = capsys.readouterr().err
             assert "Traceback" not in error and "integer string" not in error
     file.close()
@@ -153,9 +153,11 @@ def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: An
     script = SCRIPTS[name]
     for option, value in script.get_options(with_own=True).items():
         assert isinstance(value, str | int | float | bool), option
-    assert data_main([script.command, "--help"]) == 0
+    assert run_data_command([script.command, "--help"]) == 0
     shown = capsys.readouterr().err
-    assert script.usage in shown and all(scripts.flag(option) in shown for option in script.get_options(with_own=True))
+    assert script.usage in shown and all(
+        scripts.format_flag(option) in shown for option in script.get_options(with_own=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_mistake_in_a_command_is_not_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "data")
-    assert data_main(argv) == status
+    assert run_data_command(argv) == status
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error and error.count("\n") <= 1
 
@@ -187,10 +189,10 @@ def test_commands_for_people_take_options_anywhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "data")
-    assert data_main(["copy", "data", "--utt-prefix=a-", "out", "--spk-prefix", "a-"]) == 0
+    assert run_data_command(["copy", "data", "--utt-prefix=a-", "out", "--spk-prefix", "a-"]) == 0
     assert (tmp_path / "out/utt2spk").read_text().startswith("a-u0000 a-s\n")
-    assert data_main(["subset", "data", "--first", "2", "part"]) == 0
-    assert data_main(["info", "part"]) == 0 and "2 utterances" in capsys.readouterr().out
+    assert run_data_command(["subset", "data", "--first", "2", "part"]) == 0
+    assert run_data_command(["info", "part"]) == 0 and "2 utterances" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -224,7 +226,7 @@ def test_script_loses_data_with_kaldis_status(
     before = {path.name: path.read_bytes() for path in data.iterdir()}
     name, *argv = command.split()
     say = Say(name)
-    assert scripts.protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == status
+    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == status
     out, error = capfd.readouterr()
     assert said in out + error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
@@ -240,7 +242,7 @@ def test_blank_lines_at_the_end_stop_a_script_that_loses_nothing(
     (data / "wav.scp").write_text("u0000 a.wav\nu0001 a.wav\nu0002 a.wav\n\n \n")
     (data / "utt2dur").write_text("u0000 1\n")
     name, *argv = command.split()
-    assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == 0
+    assert scripts.run_protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == 0
     assert len((tmp_path / argv[-1] / "wav.scp").read_text().splitlines()) == (2 if argv[-1] == "out" else 3)
 
 
@@ -260,7 +262,7 @@ def test_durations_are_zero_by_a_frame_shift_that_is_no_number(
     (data / "utt2num_frames").write_text("u0000 10\nu0001 20\nu0002 30\n")
     (data / "frame_shift").write_text(shift)
     script, say = SCRIPTS["get_utt2dur.sh"], Say("get_utt2dur.sh")
-    assert scripts.protected(say, lambda: scripts.call(script, say, [str(data)])) == bool(said)
+    assert scripts.run_protected(say, lambda: scripts.call(script, say, [str(data)])) == bool(said)
     assert said in capfd.readouterr().err
     assert said or (data / "utt2dur").read_text() == "u0000 0.23\nu0001 0.43\nu0002 0.63\n"
 
@@ -269,7 +271,7 @@ def test_seed_that_is_no_number_gives_an_order(tmp_path: Path, capfd: Any) -> No
     (tmp_path / "list").write_text("a\nb\nc\n")
     script, say = SCRIPTS["shuffle_list.pl"], Say("shuffle_list.pl")
     argv = ["--srand", "3x", str(tmp_path / "list")]
-    assert scripts.protected(say, lambda: scripts.call(script, say, argv)) == 255
+    assert scripts.run_protected(say, lambda: scripts.call(script, say, argv)) == 255
     assert capfd.readouterr().out == ""
 
 
@@ -294,7 +296,7 @@ def test_recipes_script_for_images_is_not_called(
     for script in ("fix_data_dir.sh", "validate_data_dir.sh"):
         (tmp_path / "image" / script).write_text(f"#!/bin/sh\necho {script} $@ > called\nexit 3\n")
         (tmp_path / "image" / script).chmod(0o755)
-    assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
+    assert scripts.run_protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
     assert (tmp_path / "called").exists() == bool(passed)
     assert not passed or passed in (tmp_path / "called").read_text()
 
@@ -311,7 +313,7 @@ def test_recipes_script_for_images_has_another_status_than_in_a_shell(
         (tmp_path / "image/fix_data_dir.sh").write_text(text)
         (tmp_path / "image/fix_data_dir.sh").chmod(0o755)
     say = Say("fix_data_dir.sh")
-    assert scripts.protected(say, lambda: scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["data"])) == status
+    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["data"])) == status
 
 
 def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: Any) -> None:
@@ -362,7 +364,7 @@ def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
 
 def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
     script, say = SCRIPTS["combine_data.sh"], Say("combine_data.sh")
-    assert scripts.protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
+    assert scripts.run_protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
     assert capsys.readouterr().out.startswith("combine_data.sh --skip-fix true out\nUsage: ")
 
 
@@ -386,7 +388,7 @@ def test_list_is_not_read_from_standard_input(
     name, *argv = command.split()
     with open("piped", "rb") as file:
         monkeypatch.setattr(lists, "STDIN", file.fileno())
-        assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
+        assert scripts.run_protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
     found, error = capfd.readouterr()
     assert found == out and bool(error) == bool(status)
 
@@ -419,7 +421,7 @@ def test_full_disk_leaves_another_directory(tmp_path: Path, capsys: Any) -> None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8000, limits[1]))
     try:
-        assert data_main(["fix", str(data)]) == 1
+        assert run_data_command(["fix", str(data)]) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     error = capsys.readouterr().err
@@ -436,7 +438,7 @@ def test_interrupted_change_leaves_a_part(tmp_path: Path) -> None:
 
 def test_two_processes_mix_their_files(tmp_path: Path) -> None:
     data = directory(tmp_path / "data", 500)
-    code = "import sys; from io_ark.data_dir.scripts import data_main; sys.exit(data_main(sys.argv[1:]))"
+    code = "import sys; from io_ark.data_dir.scripts import run_data_command; sys.exit(run_data_command(sys.argv[1:]))"
     commands = (["fix", data], ["split", data, "1"], ["perturb-volume", data], ["fix", data])
     running = [
         subprocess.Popen([sys.executable, "-c", code, *map(str, command)], stdout=subprocess.DEVNULL)

@@ -13,7 +13,7 @@ import pytest
 
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import stage
-from io_ark.data_dir.scripts import SCRIPTS, call, data_main
+from io_ark.data_dir.scripts import SCRIPTS, call, run_data_command
 from io_ark.data_dir.stage import BACKUP, DATA_FILES, Say, refuse_target
 
 A, B = "data/a", "data/b"
@@ -27,7 +27,7 @@ def script(*words: str) -> None:
 
 
 def command(*words: str) -> None:
-    if data_main(list(words)):
+    if run_data_command(list(words)):
         raise DataDirError("status")
 
 
@@ -352,7 +352,7 @@ def test_directories_of_speeds_stay(project: Any) -> None:
     root = project("one")
     for folder in ("out_speed0.9", "out_speed1.1/.backup"):  # of a job that was killed, and what somebody put there
         (root / folder).mkdir(parents=True)
-    (root / "out_speed0.9" / stage._PASSING).touch()
+    (root / "out_speed0.9" / stage._TEMPORARY_MARK).touch()
     (root / "out_speed0.9/utt2spk").write_text("old\n")
     (root / "out_speed0.9/notes").write_text("mine\n")
     os.rmdir("out_speed1.1/.backup")
