@@ -27,7 +27,7 @@ from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import DIED, choose_lines, parse_positive, read_id_list, refuse_lines_with, shuffle
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
-from io_ark.data_dir.stage import DataDirError, DataFiles, Say, Stage, decode_key, exits_with, refuse_target, warn
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, exits_with, refuse_target, warn
 from io_ark.data_dir.validate import validate
 
 FILES_BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
@@ -35,18 +35,18 @@ COMBINED_FILES = (
     "utt2spk utt2lang utt2dur utt2num_frames reco2dur feats.scp text cmvn.scp vad.scp reco2file_and_channel wav.scp "
     "spk2gender"
 )
-# The files that a copy has, by the kind of their keys. Recordings keep their names if the directory has segments.
+# The files of a copy, by the kind of their keys. If the directory has segments, recordings are not renamed.
 COPIED_BY_UTTERANCE = "feats.scp vad.scp utt2lang segments text utt2dur utt2num_frames"
 COPIED_BY_RECORDING = "wav.scp reco2dur"
 COPIED_BY_SPEAKER = "spk2gender cmvn.scp"
 COPIED_UNCHANGED = "reco2file_and_channel frame_shift stm glm ctm"
-# remove_dup_utts.sh draws from the generator state = (state + INCREMENT) % MODULUS.
+# The random generator of remove_dup_utts.sh: state = (state + INCREMENT) % MODULUS.
 REPETITION_INCREMENT, REPETITION_MODULUS = 103349, 71147
 IdList = str | Container[bytes]
 
 
-def refuse_same(source: str, target: str, message: str, say: Say) -> None:
-    """Refuse a target with the source's name, in the words of Kaldi's script, or one that contains the source."""
+def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
+    """Raise DataDirError if the target is the source (with Kaldi's message) or contains the source."""
     if source == target:
         raise say.fail(message)
     refuse_target(target, source)
@@ -59,7 +59,7 @@ def write_spk2utt(stage: Stage) -> None:
 
 
 def subset(
-    say: Say,
+    say: Printer,
     source: str,
     *arguments: str,
     speakers: bool = False,
@@ -70,10 +70,10 @@ def subset(
     spk_list: IdList = "",
     utt_list: IdList = "",
 ) -> int:
-    """Make a directory with some of the utterances. By default they are evenly spread.
+    """Make a directory with some of the utterances. By default, evenly spread utterances are chosen.
 
-    The arguments are the number of utterances (of each speaker with ``per_spk``), unless a list is given, and the new
-    directory. A list is a file of names, or the names.
+    The arguments are the number of utterances (with ``per_spk``, of each speaker) and the new directory. With
+    ``spk_list`` or ``utt_list`` (names, or the path of a file of names) there is no number.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     flags = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -86,7 +86,7 @@ def subset(
         raise say.fail("you selected --shortest but no feats.scp exist.")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (subset_size or spk_list or utt_list):
-        raise DataDirError(f"expected a number of utterances of 1 or more, not {number!r}")
+        raise DataDirError(f"expected the number of utterances, a whole number of 1 or more, not {number!r}")
     with Stage(target, say, sources=[source]) as stage, exits_with(1):
         _choose_utterances(say, src, stage, subset_size, flag, spk_list, utt_list)
 
@@ -99,7 +99,9 @@ def subset(
         names = FILES_BY_UTTERANCE.replace("wav.scp", "segments") if segments else FILES_BY_UTTERANCE
         write_files(names, read_id_list(stage.find_path("utt2spk")))
         write_files(FILES_BY_SPEAKER, read_id_list(stage.find_path("spk2utt")))
-        if segments:  # filter_scp.pl reads the recordings of segments, so fields are not those of awk.
+        if (
+            segments
+        ):  # Kaldi's script reads the recordings of segments with filter_scp.pl, so fields are split as in Perl.
             recordings = set(sort_unique_values(stage.find_path("segments"), 2, awk=False))
         else:
             recordings = set(read_keys(*filter(None, [stage.find_path("wav.scp")])))
@@ -114,7 +116,7 @@ def subset(
 
 
 def _choose_utterances(
-    say: Say, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
+    say: Printer, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
 ) -> None:
     """Write utt2spk and spk2utt of a subset."""
     utt2spk, spk2utt = src.find_path("utt2spk"), src.find_path("spk2utt")
@@ -153,7 +155,7 @@ def _choose_utterances(
 
 
 def _find_shortest(lengths: list[bytes], size: int) -> set[bytes]:
-    """Return the keys of the shortest utterances. Among utterances of the same length, prefer those in earlier lines."""
+    """Return the keys of the ``size`` shortest utterances. Among equally long utterances, earlier lines come first."""
     pairs = [(parse_number(get_field(line, 2, awk=True)), get_field(line, awk=True)) for line in lengths]
     return {key for _, key in sorted(pairs, key=operator.itemgetter(0))[:size]}
 
@@ -168,10 +170,10 @@ def _spread_utterances(speaker: list[bytes], size: int) -> bytes:
     return b" ".join([*speaker[:1], *speaker[1 : size * step + 1 : step], b"\n"])
 
 
-def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
-    """Make a directory with the utterances of several directories. An error of the last step leaves the target as it was."""
+def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
+    """Make a directory with the utterances of several directories. If fixing the result fails, the target does not change."""
     if not sources:
-        raise DataDirError("give one source or more", target)
+        raise DataDirError("there is no source to combine: give one source or more", target)
     srcs = [DataFiles(folder) for folder in sources]
     info = f"{say.name} [info]:"
     with Stage(target, say, sources=sources, changes_sources=True) as stage, exits_with(1):
@@ -204,12 +206,12 @@ def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fi
         has_images = say.as_script and stage.find_path("images.scp")
         if not skip_fix and not has_images:
             fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
-    # A script of the recipe fixes a directory with images once it is in place.
+    # The recipe's script for images can only fix a directory that is in place.
     return min(1, fix(say.with_name("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
 
 
-def _find_common_frame_shift(say: Say, srcs: list[DataFiles]) -> str:
-    """Return the path of a frame_shift that all directories with features share; empty if they have none."""
+def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
+    """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift."""
     first: tuple[DataFiles, bytes] | None = None
     for src in srcs:
         if src.find_path("feats.scp") and (path := src.find_path("frame_shift")):
@@ -239,9 +241,9 @@ class Renaming:
             self.keys = read_id_list(listing, "apply_map.pl: empty line,")
 
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
-        """Yield chunks of a file with a field renamed, and with single spaces between fields.
+        """Yield chunks of a file with field ``number`` renamed, and with single spaces between fields.
 
-        Blanks in a file name of a script file stay.
+        Blanks within a file name of a script file are preserved.
 
         Raises:
             DataDirError: a key is not in the listing.
@@ -270,7 +272,7 @@ class Renaming:
         return b"".join(renamed)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield lines of new names with old names, or with the values that a file has for the old names."""
+        """Yield lines of new and old names. With a file ``utt2uniq``, its values replace the old names."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -278,7 +280,7 @@ class Renaming:
 
 
 def copy(
-    say: Say,
+    say: Printer,
     source: str,
     target: str,
     *,
@@ -304,7 +306,7 @@ def copy(
         write_spk2utt(stage)
         has_segments = bool(src.find_path("segments"))
         if has_segments and not src.find_path("wav.scp"):
-            raise say.fail("", f"is missing, but {source} has segments", f"{source}/wav.scp")
+            raise say.fail("", f"is missing, but {source} has segments: add it", f"{source}/wav.scp")
         stage.write_from(src, COPIED_BY_UTTERANCE, utterances.rename_lines)
         stage.write_from(src, COPIED_BY_RECORDING, None if has_segments else utterances.rename_lines)
         stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
@@ -313,8 +315,8 @@ def copy(
     return _validate_like_source(say, src, target, validate_opts)
 
 
-def _validate_like_source(say: Say, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
-    """Validate a directory, without requiring the files that its source lacks."""
+def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
+    """Validate a directory. Files that the source lacks are not required."""
     parameters = inspect.signature(validate).parameters.values()
     flags = {
         "--" + parameter.name.replace("_", "-"): parameter.name
@@ -324,14 +326,14 @@ def _validate_like_source(say: Say, src: DataFiles, target: str, options: str, *
     missing = [name for name in ("feats.scp", "text", *optional_files) if not src.find_path(name)]
     chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing), *options.split()}
     if unknown := chosen.difference(flags):
-        message = f"--validate-opts: {' '.join(sorted(unknown))}: known are {' '.join(flags)}"
+        message = f"--validate-opts has the unknown options {' '.join(sorted(unknown))}: choose from {' '.join(flags)}"
         raise DataDirError(message, partly=True)
     say = say.with_name("utils/validate_data_dir.sh")
     return validate(say, target, **{name: flag in chosen for flag, name in flags.items()})
 
 
 def divide_speakers(
-    say: Say,
+    say: Printer,
     source: str,
     target: str,
     *,
@@ -339,7 +341,7 @@ def divide_speakers(
     seconds_per_spk_max: float = -1.0,
     respect_speaker_info: bool = True,
 ) -> int:
-    """Copy a directory with new speakers: groups of consecutive utterances of limited number or duration."""
+    """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances."""
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
@@ -371,12 +373,12 @@ def divide_speakers(
 
 
 class _Durations(dict[bytes, float]):
-    """Durations of utterances in seconds, from a file whose path is in ``path``."""
+    """Durations of utterances in seconds. The attribute ``path`` is the path of their file."""
 
     path = ""
 
     def __missing__(self, key: bytes) -> float:
-        advice = "has no duration: delete utt2dur, which is then made again"
+        advice = "has no duration: delete utt2dur to create it again"
         raise DataDirError(advice, self.path, key=key, partly=True)
 
 
@@ -388,7 +390,7 @@ def _read_durations(path: str) -> _Durations:
     ):
         for key, value in zip(get_column(chunk), get_column(chunk, 2), strict=True):
             if not is_number(value):
-                raise DataDirError("write: utterance seconds", path, key=key)
+                raise DataDirError("expected an utterance and its duration in seconds: correct the line", path, key=key)
             durations[key] = parse_number(value)
     return durations
 
@@ -398,7 +400,12 @@ def _divide_speaker(
 ) -> list[bytes]:
     """Return lines of utt2spk in which a speaker's utterances belong to new speakers.
 
-    Only a single utterance may exceed ``max_seconds``. A ``max_count`` of 0 or less, and no durations, are no limits.
+    Args:
+        speaker: name of the old speaker.
+        names: utterances of the old speaker.
+        max_count: maximum number of utterances of a new speaker; 0 or less for no limit.
+        max_seconds: maximum duration of a new speaker in seconds. A longer utterance becomes a new speaker by itself.
+        durations: durations of utterances; None to ignore ``max_seconds``.
     """
     groups: list[list[bytes]] = []
     seconds = 0.0
@@ -417,7 +424,7 @@ def _divide_speaker(
 
 
 def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
-    """Yield the lines of a file of transcripts, and of a transcript that occurs often only about ``max_count`` lines."""
+    """Yield the lines of a file of transcripts, but only about ``max_count`` lines with the same transcript."""
     counts = Counter(transcript for chunk in read_chunks(file) for transcript in _get_transcripts(chunk))
     state = 0
     for chunk in read_chunks(file):
@@ -439,7 +446,7 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
     return [b" ".join(line.split()[1:]) for line in split_lines(chunk)]
 
 
-def remove_repetitions(say: Say, max_count: str, source: str, target: str) -> int:
+def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory, removing utterances whose transcript occurs more than about ``max_count`` times."""
     src = DataFiles(source)
     if not src.find_path("text"):
@@ -459,6 +466,6 @@ def remove_repetitions(say: Say, max_count: str, source: str, target: str) -> in
         if not has_images:
             fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
             stage.discard_backup()
-    if has_images:  # A script of the recipe fixes such a directory, once it is in place.
+    if has_images:  # The recipe's script for images can only fix a directory that is in place.
         fix(say.with_name("utils/fix_data_dir.sh"), target)
     return 0

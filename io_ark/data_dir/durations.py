@@ -1,6 +1,6 @@
-"""Durations of utterances and recordings, from segments, headers of audio files or features.
+"""Compute the durations of utterances and recordings from segments, audio files or features.
 
-Audio is read in this process: no program is called but the commands of ``wav.scp``.
+Audio is read in this process. The only programs that run are the commands in ``wav.scp``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
 from io_ark.data_dir.segment_times import compute_segment_durations
 from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import DataDirError, DataFiles, Say, Stage, decode_key, locked
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, locked
 from io_ark.errors import ArkError
 from io_ark.specifier import FileName, Rspecifier
 from io_ark.text import parse_integer
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from io_ark.codecs.wave import WaveInfo, WaveInfoCodec
 
 SPEED_COMMAND = re.compile(rb"sox.*speed")
-# No file has as many samples as a number of more than 18 digits.
+# 18 digits are enough, since no file has 10**18 samples.
 _SPHERE = {name: re.compile(rb"%b -i ([0-9]{1,18})(?![0-9])" % name) for name in (b"sample_rate", b"sample_count")}
-MAX_HEADER_LINES = 31  # Kaldi's script reads no more.
+MAX_HEADER_LINES = 31  # Kaldi's script reads at most this many lines of a header.
 MAX_HEADER_BYTES = 1 << 14  # The size of a SPHERE header is a multiple of 1024 bytes, and rarely above 1024.
 
 
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
-    """Return lines of durations if all entries are sph2pipe commands whose files have complete headers, else None.
+    """Return lines of durations from the headers of SPHERE files. No command is run.
 
-    No command is run. Only regular files are read, and only their first bytes.
+    Return None unless all entries are sph2pipe commands whose files are regular files with complete headers.
     """
     durations = []
     for line in read_lines(wav_scp):
@@ -54,7 +54,7 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
 
 
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
-    """Yield lines of durations in the format of wav-to-duration, from headers or from all samples."""
+    """Yield lines of durations in the format of wav-to-duration, from headers or by counting samples."""
     import io_ark
 
     refuse_endless_entries(wav_scp)
@@ -64,7 +64,10 @@ def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise an error if an entry of a script file is a FIFO or a device, which may block, or deliver bytes, without end."""
+    """Raise DataDirError if an entry of a script file is a FIFO or a device, from which reading might never end.
+
+    With ``names``, only the entries with these keys are checked.
+    """
     last = b""
     for number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
@@ -74,7 +77,7 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
         last = file
         try:
             mode = os.stat(file).st_mode
-        except (OSError, ValueError):  # The reader says so.
+        except (OSError, ValueError):  # The reader reports a missing file later.
             continue
         if not stat.S_ISREG(mode):
             raise DataDirError(
@@ -93,7 +96,7 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     import numpy as np
 
     if audio.sample_count is None:
-        text = "its header has no duration: check the file, or pass --read-entire-file true"
+        text = "the header of the audio has no duration: check the file, or pass --read-entire-file true"
         raise DataDirError(text, wav_scp, key=key)
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
@@ -110,9 +113,9 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
 
 
 def compute_in_parts(
-    say: Say, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
+    say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Compute a file from the parts of a split directory, as Kaldi's scripts do for their jobs, and join the results."""
+    """Split a directory, compute a file for each part, and join the results, like the parallel jobs of Kaldi's scripts."""
     split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
@@ -120,7 +123,7 @@ def compute_in_parts(
     stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.find_path(f"{base}/{name}"))))
 
 
-def measure(say: Say, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
+def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
     try:
         stage.write(name, lines)
     except (ArkError, OSError) as error:
@@ -128,7 +131,7 @@ def measure(say: Say, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
 
 
 def get_utt2dur(
-    say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
+    say: Printer, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
     """Write utt2dur, unless it exists and has all utterances. Kaldi's option ``cmd`` has no effect."""
     target = f"{folder}/utt2dur"
@@ -143,7 +146,8 @@ def get_utt2dur(
         def format_duration(key: bytes, frames: bytes) -> bytes:
             if parse_number(shift) <= 0:
                 where = f"{folder}/frame_shift" if has_shift else ""
-                raise DataDirError(f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}", where)
+                text = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
+                raise DataDirError(text, where)
             return b"%b %b" % (key, format_number((parse_number(frames) + 1.5) * parse_number(shift)))
 
         if stage.has_lines("segments"):
@@ -184,8 +188,8 @@ def get_utt2dur(
     return 0
 
 
-def write_from_headers(say: Say, stage: Stage, name: str, what: str) -> bool:
-    """Write durations from the headers of SPHERE files if all audio is in such files, and return True if it is."""
+def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool:
+    """Write durations from the headers of SPHERE files. Return False if some of the audio is not in such files."""
     durations = read_sphere_durations(stage.find_path("wav.scp"))
     if durations is None:
         say(f"could not get {what} lengths from sphere-file headers, using wav-to-duration")
@@ -195,8 +199,8 @@ def write_from_headers(say: Say, stage: Stage, name: str, what: str) -> bool:
     return True
 
 
-def check_complete(say: Say, stage: Stage, name: str, listing: str, what: str) -> None:
-    """Warn if some durations are missing, and fail if most are."""
+def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: str) -> None:
+    """Warn if some durations are missing. Raise DataDirError if more than half are missing."""
     expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
         say(f"warning: length of {name} does not equal that of {listing}, {count} != {expected_count}")
@@ -217,7 +221,7 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
         from io_ark.api import load_scp
 
         refuse_endless_entries(path, missing)
-        codec: Any = _make_codec(entire)  # Not one of the names that the signature lists.
+        codec: Any = _make_codec(entire)  # The signature of load_scp lists only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
             if (key := decode_key(name)) in recordings:
@@ -226,7 +230,7 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
 
 
 def read_reco2dur(src: DataFiles, names: set[bytes]) -> dict[bytes, float]:
-    """Return the durations of those recordings that are in ``reco2dur``."""
+    """Return the durations of recordings in seconds from ``reco2dur``. Missing recordings are left out."""
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.find_path("reco2dur")) else ():
         pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
@@ -238,7 +242,7 @@ def _has_speed_command(wav_scp: str) -> bool:
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
-def _reads_entire(say: Say, wav: str, name: str) -> bool:
+def _reads_entire(say: Printer, wav: str, name: str) -> bool:
     if not _has_speed_command(wav):
         return False
     say(
@@ -251,7 +255,7 @@ def _reads_entire(say: Say, wav: str, name: str) -> bool:
     return True
 
 
-def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
+def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur, unless it exists and has all recordings. Kaldi's options have no effect on the result."""
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
@@ -278,7 +282,7 @@ def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shi
 
 
 def get_utt2num_frames(
-    say: Say, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
+    say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
     """Write utt2num_frames from the features or, without features, from the durations."""
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
@@ -305,8 +309,8 @@ def get_utt2num_frames(
     return 0
 
 
-def generate_segments(say: Say, folder: str) -> Iterator[bytes]:
-    """Return lines of segments that are whole recordings."""
+def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
+    """Yield lines of segments, each of which is a whole recording."""
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in read_chunks(f"{folder}/utt2dur"):
@@ -314,8 +318,8 @@ def generate_segments(say: Say, folder: str) -> Iterator[bytes]:
         yield b"".join([b"%b %b 0 %b\n" % (key, key, seconds) for key, seconds in pairs])
 
 
-def get_segments_for_data(say: Say, folder: str) -> int:
-    """Print segments that are whole recordings."""
+def get_segments_for_data(say: Printer, folder: str) -> int:
+    """Print segments, each of which is a whole recording."""
     helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with locked(folder):
         sys.stdout.buffer.writelines(generate_segments(helper, folder))

@@ -17,7 +17,7 @@ from io_ark.data_dir.stage import (
     BACKUP,
     SORTED_FILES,
     DataDirError,
-    Say,
+    Printer,
     Stage,
     have_same_bytes,
     refuse_byte_order_mark,
@@ -28,15 +28,15 @@ from io_ark.data_dir.validate import find_bad_lines, has_positive, run_image_scr
 FILES_BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
 # A value of 0 or less in one of these files removes the utterance.
 MEASURED_FILES = ("utt2dur", "utt2num_frames")
-# Both files can be computed from other files, so that a second value of a key may be dropped.
+# These files can be computed from other files. For a key with two values, a warning is enough.
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
 _RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
-_CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a recording of its own"
+_CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a separate recording"
 _EMPTY = "is empty: remove it, or make it again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
-_NONE_LEFT = "has none of the utterances that the other files have: compare their names"
-# Files in the order in which Kaldi's script checks that they are sorted, and its messages.
+_NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
+# The files whose order Kaldi's script checks, in its order, with its messages.
 _ORDERS = {
     "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
     "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
@@ -46,11 +46,13 @@ _ORDERS = {
 }
 
 
-def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False) -> int:
-    """Fix a data directory. ``.backup`` has the files as Kaldi's script keeps them, most of them after sorting.
+def fix(
+    say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
+) -> int:
+    """Fix a data directory. As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
 
     Raises:
-        DataDirError: no utterance would remain, or lines would be lost silently: because of a key with two values, a
+        DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a
             carriage return, a byte-order mark, or a fifth field in segments.
     """
     if not os.path.isdir(folder):
@@ -66,8 +68,8 @@ def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: st
     return 0
 
 
-def fix_stage(say: Say, stage: Stage) -> None:
-    """Fix the files that a job has written before they are put in place. An error discards all of them."""
+def fix_stage(say: Printer, stage: Stage) -> None:
+    """Fix the files that a job has written, before they are put in place. An error discards all new files."""
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
@@ -81,7 +83,7 @@ class _Fix:
 
     def __init__(
         self,
-        say: Say,
+        say: Printer,
         stage: Stage,
         utterance_files: Collection[str] = (),
         speaker_files: Collection[str] = (),
@@ -90,7 +92,7 @@ class _Fix:
     ) -> None:
         self.say, self.stage, self.folder, self.strip_cr = say, stage, stage.folder, strip_cr
         self.utterance_files, self.speaker_files = utterance_files, speaker_files
-        # The last file that removed utterances, and whether it is empty, for the error if none remain.
+        # For the error if no utterances remain: the last file that removed utterances, and True if it was empty.
         self.emptying_file, self.was_empty = "utt2spk", False
 
     def run(self) -> None:
@@ -110,7 +112,7 @@ class _Fix:
             self.make_spk2utt()
 
     def check(self, name: str) -> None:
-        """Refuse what would be lost. With ``strip_cr``, remove carriage returns at the ends of lines."""
+        """Raise DataDirError for content that would be lost. With ``strip_cr``, remove carriage returns at line ends."""
         path = self.stage.find_path(name)
         refuse_byte_order_mark(path)
         return_count = 0
@@ -143,7 +145,7 @@ class _Fix:
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
-        """Refuse a key with two values. Only warn if both values can be computed from other files."""
+        """Raise DataDirError for a key with two values, or only warn if the file can be computed from other files."""
         lines = [(number, line.split()) for number, line in enumerate(read_lines(path), 1) if get_sort_key(line) == key]
         number = next(number for number, line in lines if line != lines[0][1])
         text = f"another value than in line {lines[0][0]}, and only one would be kept: "
@@ -154,7 +156,7 @@ class _Fix:
         warn(f"{self.say.name}: warning: {error}")
 
     def filter(self, keys: Container[bytes], name: str, reason: str = "") -> None:
-        """Keep the lines of a file with these keys."""
+        """Remove the lines of a file whose key is not one of ``keys``. With a ``reason``, print the numbers of lines."""
         path = self.stage.find_path(name)
         blank_lines: list[int] = []
         selected_count, line_count = select_lines(keys, path, None, refuse=blank_lines.append)
@@ -188,7 +190,7 @@ class _Fix:
         if len(used_segments) != len(segments):
             counts = f"from {len(segments)} to {len(used_segments)} lines"
             self.say(f"filtered {self.folder}/segments {counts} based on filter recordings.")
-        # filter_scp.pl reads these recordings, so fields are not those of awk.
+        # Kaldi's script reads these recordings with filter_scp.pl, so fields are split as in Perl.
         recordings = set(sort_unique_values(stage.find_path("segments"), 2, awk=False))
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
             if stage.find_path(name):
@@ -254,7 +256,7 @@ class _Fix:
                 self.filter(known, name)
 
     def check_ends(self, name: str) -> None:
-        """Refuse the negative durations that Kaldi's get_utt2dur.sh computes for segments that end at -1."""
+        """Raise DataDirError for the negative durations that Kaldi's get_utt2dur.sh computes for segments that end at -1."""
         path, segments = self.stage.find_path(name), self.stage.find_path("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
@@ -269,7 +271,7 @@ class _Fix:
             if by_speaker:
                 values = get_column(chunk, 2, awk=True)
             elif has_single_spaces(chunk) and not chunk.translate(None, _PRINTABLE) and is_sorted(path):
-                return  # Then lines are in the order of their keys.
+                return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:
                 values = chunk.removesuffix(b"\n").split(b"\n")
             for number, (before, value) in enumerate(zip([previous, *values], values, strict=False), lines_before + 1):
@@ -277,7 +279,8 @@ class _Fix:
                     for text in message.split("\n"):
                         self.say.write(text)
                     key = next(islice(map(get_field, read_lines(path)), number - 1, None))
-                    raise self.say.fail("", "is not in this order", f"{self.folder}/{name}", key=key)
+                    advice = "is not in this order: rename the utterance or its speaker"
+                    raise self.say.fail("", advice, f"{self.folder}/{name}", key=key)
             previous = values[-1]
 
 
@@ -303,7 +306,10 @@ def write_filtered(
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write lines, and then the lines of a file with these keys. Blank lines are errors, or warnings at the end."""
+    """Write a file of the lines in ``lead``, followed by the lines of ``source`` with these keys.
+
+    A blank line is an error. With ``may_end_blank``, blank lines at the end only cause a warning.
+    """
 
     def refuse(number: int) -> None:
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):

@@ -1,4 +1,4 @@
-"""Data directories of audio at another speed, volume or sampling rate: new commands in ``wav.scp``."""
+"""Change the speed, volume or sampling rate of the audio of a data directory by commands in ``wav.scp``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from io_ark.data_dir.stage import (
     DATA_FILES,
     DataDirError,
     DataFiles,
-    Say,
+    Printer,
     Stage,
     exits_with,
     make_temporary_directories,
@@ -38,7 +38,7 @@ from io_ark.data_dir.stage import (
 from io_ark.data_dir.validate import validate
 
 MIN_SEGMENT_SECONDS = 0.01
-# Files of a directory of several speeds. Features of the source, for example, do not fit its audio.
+# Files that a directory of several speeds takes from its source. Features are not among them, because the audio differs.
 USED_FILES = "reco2dur reco2file_and_channel segments spk2gender text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
@@ -60,7 +60,7 @@ def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
 
 
 def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Yield chunks of wav.scp with the commands that change the speed. Single spaces follow the keys in the chunks."""
+    """Yield chunks of wav.scp with the commands that change the speed. Keys in ``chunks`` are followed by single spaces."""
     end = b" -t wav - speed %b |\n" % factor
     for before, chunk in number_chunks(chunks):
         if alike := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
@@ -77,15 +77,15 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
 
 
 def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
-    """Return lines of wav.scp with another command if all are commands, or all are WAV files whose names need no quotes.
+    """Add a command to all lines of a chunk of wav.scp at once.
 
-    Otherwise, return nothing.
+    Return b"" unless all lines have commands, or all lines have WAV files whose names need no quotes.
 
     Args:
-        chunk: the lines.
-        piped: the text that replaces the last "|" and the space before it.
-        before: the text before the name of a file, including the space after the key.
-        after: the text after the name of a file, including the newline.
+        chunk: lines of wav.scp.
+        piped: replacement of the final " |" and newline of a line with a command.
+        before: text before the name of a file, including the space after the key.
+        after: text after the name of a file, including the newline.
     """
     count = chunk.count(b"\n")
     if chunk.count(b" |\n") == count:
@@ -102,7 +102,7 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Return chunks of segments at another speed, without those that are too short."""
+    """Yield chunks of segments at another speed, without segments of :data:`MIN_SEGMENT_SECONDS` or less."""
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
@@ -115,20 +115,20 @@ def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
         yield b"".join(lines)
 
 
-def _need_sox(say: Say, text: str) -> str:
+def _need_sox(say: Printer, text: str) -> str:
     import shutil
 
     path = shutil.which("sox")
     if not path:
         say.write(text)
-        raise say.fail("", "install sox: wav.scp will call it")
+        raise say.fail("", "sox is missing, and the commands in wav.scp will call it: install sox")
     return path
 
 
 def files_at_speed(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the files of a directory at another speed, but for spk2utt and durations, as chunks."""
+    """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations."""
     utt2spk, segments = src.find_path("utt2spk"), src.find_path("segments")
     files = {
         "utt2uniq": utterances.pair_names(src.find_path("utt2uniq")),
@@ -148,10 +148,10 @@ def files_at_speed(
     return files
 
 
-def write_speeds(say: Say, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
-    """Write the files of a directory with the utterances at several speeds, sorted and fixed.
+def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
+    """Write the sorted and fixed files of a directory with the utterances at several speeds.
 
-    Needs no sox and reads no audio. A factor of 1 does not change names. The source may lack durations and spk2utt.
+    Sox is not needed and no audio is read. A factor of 1 does not change names. The source may lack durations and spk2utt.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
     bad = refuse_lines_with("expected an utterance and its speaker, not", utt2spk)
@@ -177,10 +177,10 @@ def write_speeds(say: Say, stage: Stage, src: DataFiles, factors: Sequence[str])
     fix_stage(say, stage)
 
 
-def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
+def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
-        raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
+        raise DataDirError(f"the warping factor must be a number above 0, such as 0.9, not {factor!r}")
     _need_sox(say, "sox: command not found")
     src = DataFiles(source)
     utt2spk = src.require(say)
@@ -205,7 +205,7 @@ def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_sp
 
 
 def perturb_speed_3way(
-    say: Say, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
+    say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
     """Make a directory of the audio at speeds 0.9, 1.0 and 1.1."""
     src = DataFiles(source)
@@ -225,12 +225,12 @@ def perturb_speed_3way(
         return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
-        error.status = 1  # Kaldi's script exits with 1 whatever the status of the check is.
+        error.status = 1  # Kaldi's script exits with 1 for every status of validate_data_dir.sh.
         raise
 
 
-def _make_speeds(say: Say, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
-    """Make directories at speeds 0.9, 1.1 and, if a third folder is given, 1.0, and combine them."""
+def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
+    """Make and combine directories at speeds 0.9 and 1.1 and, in a third folder if ``folders`` has it, at speed 1.0."""
     source = src.folder
     with exits_with(1):
         fix(say.with_name("utils/fix_data_dir.sh"), source)
@@ -247,7 +247,7 @@ def _make_speeds(say: Say, src: DataFiles, target: str, folders: list[str], *, i
     if first != source:
         try:
             copy(say.with_name("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
-        except DataDirError:  # Validation of the copy can fail, since fix_data_dir.sh has not run yet.
+        except DataDirError:  # The copy may be invalid, since fix_data_dir.sh has not fixed it yet.
             if not os.path.isfile(f"{first}/utt2spk"):
                 raise
         with Stage(first, say) as stage:
@@ -259,7 +259,7 @@ def _make_speeds(say: Say, src: DataFiles, target: str, folders: list[str], *, i
 
 
 def perturb_volume(
-    say: Say,
+    say: Printer,
     folder: str,
     *,
     reco2vol: str = "",
@@ -267,7 +267,7 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a factor, from a file or at random."""
+    """Change the volume of each recording by a random factor, or by its factor in the file ``reco2vol``."""
     import random
 
     path = f"{folder}/wav.scp"
@@ -284,7 +284,7 @@ def perturb_volume(
         volume = scale_low + width * random_number()
         if known_volumes is not None:
             if key not in known_volumes:
-                raise DataDirError(f"has no volume in {reco2vol}", path, number, key)
+                raise DataDirError(f"has no volume in {reco2vol}: add one", path, number, key)
             volume = known_volumes[key]
         scale, audio = b"%a" % volume, parse_audio_entry(name)
         if write_reco2vol:
@@ -297,7 +297,7 @@ def perturb_volume(
             return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
-    with Stage(folder, say) as stage:  # Entering finishes the change of a killed job, whose volumes count.
+    with Stage(folder, say) as stage:  # This may first finish the change of a killed job, which has changed the volume.
         if _has_volume(path):
             say("It looks like the data was already volume perturbed.  Not doing anything.")
             return 0
@@ -314,13 +314,13 @@ def perturb_volume(
 
 
 def _write_beside(path: str, parts: Iterable[bytes]) -> str:
-    """Write a temporary file beside a file; return its name."""
+    """Write a temporary file beside a file, and return its path."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
             file.writelines(parts)
     except OSError as error:
-        raise DataDirError(f"{error.strerror}: nothing was changed", path) from None
+        raise DataDirError(f"{error.strerror}: nothing was changed; write to another file", path) from None
     return temporary
 
 
@@ -334,9 +334,9 @@ def change_recordings(
     """Yield the changed lines of wav.scp.
 
     Args:
-        path: the file.
-        make: returns a changed line for its number, the line, its key and the entry after the key.
-        make_all: returns the changed lines of a chunk, or nothing to have ``make`` change every line.
+        path: path of wav.scp.
+        make: function of the number of a line, the line, its key and the entry after the key; returns the changed line.
+        make_all: function of a chunk; returns its changed lines, or b"" if ``make`` has to change them one by one.
         may_end_blank: accept blank lines at the end of the file.
     """
     blank = 0
@@ -350,7 +350,7 @@ def change_recordings(
             if not key:
                 blank = blank or number
             if blank and (key or not may_end_blank):
-                raise DataDirError("number of lines changed: is blank: remove it", path, blank)
+                raise DataDirError("number of lines changed: this line is blank: remove it", path, blank)
             if key:
                 try:
                     changed = make(number, line, key, name.rstrip())
@@ -364,7 +364,7 @@ def _read_volumes(path: str) -> dict[bytes, float]:
     for number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
         if key and (len(values) != 1 or not is_number(values[0])):
-            raise DataDirError("write: recording volume", path, number, key)
+            raise DataDirError("expected a recording and its volume: correct the line", path, number, key)
         if key:
             volumes[key] = float(values[0])
     return volumes
@@ -384,12 +384,12 @@ def _has_volume(path: str) -> bool:
     return False
 
 
-def resample(say: Say, frequency: str, folder: str) -> int:
+def resample(say: Printer, frequency: str, folder: str) -> int:
     sox = _need_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
-        raise DataDirError(f"the sampling rate must be a number above 0 in Hz, not {frequency!r}")
+        raise DataDirError(f"the sampling rate must be a number above 0 in Hz, such as 16000, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
-        raise DataDirError("is missing", f"{folder}/wav.scp")
+        raise DataDirError("is missing: resampling needs it", f"{folder}/wav.scp")
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say.to_stderr().with_name("utils/data/get_utt2dur.sh"), folder)
     program = quote(os.fsencode(sox))

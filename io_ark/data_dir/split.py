@@ -10,14 +10,14 @@ from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
 from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, parse_positive, refuse_lines_with
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import DataFiles, Say, Stage, exits_with, list_known_files, locked, warn
+from io_ark.data_dir.stage import DataFiles, Printer, Stage, exits_with, list_known_files, locked, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
-# A change of one of these files makes the parts out of date.
+# As in split_data.sh, a change of one of these files makes the parts out of date.
 WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
 
 
-def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
+def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance."""
     part_count = parse_positive(number)
     if not part_count:
@@ -32,7 +32,7 @@ def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
         if src.find_path(name) and (count := src.count_lines(name)) != utterance_count:
             say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
             say.write(f"{advice} to fix this.")
-    with locked(folder):  # Finishes a split that was killed after its first part.
+    with locked(folder):  # The lock first finishes a split that was killed after its first part.
         is_out_of_date = _is_out_of_date(src, os.path.join(folder, base, "1"))
     if not is_out_of_date:
         return 0
@@ -53,7 +53,7 @@ def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
 class _Split:
     """One split of a directory."""
 
-    def __init__(self, say: Say, src: DataFiles, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
+    def __init__(self, say: Printer, src: DataFiles, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base = say, src, stage, base
         self.part_count, self.per_utt = part_count, per_utt
 
@@ -86,15 +86,15 @@ class _Split:
         if has_segments:
             self.divide("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
         for name in list_known_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
-            if not self.stage.has_written(name):  # An earlier split wrote it, when the directory had this file.
+            if not self.stage.has_written(name):  # The directory had this file when it was split earlier.
                 self.stage.remove(name)
 
     def divide(self, listing: str, names: str, *, warns: bool) -> None:
-        """Divide files by the keys of a file in the parts. A key may be in several parts.
+        """Divide files by key. A line goes to every part whose ``listing`` has the key of the line.
 
         Args:
-            listing: the file whose keys decide. If it is segments, its recordings decide.
-            names: the files.
+            listing: name of a file that all parts have. For ``segments``, its recordings are compared instead of its keys.
+            names: names of the files to divide, separated by spaces.
             warns: warn of lines that are in no part, or in several parts.
         """
         parts_of_key: dict[bytes, list[int]] = {}

@@ -15,15 +15,22 @@ from io_ark.data_dir.line_order import find_unsorted
 from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.segment_times import is_interval
 from io_ark.data_dir.speaker_lists import convert_to_utt2spk
-from io_ark.data_dir.stage import DATA_FILES, DataFiles, Say, decode_key, refuse_byte_order_mark, refuse_half_changed
+from io_ark.data_dir.stage import (
+    DATA_FILES,
+    DataFiles,
+    Printer,
+    decode_key,
+    refuse_byte_order_mark,
+    refuse_half_changed,
+)
 
 _ILLEGAL = {
     symbol: re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol))
     for symbol in (b"<s>", b"</s>", b"#0")
 }
 _PLAIN = bytes([*range(9, 14), *range(32, 127)])
-# Columns: a file, the checks after that of its order, the file whose keys it must have, and the name of the lists of keys
-# in Kaldi's message if they differ.
+# Columns: a file, the checks that follow the check of its order, the file that must have the same keys, and the text of
+# Kaldi's message if the keys differ ("-" for the short message).
 _RULES = """
 feats.scp       keys         utt2spk  utterance-ids extracted from utt2spk and features
 cmvn.scp        keys         spk2utt  speaker lists extracted from spk2utt and cmvn
@@ -45,7 +52,7 @@ class KeyList:
     Attributes:
         keys: the keys.
         line_count: number of lines that end with a newline.
-        unsorted: number of the first line whose key does not follow that of the line before; 0 if there is none.
+        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if all keys are.
         is_ended: True if the last line ends with a newline.
     """
 
@@ -67,7 +74,10 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 
 
 def find_first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> Difference | None:
-    """Return the number of the first line at which two lists differ, counted from 1, and both keys. None is behind the end."""
+    """Return the number of the first line at which two lists differ, counted from 1, and both keys.
+
+    A key is None after the end of its list. Return None if the lists are equal.
+    """
     pairs = enumerate(zip_longest(one, other), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
@@ -75,7 +85,7 @@ def find_first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> Diffe
 class Check(DataFiles):
     """The checks of one directory. Each check prints the message of Kaldi's script, then raises an error."""
 
-    def __init__(self, folder: str, say: Say) -> None:
+    def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
         self.say = say
         self._lists: dict[tuple[str, int], KeyList] = {}
@@ -89,12 +99,12 @@ class Check(DataFiles):
         if (name, number) not in self._lists:
             key_list, utterances = KeyList(self.join_path(name), number), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
-                key_list.keys = utterances.keys  # Most files have the same keys, and one list of them is enough.
+                key_list.keys = utterances.keys  # Most files have the same keys, so a shared list saves memory.
             self._lists[name, number] = key_list
         return self._lists[name, number]
 
     def check_sorted(self, name: str) -> None:
-        """Check the order of a file, and its last line."""
+        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline."""
         key_list = self.read_keys(name)
         if not key_list.is_ended:
             text = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
@@ -130,7 +140,7 @@ class Check(DataFiles):
             raise self.say.fail(text, advice, self.join_path(name), number, get_field(line))
 
     def read_recordings(self) -> KeyList:
-        """Return the recordings of segments, or without segments, the utterances."""
+        """Return the recordings of segments. Without segments or wav.scp, return the utterances."""
         return (
             self.read_keys("segments", 2)
             if self.find_path("segments") and self.find_path("wav.scp")
@@ -159,7 +169,7 @@ class Check(DataFiles):
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the text of each line whose fields are not good."""
+    """Yield the number and the text of each line for whose fields ``is_good`` returns False."""
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):
@@ -169,7 +179,7 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 
 
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
-    """Return True if whole columns show that all lines of a chunk are good. False says nothing, and is slower."""
+    """Return True if a quick check of whole columns proves all lines good. After False, the lines must be checked."""
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
         is_ordered = bool(starts and ends) and all(map(float.__lt__, starts or (), ends or ()))
@@ -197,12 +207,12 @@ def is_warp(fields: list[bytes]) -> bool:
 
 
 def has_positive(fields: list[bytes]) -> bool:
-    """Return True if the fields are a name and a value above 0, compared as by awk."""
+    """Return True if the fields are a name and a value that awk considers to be above 0."""
     return len(fields) == 2 and is_above(fields[1], b"0")
 
 
 def is_segment(fields: list[bytes]) -> bool:
-    """Return True if the fields are a segment that ends after its start, or at -1, the end of its recording."""
+    """Return True if the fields are a segment that ends after its start, or at -1 (the end of its recording)."""
     return len(fields) == 4 and is_interval(fields[2], fields[3])
 
 
@@ -221,20 +231,20 @@ def has_whole(fields: list[bytes]) -> bool:
 # Columns: a file, the check of its lines, the advice for a bad line, Kaldi's message, and the format in which Kaldi shows
 # the line.
 _TABLE = """
-spk2gender|is_gender|write: speaker m, or f|Mal-formed spk2gender file|
-spk2warp|is_warp|write a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
-utt2warp|is_warp|write a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
+spk2gender|is_gender|write a speaker, and m or f|Mal-formed spk2gender file|
+spk2warp|is_warp|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
+utt2warp|is_warp|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
 utt2dur|has_positive|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
 utt2num_frames|has_whole|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
 reco2dur|has_positive|bad line: write a positive number of seconds||Bad line : {1}
-segments|is_segment|write: segment recording start end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
-reco2file_and_channel|is_channel|write: recording file A, or B|badly formatted reco2file_and_channel file|Bad line  {1}
+segments|is_segment|write a segment, its recording, start and end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
+reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
 """
 _VALUES = {name: columns for name, *columns in (line.split("|") for line in _TABLE.strip().splitlines())}
 
 
 def validate(
-    say: Say,
+    say: Printer,
     folder: str,
     *,
     no_feats: bool = False,
@@ -243,10 +253,10 @@ def validate(
     no_spk_sort: bool = False,
     non_print: bool = False,
 ) -> int:
-    """Check a data directory. Print the first fault, and raise an error.
+    """Check a data directory up to its first fault.
 
     Raises:
-        DataDirError: the directory is not valid. The error has the status of Kaldi's script.
+        DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` is that of Kaldi's script.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
@@ -277,7 +287,9 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     say, utt2spk, spk2utt = check.say, check.join_path("utt2spk"), check.join_path("spk2utt")
     for name in ("spk2utt", "utt2spk"):
         if not check.find_path(name):
-            raise say.fail(f"no such file {name}", "is missing: make it", check.join_path(name))
+            raise say.fail(
+                f"no such file {name}", "is missing: create it (kaldi-compat data fix)", check.join_path(name)
+            )
         if not check.has_lines(name):
             raise say.fail(f"empty file {name}", "is empty: delete it and make it again", check.join_path(name))
     with open(utt2spk, "rb") as file:
@@ -285,9 +297,14 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not matches:
         for number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
-            status = 0 if say.as_script else 1  # Kaldi's script has the status of its last command, which prints.
+            status = 0 if say.as_script else 1  # Kaldi's script ends with a command that prints, and so with status 0.
             raise say.fail(
-                f"{utt2spk} has wrong format.", "write: utterance speaker", utt2spk, number, get_field(line), status
+                f"{utt2spk} has wrong format.",
+                "write an utterance and its speaker",
+                utt2spk,
+                number,
+                get_field(line),
+                status,
             )
     check.read_keys("utt2spk")
     if check.read_keys("spk2utt").line_count == 1:
@@ -324,7 +341,9 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
             what = f"its speaker {decode_key(name.strip())} comes after {decode_key(before.strip())}"
-            advice = "begin the names of utterances with those of speakers (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort"
+            advice = (
+                "begin every utterance's name with its speaker (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort"
+            )
             raise check.say.fail("", f"{what}: {advice}", utt2spk, number, get_field(line))
         before = name
 
@@ -346,14 +365,14 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
                 keys.setdefault(symbol, get_field(chunk[before : match.end()]))
     for symbol in filter(keys.get, _ILLEGAL):
         text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
-        raise check.say.fail(text, "remove it", path, key=keys[symbol])
+        raise check.say.fail(text, f"contains {symbol.decode()}: remove it", path, key=keys[symbol])
     check.check_equal(
         check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
     )
 
 
 def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the key of lines with characters that grep does not count as printable in a UTF-8 locale."""
+    """Yield the number and the key of each line with a character that grep considers unprintable in a UTF-8 locale."""
     is_unprintable: dict[str, bool] = {}
     for before, chunk in number_chunks(read_chunks(file)):
         for number, line in enumerate(split_lines(chunk) if chunk.translate(None, _PLAIN) else (), before + 1):
@@ -368,7 +387,7 @@ def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_printable(char: str) -> bool:
-    """Return True if a character is printable or space in the C library's UTF-8 locales, so not control or unassigned."""
+    """Return True if a character is printable or white space in the C library's UTF-8 locales."""
     import unicodedata
 
     return unicodedata.category(char) not in ("Cc", "Cn", "Cs", "Zl", "Zp") or char in "\u2028\u2029\x85"
@@ -380,7 +399,7 @@ def check_recordings(check: Check) -> None:
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
             text = "Please do not use tilde (~) in your wav.scp."
-            raise say.fail(text, "write the whole path of the file", path, key=get_field(match[0]))
+            raise say.fail(text, "starts a path with ~: write the whole path", path, key=get_field(match[0]))
     utterances, segments = check.read_keys("utt2spk"), check.find_path("segments")
     text = "utterance lists extracted from utt2spk and wav.scp"
     if segments:

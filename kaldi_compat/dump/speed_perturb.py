@@ -16,7 +16,7 @@ import numpy as np
 import io_ark
 from io_ark import data_dir
 from io_ark.data_dir.perturb import write_speeds
-from io_ark.data_dir.stage import BACKUP, DataFiles, Say, Stage, list_known_files, refuse_target
+from io_ark.data_dir.stage import BACKUP, DataFiles, Printer, Stage, list_known_files, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import is_speed
@@ -64,7 +64,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
-    say = Say("speeds", _warn_of_loss, as_script=False)
+    say = Printer("speeds", _warn_of_loss, as_script=False)
     refuse_target(str(target), str(source))
     _check_lines(source)
     with Stage(str(target), say, sources=[str(source)]) as stage:

@@ -21,7 +21,7 @@ from io_ark import DataDir, DataDirError
 from io_ark.data_dir import audio_commands, perturb, split_speed
 from io_ark.data_dir.audio_commands import parse_audio_entry, quote
 from io_ark.data_dir.perturb import add_speed_command
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir.stage import Printer
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import read_audio
 from kaldi_compat.dump.speed_perturb import make_speed_directory
@@ -236,8 +236,8 @@ def test_volume_is_changed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_lines_that_need_care_are_not_replaced_at_once(line: bytes) -> None:
     plain = b"b b.wav\nc /d/c-1_x.wav\n"
-    assert replace_commands(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
-    assert not replace_commands(plain + line, b"", b" cat ", b" |\n")
+    assert perturb.replace_commands(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
+    assert not perturb.replace_commands(plain + line, b"", b" cat ", b" |\n")
 
 
 def test_plain_files_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) ->
     (tmp_path / "wav.scp").write_text("u u.wav\n")
     for name in ("utt2spk", "wav.scp"):
         with pytest.raises(DataDirError, match="is read by this job"):
-            perturb.perturb_volume(Say("x", as_script=False), str(tmp_path), write_reco2vol=str(tmp_path / name))
+            perturb.perturb_volume(Printer("x", as_script=False), str(tmp_path), write_reco2vol=str(tmp_path / name))
     (tmp_path / "link").symlink_to("wav.scp")
     os.link(tmp_path / "utt2spk", tmp_path / "other")
     (tmp_path / "volumes").write_text("u 0.5\n")
@@ -300,7 +300,7 @@ def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) ->
         with pytest.raises(DataDirError, match="is read by this job"):
             volumes = str(tmp_path / more) if more else ""
             perturb.perturb_volume(
-                Say("x", as_script=False), str(tmp_path), reco2vol=volumes, write_reco2vol=str(tmp_path / name)
+                Printer("x", as_script=False), str(tmp_path), reco2vol=volumes, write_reco2vol=str(tmp_path / name)
             )
     assert (tmp_path / "utt2spk").read_text() == "u u\n"
     assert (tmp_path / "wav.scp").read_text() == "u u.wav\n"

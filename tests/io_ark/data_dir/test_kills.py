@@ -20,7 +20,7 @@ import pytest
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import scripts, stage
 from io_ark.data_dir.scripts import Ended, run_data_command
-from io_ark.data_dir.stage import Say, Stage, locked
+from io_ark.data_dir.stage import Printer, Stage, locked
 
 CODE = "import sys; from io_ark.data_dir.scripts import run_data_command; sys.exit(run_data_command(sys.argv[1:]))"
 KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, 128 + signal.SIGTERM, 128 + signal.SIGHUP)
@@ -227,7 +227,7 @@ def test_change_of_two_files_that_ends_early_is_finished(
             (folder / name).write_text("old\n")
 
         def work(folder: Path = folder) -> None:
-            with Stage(str(folder), Say("x")) as changed:
+            with Stage(str(folder), Printer("x")) as changed:
                 for name in names:
                     changed.write(name, [b"new\n"])
 
@@ -245,7 +245,7 @@ def test_change_of_two_files_that_ends_early_is_finished(
 @pytest.mark.parametrize("as_script", [True, False])
 @pytest.mark.parametrize("partly", [True, False])
 def test_files_before_an_error_stay_only_as_a_script_leaves_them(tmp_path: Path, as_script: bool, partly: bool) -> None:
-    with pytest.raises(DataDirError), Stage(str(tmp_path), Say("x", as_script=as_script)) as changed:
+    with pytest.raises(DataDirError), Stage(str(tmp_path), Printer("x", as_script=as_script)) as changed:
         changed.write("a", [b"new\n"])
         raise DataDirError("bad", partly=partly)
     assert [path.name for path in tmp_path.iterdir()] == (["a"] if as_script and partly else [])
@@ -256,11 +256,11 @@ def test_large_file_with_one_other_byte_is_replaced(tmp_path: Path, place: int) 
     content = bytearray(b"x" * (2 * stage.BUFFER_BYTES + 1))
     (tmp_path / "a").write_bytes(content)
     os.utime(tmp_path / "a", (1e9, 1e9))
-    with Stage(str(tmp_path), Say("x")) as changed:
+    with Stage(str(tmp_path), Printer("x")) as changed:
         changed.write("a", [bytes(content)])
     assert (tmp_path / "a").stat().st_mtime == 1e9
     content[place] = 0
-    with Stage(str(tmp_path), Say("x")) as changed:
+    with Stage(str(tmp_path), Printer("x")) as changed:
         changed.write("a", [bytes(content)])
     assert (tmp_path / "a").read_bytes() == content
 
@@ -275,7 +275,7 @@ def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         apply_renames(folder, renames, **more)
 
     monkeypatch.setattr(stage, "apply_renames", with_signal)
-    with pytest.raises(KeyboardInterrupt), scripts.ending_in_order(), Stage(str(tmp_path), Say("x")) as changed:
+    with pytest.raises(KeyboardInterrupt), scripts.ending_in_order(), Stage(str(tmp_path), Printer("x")) as changed:
         for name in ("a", "b"):
             changed.write(name, [b"new\n"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "data"]
@@ -284,11 +284,11 @@ def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_leaves_temporary_files(tmp_path: Path, number: int) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(Ended), scripts.ending_in_order(), Stage(str(tmp_path / "new"), Say("x")) as changed:
+    with pytest.raises(Ended), scripts.ending_in_order(), Stage(str(tmp_path / "new"), Printer("x")) as changed:
         changed.write("a", [b"new\n"])
         os.kill(os.getpid(), number)
     assert list(tmp_path.iterdir()) == [] and signal.getsignal(number) is before
-    assert scripts.run_protected(Say("x"), lambda: os.kill(os.getpid(), number) or 0) == 128 + number
+    assert scripts.run_protected(Printer("x"), lambda: os.kill(os.getpid(), number) or 0) == 128 + number
 
 
 def test_command_of_audio_is_waited_for_after_a_signal(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_temporary_files_of_a_job_that_may_run_are_removed(
 
 def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> None:
     directory(tmp_path / "data", 2)
-    with Stage(str(tmp_path / "data"), Say("x")) as outer:
+    with Stage(str(tmp_path / "data"), Printer("x")) as outer:
         outer.write("a", [b"x\n"])
         DataDir(tmp_path / "data").fix()
         with locked(str(tmp_path / "data")):
@@ -420,7 +420,7 @@ def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: 
 def test_source_changes_or_is_locked_while_it_is_only_read(tmp_path: Path, changes: bool) -> None:
     directory(tmp_path / "data", 2)
     descriptor = os.open(tmp_path / "data", os.O_RDONLY)
-    with Stage(str(tmp_path / "out"), Say("x"), sources=[str(tmp_path / "data")], changes_sources=changes):
+    with Stage(str(tmp_path / "out"), Printer("x"), sources=[str(tmp_path / "data")], changes_sources=changes):
         with pytest.raises(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if changes:
@@ -434,7 +434,7 @@ def test_source_changes_or_is_locked_while_it_is_only_read(tmp_path: Path, chang
 def test_signal_that_is_ignored_ends_a_script(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
     try:
-        with scripts.ending_in_order(), Stage(str(tmp_path), Say("x")) as changed:
+        with scripts.ending_in_order(), Stage(str(tmp_path), Printer("x")) as changed:
             changed.write("a", [b"new\n"])
             os.kill(os.getpid(), signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and (tmp_path / "a").exists()
@@ -485,7 +485,7 @@ def test_file_that_is_newer_than_an_ended_change_is_replaced(
             older += 1
             assert Path(str(number), "feats.scp").read_text() == "old\n"
             assert "sox --vol" in Path(str(number), "wav.scp").read_text()
-            end = "but left what was written since: feats.scp\n"
+            end = "but did not replace files that were written since: feats.scp\n"
             assert capsys.readouterr().err.endswith(f"/{number}: finished the change of a job that was ended, {end}")
             assert not leftovers(Path(str(number)))
         if not was_ended:
@@ -506,7 +506,7 @@ def test_change_that_the_system_refuses_is_lost(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(stage.os, "replace", refuses)
     for _ in range(2):  # the job, and the next one
         text = "b: cannot be replaced: Permission denied: half of the change is made"
-        with pytest.raises(DataDirError, match=text), Stage(str(data), Say("x")) as changed:
+        with pytest.raises(DataDirError, match=text), Stage(str(data), Printer("x")) as changed:
             for name in ("a", "b", "c"):
                 changed.write(name, [b"new\n"])
         assert (data / "a").exists() and not (data / "b").exists()
@@ -522,7 +522,7 @@ def test_folder_that_cannot_be_written_leaves_half_of_a_change(tmp_path: Path, m
     before = tree(tmp_path)
     monkeypatch.setattr(stage.os, "access", lambda path, mode: not path.endswith(".backup"))
     text = r"data/\.backup: cannot be written: nothing was changed"
-    with pytest.raises(DataDirError, match=text), Stage(str(tmp_path / "data"), Say("x")) as changed:
+    with pytest.raises(DataDirError, match=text), Stage(str(tmp_path / "data"), Printer("x")) as changed:
         changed.write("text", [b"new\n"])
         changed.move_to_backup("utt2dur")
     assert tree(tmp_path) == before and not leftovers(tmp_path)
@@ -640,12 +640,12 @@ def test_target_that_another_job_removed_is_written(
     go = tmp_path / "go"
     second = f"""
 import pathlib
-from io_ark.data_dir.stage import Say, Stage
+from io_ark.data_dir.stage import Printer, Stage
 pathlib.Path({str(go)!r}).touch()
-with Stage({str(target)!r}, Say("x")) as stage:
+with Stage({str(target)!r}, Printer("x")) as stage:
     stage.write("text", [b"second\\n"])
 """
-    with pytest.raises(KeyError) if is_failing else contextlib.nullcontext(), Stage(str(target), Say("x")) as first:
+    with pytest.raises(KeyError) if is_failing else contextlib.nullcontext(), Stage(str(target), Printer("x")) as first:
         first.write("text", [b"first\n"])
         job = subprocess.Popen([sys.executable, "-c", second], stderr=-1)
         while not go.exists():

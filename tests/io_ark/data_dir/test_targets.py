@@ -14,7 +14,7 @@ import pytest
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import stage
 from io_ark.data_dir.scripts import SCRIPTS, call, run_data_command
-from io_ark.data_dir.stage import BACKUP, DATA_FILES, Say, refuse_target
+from io_ark.data_dir.stage import BACKUP, DATA_FILES, Printer, refuse_target
 
 A, B = "data/a", "data/b"
 ROOT = Path("project")
@@ -22,7 +22,7 @@ OWN = re.compile(rf"({BACKUP}/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.esca
 
 
 def script(*words: str) -> None:
-    say = Say(words[0], lambda line: None)
+    say = Printer(words[0], lambda line: None)
     assert call(SCRIPTS[words[0]], say, list(words[1:])) == 0
 
 
