@@ -182,7 +182,7 @@ def without_a_gpu() -> None:
         setattr(compression, name, Nothing())
     setattr(compression, "fault_of_compression", lambda device: "")  # noqa: B010
     launch.feature_kernel = Nothing()
-    setattr(features, "spectral_computer", Computer)  # noqa: B010
+    setattr(features, "make_spectral_computer", Computer)  # noqa: B010
     setattr(shard, "keep_freed_memory", keep_memory)  # noqa: B010
 
 

@@ -43,7 +43,7 @@ class CallRecord:
     variables: set[str] = field(default_factory=set)  # Names of environment variables that the user's code has read.
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
-    def files(self) -> list[Path]:
+    def list_files(self) -> list[Path]:
         """Return the files that decide numbers, apart from source files of modules. A missing one may appear later."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 

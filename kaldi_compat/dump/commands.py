@@ -197,14 +197,14 @@ def _wait(process: int, deadline: float | None) -> int | None:
         if time.monotonic() >= deadline:
             break
         time.sleep(SECONDS_BETWEEN_LOOKS)
-    for pid in [*_descendants(process), process]:
+    for pid in [*_list_descendants(process), process]:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     os.waitpid(process, 0)
     return None
 
 
-def _descendants(process: int) -> list[int]:
+def _list_descendants(process: int) -> list[int]:
     """Return the children of a process, their children and so on; none on a system without /proc."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").glob("[0-9]*/stat"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from kaldi_compat.cli.compute import program_options
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, spectral_of
+from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, get_spectral_part
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import Scalar, require
 from kaldi_compat.options.config import Flag, flag_table, normalize, parse_config, spell_as_flags
@@ -27,22 +27,22 @@ OWN_FLAGS = flag_table(DumpOptions)
 
 
 @cache
-def options_class(conf: str) -> type[Any]:
+def get_options_class(conf: str) -> type[Any]:
     """Return the options that a configuration file may set, by its name in ``<data>/conf``."""
     classes = {PITCH_CONF: PitchOptions, PROCESS_CONF: ProcessPitchOptions}
     return classes[conf] if conf in classes else program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
 
 
 @cache
-def conf_flags(conf: str) -> dict[str, Flag]:
+def get_conf_flags(conf: str) -> dict[str, Flag]:
     """Return the flags that a configuration file may set, by its name in ``<data>/conf``."""
-    return flag_table(options_class(conf))
+    return flag_table(get_options_class(conf))
 
 
 @cache
-def feature_flags(feature: str) -> dict[str, Flag]:
+def get_feature_flags(feature: str) -> dict[str, Flag]:
     """Return the flags of a feature that a dump's command line accepts. Pasted pitch has no flags there."""
-    table = conf_flags(f"{spectral_of(feature) or PITCH}.conf")
+    table = get_conf_flags(f"{get_spectral_part(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
@@ -53,7 +53,7 @@ def as_text(value: Scalar) -> str:
     )
 
 
-def conf_texts(job: Job) -> dict[str, str]:
+def read_confs(job: Job) -> dict[str, str]:
     """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``."""
     texts: dict[str, str] = {}
     if job.source:
@@ -64,28 +64,28 @@ def conf_texts(job: Job) -> dict[str, str]:
         except OSError as error:
             raise DumpError(f"{path}: {error.strerror}") from None
     main = texts[job.main_conf]
-    in_file = set_values(job, job.main_conf, main)
-    overrides = parse_config("\n".join(job.overrides), "the command line", conf_flags(job.main_conf))
+    in_file = parse_values(job, job.main_conf, main)
+    overrides = parse_config("\n".join(job.overrides), "the command line", get_conf_flags(job.main_conf))
     added = [f"--{flag.name}={as_text(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
     separator = "" if not main or main.endswith("\n") or not added else "\n"
     texts[job.main_conf] = main + separator + "".join(added)
     return texts
 
 
-def set_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
+def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
     """Return the values of the options that a configuration sets, by flag."""
     path = job.conf_paths.get(conf)
-    return {flag.name: value for flag, value in parse_config(text, str(path or conf), conf_flags(conf))}
+    return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 
 
 def changed_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
     """Return the options that two texts of a configuration file set differently, with both values."""
-    defaults = {flag.name: flag.default for flag in conf_flags(conf).values()}
-    old, new = (defaults | set_values(job, conf, text) for text in (before, now))
+    defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
+    old, new = (defaults | parse_values(job, conf, text) for text in (before, now))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
 
 
-def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
+def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of the programs that Kaldi's scripts would run with this configuration.
 
     Returns:
@@ -108,8 +108,8 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
-    options, table = options_class(conf), conf_flags(conf)
-    values = set_values(job, conf, texts.get(conf, ""))
+    options, table = get_options_class(conf), get_conf_flags(conf)
+    values = parse_values(job, conf, texts.get(conf, ""))
     try:
         return options(**{table[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:

@@ -15,10 +15,10 @@ _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")
 
 
-def devices_of(text: str) -> list[str]:
+def parse_devices(text: str) -> list[str]:
     """Return the devices that ``--device`` names.
 
-    >>> devices_of("cpu")
+    >>> parse_devices("cpu")
     ['cpu']
     """
     if text == CPU:
@@ -48,7 +48,7 @@ def prepare_device(device: str, max_memory: float) -> None:
         torch.cuda.set_per_process_memory_fraction(min(1.0, max_memory * GIB / total), device)
 
 
-def why_unavailable(error: BaseException, device: str) -> str | None:
+def explain_unavailable(error: BaseException, device: str) -> str | None:
     """Return advice for a GPU that a process cannot open now; None if the error has another cause."""
     text = str(error)
     if "busy or unavailable" in text or "exclusive-thread device" in text:

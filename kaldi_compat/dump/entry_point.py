@@ -34,7 +34,7 @@ def main() -> int:
     if name == "frontend":
         from kaldi_compat.cli.frontends import main as frontend_main
 
-        return _printed(frontend_main)
+        return _run_printing(frontend_main)
     if name in PACKAGE_OF_COMMAND:
         return _run_command_of_package(name)
     from kaldi_compat.dump.cli import main
@@ -46,7 +46,7 @@ def _run_command_of_package(name: str) -> int:
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group=COMMANDS, name=name):
-        return _printed(entry_point.load())
+        return _run_printing(entry_point.load())
     package = PACKAGE_OF_COMMAND[name]
     print(
         f"kaldi-compat: {name} is a command of kaldi-{package}, which is not installed: install it with pip "
@@ -56,7 +56,7 @@ def _run_command_of_package(name: str) -> int:
     return INVALID_STATUS
 
 
-def _printed(command: Callable[[], int]) -> int:
+def _run_printing(command: Callable[[], int]) -> int:
     from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
 
     open_closed_streams()

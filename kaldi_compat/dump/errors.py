@@ -40,7 +40,7 @@ class LostDeviceError(DumpError):
     """A GPU no longer works in this process."""
 
 
-def as_user_error(error: BaseException) -> DumpError:
+def convert_to_user_error(error: BaseException) -> DumpError:
     """Convert an error that ended the job into an error with one line for the user."""
     if isinstance(error, DumpError):
         return error
@@ -59,13 +59,13 @@ MAX_REASON_CHARACTERS = 400  # A message may contain a command with millions of 
 _PARTICULARS = re.compile(r"\S*/\S*(?: \S*/\S*)*|\S+\.\w{1,5}:(?:[0-9]+:)?|[0-9]+\.[0-9]+")
 
 
-def by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
+def group_by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Group failures (key and reason) with similar reasons. The largest groups come first.
 
     Returns:
         the common reason of each group, with an ellipsis for files, offsets and times, and the failures.
 
-    >>> by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
+    >>> group_by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
     ('… No such file', [('b', '/d/b.wav: No such file'), ('c', '/d/c.wav: No such file')])
     """
     groups = defaultdict[str, list[tuple[str, str]]](list)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from io_ark.blocks import Skip, Wave, block_of
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import paste_columns
-from kaldi_compat.dump.configuration import configured_options
+from kaldi_compat.dump.configuration import parse_confs
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import CPU, Job
@@ -34,7 +34,7 @@ class DeviceComputer:
     def __init__(self, job: Job, plan: DumpPlan, device: str = CPU) -> None:
         self.tolerance = job.options.paste_length_tolerance
         self.pitch = PitchComputer(job, plan) if job.with_pitch else None
-        self.spectral = spectral_computer(job, plan, device) if job.spectral else None
+        self.spectral = make_spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
@@ -70,7 +70,7 @@ class PitchComputer:
     """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats."""
 
     def __init__(self, job: Job, plan: DumpPlan) -> None:
-        options = configured_options(job, plan.settings["confs"])
+        options = parse_confs(job, plan.settings["confs"])
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
@@ -84,7 +84,7 @@ class PitchComputer:
         good = []
         for audio in batch:
             try:
-                good.append((audio, self._samples(audio.value)))
+                good.append((audio, self._get_samples(audio.value)))
             except (KaldiCompatError, MemoryError) as error:
                 results.append(failed(audio.index, audio.key, error))
         for audio, track in track_pitches(good, self.options):
@@ -95,7 +95,7 @@ class PitchComputer:
             results.append(Features.of(audio, features))
         return results
 
-    def _samples(self, wave: Wave) -> npt.NDArray[Any]:
+    def _get_samples(self, wave: Wave) -> npt.NDArray[Any]:
         """Return the samples of the first channel at the tracker's sampling rate.
 
         Raises:
@@ -109,7 +109,7 @@ class PitchComputer:
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)
 
 
-def spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
+def make_spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

@@ -30,7 +30,7 @@ SECONDS_TO_WAIT = 300.0
 SECONDS_BETWEEN_TRIES = 0.1
 
 
-def in_bytes(name: str) -> bytes:
+def encode_name(name: str) -> bytes:
     """Encode a name with the bytes that it had in the file where it was read."""
     return name.encode("utf-8", "surrogateescape")
 
@@ -39,7 +39,7 @@ def in_bytes(name: str) -> bytes:
 Stamp = tuple[int, int, int, int]
 
 
-def stamp_of(path: Path) -> Stamp | None:
+def get_stamp(path: Path) -> Stamp | None:
     """Return the stamp of a file; None for a missing file."""
     if not path.is_file():
         return None
@@ -176,13 +176,13 @@ def chunks_of(path: Path) -> Iterator[bytes]:
 
 def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
     with whole_file(path, follow=follow) as file:
-        file.write(in_bytes(text))
+        file.write(encode_name(text))
 
 
 def write_sealed(path: Path, values: Iterable[Any]) -> None:
     """Write a JSON value per line, followed by a line with the CRC-32 of these lines."""
     text = "".join(json.dumps(value) + "\n" for value in values)
-    write_whole(path, text + _seal(text.encode()).decode() + "\n")
+    write_whole(path, text + _make_seal(text.encode()).decode() + "\n")
 
 
 def read_sealed(path: Path) -> list[Any]:
@@ -194,12 +194,12 @@ def read_sealed(path: Path) -> list[Any]:
     """
     body, _, seal = path.read_bytes().removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"
-    if seal != _seal(body):
+    if seal != _make_seal(body):
         raise ValueError("it is damaged")
     return [json.loads(line) for line in body.decode().splitlines()]
 
 
-def _seal(body: bytes) -> bytes:
+def _make_seal(body: bytes) -> bytes:
     return json.dumps({"crc32": zlib.crc32(body)}).encode()
 
 
@@ -229,7 +229,7 @@ def lock(path: Path, plan: Path | None = None) -> int:
     return descriptor
 
 
-def share(descriptor: int, path: Path) -> None:
+def share_lock(descriptor: int, path: Path) -> None:
     """Share the lock with the other parts of the plan, after the plan has been written."""
     _try_lock(descriptor, fcntl.LOCK_SH, path)
 

@@ -18,7 +18,7 @@ from io_ark.blocks import block_of
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npy
 from kaldi_compat.dump.call_record import CallRecord, record_calls
-from kaldi_compat.dump.devices import devices_of
+from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
 from kaldi_compat.dump.errors import DumpError, PlanError, one_line
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
@@ -29,11 +29,11 @@ from kaldi_compat.dump.sources import (
     PADDED,
     Array,
     Extractor,
-    as_array,
+    convert_to_array,
+    get_torch_extractors,
+    make_source,
     open_extractor,
-    source_of,
     split_by_utterance,
-    with_torch,
 )
 from kaldi_compat.dump.user_code import guard
 from kaldi_compat.exact.resample import resample_waveform
@@ -91,12 +91,12 @@ class Trial:
         vars(self).update(first=next(iter(self.outputs)), framed=framed, vectors=vectors)
 
 
-class Model:
+class DeviceExtractor:
     """An extractor on a device, followed by pooling or k-means labels."""
 
     def __init__(self, job: Job, device: str, threads: int) -> None:
         self.options, self.device, self.threads = job.options, device, threads
-        source = source_of(job)
+        source = make_source(job)
         assert source is not None
         self.source = source
         with guard(source.label):
@@ -106,7 +106,7 @@ class Model:
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name, without checks of their values."""
-        torch, settings = with_torch(), (self.device, self.options.dtype, self.threads)
+        torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard(self.source.label), torch.inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
             return [self._convert_output(output) for output in outputs]
@@ -123,22 +123,22 @@ class Model:
         except Exception as error:
             raise DumpError(f"{self.extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
         with guard(self.source.label):
-            self.source.after_first_call(self.device)
+            self.source.prepare_after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
-        torch = with_torch()
+        torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.is_full(error))
 
     def is_lost(self) -> bool:
-        return self.device != CPU and with_torch().is_lost(self.device)
+        return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
         """Return an utterance's arrays by name, after pooling or labeling."""
         parts = output if isinstance(output, dict) else {"": output}
         if not parts:
             raise ValueError("returned nothing")
-        arrays = {str(name): self._reduce(as_array(value)) for name, value in parts.items()}
-        return {name or DEFAULT_NAMES[kind_of(value)]: value for name, value in arrays.items()}
+        arrays = {str(name): self._reduce(convert_to_array(value)) for name, value in parts.items()}
+        return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 
     def _reduce(self, value: Array) -> Array:
         """Return the mean of a matrix, or the labels of its rows, if the options ask for it."""
@@ -154,7 +154,7 @@ class Model:
         return value
 
 
-def kind_of(value: Array) -> str:
+def get_kind(value: Array) -> str:
     """Return the kind of an output."""
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
@@ -189,7 +189,9 @@ def describe_opaque(opaque: Mapping[str, str]) -> str:
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
 
-_trial_models: dict[Any, Model] = {}  # The model of a trial, which the first computer in this process takes over.
+_trial_extractors: dict[
+    Any, DeviceExtractor
+] = {}  # The model of a trial, which the first computer in this process takes over.
 
 
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
@@ -202,11 +204,11 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     Returns:
         the results, and lines about the extractor for the user.
     """
-    _trial_models.clear()
-    limit, device = os.environ.get("OMP_NUM_THREADS", ""), devices_of(job.options.device)[0]
+    _trial_extractors.clear()
+    limit, device = os.environ.get("OMP_NUM_THREADS", ""), parse_devices(job.options.device)[0]
     usable_cores = min(cores, int(limit)) if limit.isdecimal() else cores
     threads = max(1, usable_cores // min(job.options.nj, cores))
-    model = Model(job, device, threads)
+    model = DeviceExtractor(job, device, threads)
     extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
     audio = [make_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
     notes = list(extractor.notes)
@@ -229,7 +231,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         audio = audio[-len(alone) :]
         batching, first = (extractor.batching, 0) if extractor.batching else _find_batching(model, audio, alone, notes)
     with guard(model.source.label):
-        digests = model.source.digests_after_trial(record)
+        digests = model.source.compute_digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
         notes.append(
             f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared by --resume, which is refused "
@@ -241,7 +243,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         shorter, longer = (len(output[framed]) for output in (alone[SHIFT_REFERENCE - len(TRIAL_SECONDS)], alone[-1]))
         seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHIFT_REFERENCE]
         shift = seconds / (longer - shorter) if longer > shorter else 0.0
-    _trial_models[_model_key(job, device, threads)] = model
+    _trial_extractors[_make_model_key(job, device, threads)] = model
     return Trial(
         outputs,
         batching,
@@ -257,20 +259,20 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
 
 
 def _compute_alone(
-    model: Model, audio: list[Array], rate: int
+    model: DeviceExtractor, audio: list[Array], rate: int
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Return the outputs of each utterance, and the kind and number of columns of each output by name.
 
     The shortest audio is left out if it is too short for the extractor.
     """
     alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
-    outputs = {name: (kind := kind_of(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
+    outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
                for name, value in alone[0].items()}  # fmt: skip
     for arrays in alone:
-        check_outputs_of(arrays, outputs)
+        check_arrays(arrays, outputs)
     try:
         shortest = model([audio[0].copy()], [rate])[0]
-        check_outputs_of(shortest, outputs)
+        check_arrays(shortest, outputs)
     except DumpError:
         raise
     except Exception:
@@ -280,11 +282,13 @@ def _compute_alone(
     return [shortest, *alone], outputs
 
 
-def _model_key(job: Job, device: str, threads: int) -> Any:
+def _make_model_key(job: Job, device: str, threads: int) -> Any:
     return job.options, id(job.extractor), device, threads
 
 
-def _find_batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]) -> tuple[str, int]:
+def _find_batching(
+    model: DeviceExtractor, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]
+) -> tuple[str, int]:
     """Return the way in which utterances may share a batch, and the index of the shortest audio that may do so."""
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
@@ -300,7 +304,9 @@ def _find_batching(model: Model, audio: list[Array], alone: list[dict[str, Any]]
     return ALONE, 0
 
 
-def _describe_difference(model: Model, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]) -> str | None:
+def _describe_difference(
+    model: DeviceExtractor, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]
+) -> str | None:
     """Describe the difference between the outputs of a batch and of single utterances; None if they are equal."""
     differences = [0.0]
     try:
@@ -335,14 +341,14 @@ def _describe_error(error: BaseException) -> str:
     return f"{kind}{one_line(error)[:MAX_MESSAGE_CHARACTERS]}"
 
 
-def check_outputs_of(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
+def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
     """Raise ValueError unless an utterance's outputs have these kinds and columns, are not empty, and are finite."""
     if arrays.keys() != outputs.keys():
         raise ValueError(f"returned {', '.join(arrays)} instead of {', '.join(outputs)}")
     for name, (kind, columns) in outputs.items():
         value = arrays[name]
-        if kind_of(value) != kind:
-            raise ValueError(f"{name} is a {kind_of(value)} here, and was a {kind}")
+        if get_kind(value) != kind:
+            raise ValueError(f"{name} is a {get_kind(value)} here, and was a {kind}")
         if not len(value):
             raise ValueError(f"{name} is empty: the audio is too short")
         if columns and value.shape[-1] != columns:
@@ -379,15 +385,15 @@ class ModelComputer:
 
     def __init__(self, job: Job, trial: Trial, device: str) -> None:
         self.trial, self.device = trial, device
-        tried_model = _trial_models.get(_model_key(job, device, trial.threads))
-        self.model = tried_model or Model(job, device, trial.threads)
-        _trial_models.clear()
+        tried_model = _trial_extractors.get(_make_model_key(job, device, trial.threads))
+        self.model = tried_model or DeviceExtractor(job, device, trial.threads)
+        _trial_extractors.clear()
         extractor = self.model.extractor
         if not tried_model:
             self.model.make_first_call()
         if not job.options.trust_extractor:
             with guard(self.model.source.label):
-                digests = self.model.source.digests(trial.volatile, trial.variables).parts
+                digests = self.model.source.compute_digests(trial.volatile, trial.variables).parts
             _check_digests(digests, trial.digests, extractor.name)
         default_seconds = BATCH_SECONDS_ON_CPU if device == CPU else BATCH_SECONDS_ON_GPU
         self.max_seconds = job.options.batch_seconds or extractor.max_batch_seconds or default_seconds
@@ -411,7 +417,7 @@ class ModelComputer:
         ready.sort(key=lambda utterance: (len(utterance.samples), utterance.audio.index))
         waiting = deque(ready)
         while waiting:
-            group = self._next_group(waiting)
+            group = self._take_group(waiting)
             results += self._compute_group(group, waiting)
         results.sort(key=attrgetter("index"))
         return lambda: results
@@ -434,7 +440,7 @@ class ModelComputer:
             samples = resample_waveform(samples, rate, extractor_rate)
         return PreparedAudio(audio, samples, rate)
 
-    def _next_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
+    def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
         """Take the utterances of a batch, shortest first, with at most ``max_seconds`` of padded audio."""
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
@@ -442,12 +448,12 @@ class ModelComputer:
         while waiting:
             candidate = waiting[0]
             fits = len(candidate.samples) == len(group[0].samples) or self.trial.batching == PADDED
-            if not fits or (len(group) + 1) * self._padded_seconds(candidate) > self.max_seconds:
+            if not fits or (len(group) + 1) * self._compute_padded_seconds(candidate) > self.max_seconds:
                 break
             group.append(waiting.popleft())
         return group
 
-    def _padded_seconds(self, utterance: PreparedAudio) -> float:
+    def _compute_padded_seconds(self, utterance: PreparedAudio) -> float:
         return max(utterance.audio.seconds, self.model.extractor.window_seconds)
 
     def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[Result]:
@@ -466,7 +472,7 @@ class ModelComputer:
             if self.model.is_full(error):
                 if len(group) > 1:
                     self.counts["halved"] += 1
-                    self.max_seconds = len(group) // 2 * self._padded_seconds(group[-1])
+                    self.max_seconds = len(group) // 2 * self._compute_padded_seconds(group[-1])
                     waiting.extendleft(reversed(group))
                     return []
                 error = MemoryError()
@@ -480,7 +486,7 @@ class ModelComputer:
         return [result for utterance, arrays in pairs for result in self._results(utterance.audio, arrays)]
 
     def _check_arrays(self, audio: Audio, arrays: dict[str, Any]) -> None:
-        check_outputs_of(arrays, self.trial.outputs)
+        check_arrays(arrays, self.trial.outputs)
         shift = self.model.extractor.frame_shift
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift

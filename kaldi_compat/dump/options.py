@@ -249,7 +249,7 @@ class Job:
 
     def __post_init__(self) -> None:
         feature, source = self.layout.feature, self.options.source
-        spectral = "" if source else spectral_of(feature)
+        spectral = "" if source else get_spectral_part(feature)
         vars(self).update(feature=feature, source=source, spectral=spectral, main_conf=f"{spectral or PITCH}.conf")
         vars(self).update(with_pitch=not source and feature.endswith(PITCH))
 
@@ -270,10 +270,10 @@ class Job:
         return paths
 
 
-def spectral_of(feature: str) -> str:
+def get_spectral_part(feature: str) -> str:
     """Return the spectral part of a feature's name; "" for pitch alone.
 
-    >>> spectral_of("mfcc_pitch"), spectral_of("fbank"), spectral_of("pitch")
+    >>> get_spectral_part("mfcc_pitch"), get_spectral_part("fbank"), get_spectral_part("pitch")
     ('mfcc', 'fbank', '')
     """
     return feature.removesuffix(PITCH).removesuffix("_")

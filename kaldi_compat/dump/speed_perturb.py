@@ -1,8 +1,8 @@
 """Speed perturbation: data directories like those of ``utils/perturb_data_dir_speed.sh``, and the audio itself.
 
-The script leaves the work to ``sox ... speed``. We resample by Kaldi's windowed sinc instead: audio of rate r is
-treated as audio of rate r * factor, resampled to r, and rounded to 16 bits. So the samples differ from those of sox,
-which uses another filter and adds dithering noise.
+The script writes commands of ``sox ... speed``. A dump resamples by Kaldi's windowed sinc instead: it treats audio of
+rate r as audio of rate r * factor, resamples it to r, and rounds it to 16 bits. The samples differ from the output of
+sox, which uses another filter and adds dithering noise.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
     ('a.wav', '0.9')
     """
     split = data_dir.split_speed(rxfilename)
-    # Sox also accepts other notations of speeds, such as cents (50c). Sox computes them.
+    # Sox also accepts other notations of speeds, such as cents (50c). Such commands are left to sox.
     return split if split and is_speed(split[1]) else (rxfilename, None)
 
 
-def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
-    """Return the audio played faster (factor above 1) or slower at the same sampling rate; its pitch changes too."""
+def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
+    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, with another pitch."""
     rate = round(wave.sample_frequency)
     played = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
@@ -58,7 +58,7 @@ def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> 
         DataDirError: the target contains the source, or a line of the source is invalid.
     """
     if source.resolve() == target.resolve():
-        raise DumpError(f"speed_dir must be another directory than {source}")
+        raise DumpError(f"--speed-dir must be another directory than {source}: choose a new directory")
     for name in ("wav.scp", "utt2spk"):
         if not (source / name).is_file():
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
@@ -82,7 +82,8 @@ def _check_lines(source: Path) -> None:
         for number, fields in enumerate(map(split_words, text.split("\n")), 1):
             if fields and (len(fields) < words or None in map(parse_real, fields[times:words])):
                 what = f"{words} words or more" if len(fields) < words else "times in seconds"
-                raise DumpError(f"{source / name}:{number}: expected {what}, not {' '.join(fields)!r}")
+                actual = repr(" ".join(fields))
+                raise DumpError(f"{source / name}:{number}: expected {what}, not {actual}: correct the line")
 
 
 def _warn_of_loss(text: str) -> None:

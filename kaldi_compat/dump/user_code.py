@@ -26,11 +26,11 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def guard(name: str) -> Iterator[None]:
-    """Run user code in this block. The code must not exit, read standard input, or change the working directory.
+    """Run the user's code in this block without standard input, and undo its changes of the process.
 
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
-            working directory, or closed a standard stream. All changes are undone.
+            working directory, or closed a standard stream.
     """
     process = _Process()
     sys.stdin = io.StringIO()
@@ -47,7 +47,7 @@ def guard(name: str) -> Iterator[None]:
     finally:
         changes += process.restore()
     if changes:
-        raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo that before it returns")
+        raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo such changes before it returns")
 
 
 def _is_from_signal(error: BaseException) -> bool:
@@ -113,14 +113,14 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     The process itself cannot report ``os._exit``, an exit inside a C library or a fatal signal.
 
     Returns:
-        the status of the job, in the child. The parent exits with the same status, or with 255.
+        the status of the job. This function returns only in the child: the parent exits with the status, or with 255.
     """
     reading, writing = os.pipe()
     token = os.urandom(16)  # Distinguishes the status from bytes that user code writes to the pipe.
     parent, child = os.getpid(), os.fork()
     if not child:
         os.close(reading)
-        os.setpgid(0, 0)  # The terminal sends ^C to the parent only, which passes it on.
+        os.setpgid(0, 0)  # The terminal then sends ^C only to the parent, which passes it on.
         end_with_parent()
         if os.getppid() != parent:
             os._exit(1)
@@ -147,8 +147,8 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     how += f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
     how = "closed files of the program" if code == CLOSED_FILES else how
     say(
-        f"{name} has {how} before the job was done; what is complete is kept, and --resume continues "
-        "with what is missing"
+        f"{name} has {how} before the job was done; complete archives are kept, and --resume creates the "
+        "missing archives"
     )
     os._exit(255)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_compat.dump.arguments import programs
+from kaldi_compat.dump.arguments import list_programs
 from tools.generate import pages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ def test_pages_state_the_true_counts(words: str) -> None:
 
 
 def test_every_program_has_a_stored_command_of_kaldi() -> None:
-    assert set(programs()) - pages.programs_compared_with_kaldi() == set()
+    assert set(list_programs()) - pages.programs_compared_with_kaldi() == set()
 
 
 def test_counts_and_tables_of_a_page_are_brought_up_to_date(tmp_path: Path) -> None:

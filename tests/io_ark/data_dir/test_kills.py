@@ -614,7 +614,9 @@ def test_half_of_a_change_is_read(tmp_path: Path, name: str) -> None:
     half_changed(tmp_path / "data")
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
     (tmp_path / "data").chmod(0o555)
-    with pytest.raises(DataDirError, match="a job was ended while it changed this directory: kaldi-compat data fix"):
+    with pytest.raises(
+        DataDirError, match="a job was ended while it changed this directory: run kaldi-compat data fix"
+    ):
         READERS[name](DataDir(tmp_path / "data"))
     (tmp_path / "data").chmod(0o755)
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before

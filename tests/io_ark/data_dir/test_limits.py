@@ -206,7 +206,7 @@ def test_channel_of_a_recording_is_another(tmp_path: Path) -> None:
         if is_good:
             data.validate()
         else:
-            with pytest.raises(DataDirError, match="A, or B"):
+            with pytest.raises(DataDirError, match="A or B"):
                 data.validate()
 
 

@@ -205,10 +205,10 @@ def test_commands_for_people_take_options_anywhere(
     [
         ("subset_data_dir.sh --speakers data 2 out", 1, "no such file data/spk2utt"),
         ("subset_data_dir.sh --per-spk data 2 out", 1, "no such file data/spk2utt"),
-        ("subset_data_dir.sh --per-spk data 0 out", 1, "a number of utterances of 1 or more"),
-        ("subset_data_dir.sh --speakers data 2.5 out", 1, "a number of utterances of 1 or more"),
-        ("subset_data_dir.sh --first data -1 out", 1, "a number of utterances of 1 or more"),
-        ("subset_data_dir.sh --last data --2 out", 1, "a number of utterances of 1 or more"),
+        ("subset_data_dir.sh --per-spk data 0 out", 1, "the number of utterances, a whole number of 1 or more"),
+        ("subset_data_dir.sh --speakers data 2.5 out", 1, "the number of utterances, a whole number of 1 or more"),
+        ("subset_data_dir.sh --first data -1 out", 1, "the number of utterances, a whole number of 1 or more"),
+        ("subset_data_dir.sh --last data --2 out", 1, "the number of utterances, a whole number of 1 or more"),
         ("subset_data_dir.sh --spk-list list data out", 1, "no such file data/spk2utt"),
         (
             "copy_data_dir.sh --validate-opts --no-such part out",
@@ -218,7 +218,7 @@ def test_commands_for_people_take_options_anywhere(
         ("filter_scp.pl data list", 21, "data: Is a directory"),
         ("filter_scp.pl --exclude data list", 21, "data: Is a directory"),
         ("subset_data_dir.sh data 2 out", 1, "data/wav.scp:2: Bad line without a key"),
-        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: number of lines changed: is blank"),
+        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: number of lines changed: this line is blank"),
     ],
 )
 def test_script_loses_data_with_kaldis_status(

@@ -18,7 +18,7 @@ from io_ark.streams import BytesSource
 from kaldi_compat.dump.encode import Encoder
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
 from kaldi_compat.dump.model import Trial
-from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
+from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, hash_utterance
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, Row, pack
 from kaldi_compat.dump.plan import make_plan
@@ -351,15 +351,15 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:
-    whole = frame_seeds(utterance_state(3, "utt"), np.arange(100))
+    whole = frame_seeds(hash_utterance(3, "utt"), np.arange(100))
     noise = UtteranceNoise(3, "utt")
     np.testing.assert_array_equal(np.concatenate([noise.frame_seeds(40), noise.frame_seeds(60)]), whole)
     assert len(np.unique(whole)) == 100
-    assert not np.isin(frame_seeds(utterance_state(3, "utu"), np.arange(100)), whole).any()
+    assert not np.isin(frame_seeds(hash_utterance(3, "utu"), np.arange(100)), whole).any()
 
 
 def test_seeds_are_evenly_spread() -> None:
-    states = np.repeat(np.array([utterance_state(0, str(i)) for i in range(200)], np.uint64), 500)
+    states = np.repeat(np.array([hash_utterance(0, str(i)) for i in range(200)], np.uint64), 500)
     seeds = frame_seeds(states, np.tile(np.arange(500), 200)).view(np.uint32)
     counts = np.bincount(seeds >> 26, minlength=64)
     expected = len(seeds) / 64

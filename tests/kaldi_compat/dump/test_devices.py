@@ -13,7 +13,7 @@ import torch
 
 from io_ark import Wave
 from kaldi_compat.dump import cli, read, shard, workers
-from kaldi_compat.dump.devices import watch_device, why_unavailable
+from kaldi_compat.dump.devices import explain_unavailable, watch_device
 from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure
 from kaldi_compat.dump.errors import LostDeviceError, UnavailableError
 from kaldi_compat.dump.finalize import Outcome
@@ -45,7 +45,7 @@ def test_all_gpus_are_used_whatever_nj_says(
 ) -> None:
     gpus = [f"cuda:{i}" for i in range(8)]
     started: list[list[str]] = []
-    monkeypatch.setattr(workers, "devices_of", lambda text: gpus)
+    monkeypatch.setattr(workers, "parse_devices", lambda text: gpus)
     team = SimpleNamespace(run=lambda: None)
     monkeypatch.setattr(workers, "_Workers", lambda job, plan, shards, monitor, used: started.append(used) or team)
     job = job_of(make_data(tmp_path), device="cuda", nj=4)
@@ -89,17 +89,17 @@ def test_results_leave_before_the_batch_after_the_next_is_read(tmp_path: Path) -
 
 def test_errors_of_opening_a_gpu_say_what_to_do() -> None:
     busy, full = (
-        why_unavailable(RuntimeError(BUSY), "cuda:0"),
-        why_unavailable(RuntimeError("CUDA error: out of memory"), "cuda:0"),
+        explain_unavailable(RuntimeError(BUSY), "cuda:0"),
+        explain_unavailable(RuntimeError("CUDA error: out of memory"), "cuda:0"),
     )
     assert busy and "--nj" in busy and "\n" not in busy
     assert full and "no memory" in full
-    assert why_unavailable(RuntimeError("CUDA error: an illegal memory access"), "cuda:0") is None
+    assert explain_unavailable(RuntimeError("CUDA error: an illegal memory access"), "cuda:0") is None
 
 
 def test_errors_of_a_gpu_that_is_gone_say_so() -> None:
     for text in ("No CUDA GPUs are available", "CUDA error: invalid device ordinal\nCUDA kernel errors might"):
-        said = why_unavailable(RuntimeError(text), "cuda:1")
+        said = explain_unavailable(RuntimeError(text), "cuda:1")
         assert said and said.startswith("cuda:1 has disappeared") and "\n" not in said
 
 

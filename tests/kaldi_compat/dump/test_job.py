@@ -352,7 +352,7 @@ def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()} == stamps
     assert (data / "feats.scp").is_file()
     assert "this run: nothing was left to compute" in said and "real time" not in said and "bound" not in said
-    again = "the archives of an earlier dump are made again"
+    again = "the archives of an earlier dump are created again"
     assert again not in said and again in said_by(data)
 
 
@@ -398,9 +398,9 @@ def test_parts_of_a_plan_run_one_after_the_other(data: Path, tmp_path: Path) -> 
 def test_advice_to_start_over_names_the_switches_given(data: Path) -> None:
     assert dump(data, "--shard=1/2") == 0
     for arguments, advice in (
-        (["--shard=2/2", "--seed=3"], "set it back, or delete it and start again"),
-        (["--shard=2/2", "--seed=3", "--resume"], "set it back, or delete it and start again without --resume"),
-        (["--seed=3", "--resume"], "set it back, or start again without --resume"),
+        (["--shard=2/2", "--seed=3"], "undo this change, or delete it and start again"),
+        (["--shard=2/2", "--seed=3", "--resume"], "undo this change, or delete it and start again without --resume"),
+        (["--seed=3", "--resume"], "undo this change, or start again without --resume"),
     ):
         assert refused(data, *arguments).strip().rpartition(": ")[2] == advice
     (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
@@ -585,7 +585,7 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--num-mel-bins=0", "^kaldi-compat: --num-mel-bins must be at least 3, not 0"),
     (without(), "--conf={data}/none.conf", "none.conf is missing"),
     (with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n"), "--nj=2", "high_freq=9000 Hz must lie"),
-    (without(), "--vtln-map=ark:{data}/none", "none is missing: --vtln-map names it"),
+    (without(), "--vtln-map=ark:{data}/none", "none is missing: create it, or correct --vtln-map"),
     (without(), "--engine=triton", "--engine=triton computes on a GPU: give --device=cuda"),
 ]
 OF_THE_COMMAND_LINE = ("--shard", "--cmvn=utterance", "--speeds", "--nj=0", "--compression-method", "--engine")
@@ -679,9 +679,9 @@ def test_outcome_adds_up_the_archives_and_takes_the_largest_peak(data: Path, mon
         Manifest(1, utterances=5, seconds=2.5, failures=[("a", "why")], work={"read": 1.0, "peak_device_memory": 7.0}),
         Manifest(2, utterances=3, seconds=1.25, failures=[("b", "why")], work={"read": 2.0, "peak_device_memory": 4.0}),
     ]
-    monkeypatch.setattr(finish, "_manifests", lambda layout, plan: iter(manifests))
+    monkeypatch.setattr(finish, "_read_manifests", lambda layout, plan: iter(manifests))
     job = job_of(data)
-    outcome = finish.outcome_of(job, make_plan(job))
+    outcome = finish.compute_outcome(job, make_plan(job))
     assert (outcome.utterances, outcome.wanted, outcome.seconds) == (8, 12, 3.75)
     assert outcome.failures == (("a", "why"), ("b", "why"))
     assert outcome.work == {"read": 3.0, "peak_device_memory": 7.0}
@@ -694,10 +694,10 @@ def test_outcome_adds_up_the_archives_and_takes_the_largest_peak(data: Path, mon
 def test_utterances_that_should_have_features_are_those_of_the_longer_list(
     data: Path, monkeypatch: pytest.MonkeyPatch, speakers: int | None, wanted: int
 ) -> None:
-    monkeypatch.setattr(finish, "_manifests", lambda layout, plan: iter([]))
+    monkeypatch.setattr(finish, "_read_manifests", lambda layout, plan: iter([]))
     job = job_of(data)
     plan = make_plan(job)
     (data / "utt2spk").unlink()
     if speakers is not None:
         (data / "utt2spk").write_text("".join(f"u{i} s\n" for i in range(speakers)))
-    assert finish.outcome_of(job, plan).wanted == wanted
+    assert finish.compute_outcome(job, plan).wanted == wanted

@@ -66,7 +66,7 @@ class Job:
             self.command(version), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
 
-    def files(self) -> dict[str, dict[str, bytes]]:
+    def list_files(self) -> dict[str, dict[str, bytes]]:
         """Return the content of the files of each output: folders of arrays are one output."""
         found: dict[str, dict[str, bytes]] = {}
         for path in sorted(self.data.rglob("*")):

@@ -112,11 +112,11 @@ def test_version_that_is_no_number_or_text_vouches_for_nothing(
 
 
 def test_module_without_a_file_has_none(data: Path) -> None:
-    from kaldi_compat.dump.sources import source_of
+    from kaldi_compat.dump.sources import make_source
 
     for name in ("sys:intern", "builtins:len", "no_such_module:f", ":f"):
-        source = source_of(Job(Layout.of(data, "x"), DumpOptions(module=name)))
-        assert source and source.files() == {}, name
+        source = make_source(Job(Layout.of(data, "x"), DumpOptions(module=name)))
+        assert source and source.list_files() == {}, name
 
 
 @pytest.mark.parametrize("attribute", ["sample_rate", "frame_shift"])
@@ -165,11 +165,11 @@ def test_frame_shift_of_a_preset_counts_the_frames_that_a_step_joins(data: Path,
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
 def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    from kaldi_compat.dump.sources import source_of
+    from kaldi_compat.dump.sources import make_source
     from kaldi_compat.torch.frontend import Frontend
 
     moved: list[str] = []
     monkeypatch.setattr(Frontend, "to", lambda self, place: moved.append(place) or self)
-    source = source_of(Job(Layout.of(data, "x"), DumpOptions(preset="wenet", engine="torch")))
+    source = make_source(Job(Layout.of(data, "x"), DumpOptions(preset="wenet", engine="torch")))
     assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
     assert moved == [device]

@@ -28,7 +28,7 @@ import torch
 import kaldi_compat.numpy
 from kaldi_compat.dump import object_digest
 from kaldi_compat.dump.object_digest import changed_values, digest_object
-from kaldi_compat.dump.user_modules import imported_files
+from kaldi_compat.dump.user_modules import find_imported_files
 from kaldi_compat.torch import extractors as wing
 
 
@@ -671,8 +671,8 @@ def test_files_of_imported_modules_are_those_of_the_user(monkeypatch: pytest.Mon
     made.__file__ = str(tmp_path / "helper_of_the_user.py")
     before = dict.fromkeys(set(sys.modules) - {"numpy", "json", "kaldi_compat.numpy", "torch"})
     monkeypatch.setitem(sys.modules, "helper_of_the_user", made)
-    assert imported_files(before) == {"helper_of_the_user": tmp_path / "helper_of_the_user.py"}
-    assert imported_files(sys.modules) == {}
+    assert find_imported_files(before) == {"helper_of_the_user": tmp_path / "helper_of_the_user.py"}
+    assert find_imported_files(sys.modules) == {}
 
 
 def test_module_that_an_inner_function_imports_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:

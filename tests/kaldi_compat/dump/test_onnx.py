@@ -13,7 +13,7 @@ import pytest
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.sources import ExtractorSource, source_of
+from kaldi_compat.dump.sources import ExtractorSource, make_source
 from tests.support.dump_data import audio, failures, keys_of, make_data, write_wav
 
 onnx = pytest.importorskip("onnx")
@@ -21,7 +21,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def source(path: Path, **options: Any) -> ExtractorSource:
-    found = source_of(Job(Layout.of(path.parent, "x"), DumpOptions(onnx=str(path), **options)))
+    found = make_source(Job(Layout.of(path.parent, "x"), DumpOptions(onnx=str(path), **options)))
     assert found
     return found
 

@@ -34,7 +34,7 @@ from kaldi_compat.dump.read import (
     read_audio,
     read_task,
 )
-from kaldi_compat.dump.speed_perturb import at_speed, make_speed_directory, split_speed
+from kaldi_compat.dump.speed_perturb import change_speed, make_speed_directory, split_speed
 from kaldi_compat.exact.resample import resample_waveform
 from tests.support.dump_data import RATE, audio, make_data, write_wav
 
@@ -128,7 +128,7 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
     alone = [read_task(Lines(i, [line]).task(0), options)[0] for i, line in enumerate(lines)]
     monkeypatch.setattr(read, "BLOCK_BYTES", bytes_at_once)
     reader = TaskReader(options)
-    tasks = read._tasks_of_script(iter(lines), lambda: reader.lines_at_once)
+    tasks = read._iterate_script_tasks(iter(lines), lambda: reader.lines_at_once)
     found = list(read_ahead(tasks, reader, 2, 32, Clock()))
     assert separate(found) == separate(cast(list[Entry], alone))
     assert any(len(each) > 1 for each in found) == bool(native.library())
@@ -136,7 +136,7 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
 
 def test_commands_are_read_side_by_side_whatever_follows_them() -> None:
     lines = [b"a a.wav", b"b cat b.wav |", b"c cat c.wav | \t", b"d d.wav"]
-    tasks = list(read._tasks_of_script(iter(lines), lambda: 9))
+    tasks = list(read._iterate_script_tasks(iter(lines), lambda: 9))
     assert [len(each) if isinstance(each, Lines) else each.rxfilename for each in tasks] == [
         1, "cat b.wav |", "cat c.wav |", 1,
     ]  # fmt: skip
@@ -226,7 +226,7 @@ def test_speed_of_flac_is_changed_by_sox_as_the_command_says(tmp_path: Path) -> 
 @pytest.mark.parametrize(("factor", "hertz"), [("0.9", 900.0), ("1.1", 1100.0), ("1.0", 1000.0), ("0.5", 500.0)])
 def test_speed_changes_length_and_pitch(factor: str, hertz: float) -> None:
     tone = (8000 * np.sin(2 * np.pi * 1000 * np.arange(2 * RATE) / RATE)).astype(np.int16)
-    changed = at_speed(io_ark.Wave(float(RATE), tone[None]), factor)
+    changed = change_speed(io_ark.Wave(float(RATE), tone[None]), factor)
     assert changed.sample_frequency == RATE
     assert abs(changed.samples.shape[1] - 2 * RATE / float(factor)) <= 1
     middle = changed.samples[0, RATE // 4 : RATE // 4 + RATE].astype(float) * np.hanning(RATE)
@@ -237,7 +237,7 @@ def test_speed_changes_length_and_pitch(factor: str, hertz: float) -> None:
 def test_samples_at_another_speed_are_rounded() -> None:
     samples = audio(4000, 1)
     exact = resample_waveform(samples[0].astype(np.float32), 17600, RATE)
-    changed = at_speed(io_ark.Wave(float(RATE), samples), "1.1").samples[0]
+    changed = change_speed(io_ark.Wave(float(RATE), samples), "1.1").samples[0]
     assert np.abs(changed - exact).max() <= 0.5
 
 

@@ -18,7 +18,13 @@ import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
-from kaldi_compat.dump.sources import ExtractorSource, as_array, source_class, source_of, split_by_utterance
+from kaldi_compat.dump.sources import (
+    ExtractorSource,
+    convert_to_array,
+    get_source_class,
+    make_source,
+    split_by_utterance,
+)
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import audio, keys_of, results, write_wav
 from tests.support.extractors import arrays, module_data, waves
@@ -49,7 +55,9 @@ def refused(*arguments: str, status: int = 255) -> str:
 def test_every_source_is_a_class_in_the_file_of_its_option() -> None:
     fields = DumpOptions.__dataclass_fields__
     for name in SOURCES:
-        assert name in fields and source_class(name).option == name and not source_class(name).__abstractmethods__
+        assert (
+            name in fields and get_source_class(name).option == name and not get_source_class(name).__abstractmethods__
+        )
 
 
 def test_source_without_files_or_digests_cannot_be_made() -> None:
@@ -103,8 +111,8 @@ def test_resume_refuses_other_weights_beside_an_onnx_graph(data: Path, tmp_path:
     (name,) = save_external(tmp_path / "e.onnx", 1.0, place)
     graph = (tmp_path / "e.onnx").read_bytes()
     job = Job(Layout.of(data, "e"), DumpOptions(onnx="e.onnx"))
-    source = source_of(job)
-    assert source and source.files() == {"--onnx": Path("e.onnx"), f"--onnx/{name}": Path(name)}
+    source = make_source(job)
+    assert source and source.list_files() == {"--onnx": Path("e.onnx"), f"--onnx/{name}": Path(name)}
     if place == "constant":
         return  # onnxruntime reads no external tensor from an attribute
     said("--onnx=e.onnx", str(data), "--shard-utterances=2")
@@ -122,7 +130,7 @@ def test_resume_refuses_other_weights_beside_an_onnx_graph(data: Path, tmp_path:
 
 def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (name,) = save_external(tmp_path / "e.onnx", 1.0)
-    runner = command._runner
+    runner = command._choose_runner
 
     def disturbed(job: Any) -> Any:
         def run(*arguments: Any) -> None:
@@ -131,7 +139,7 @@ def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, m
 
         return run
 
-    monkeypatch.setattr(command, "_runner", disturbed)
+    monkeypatch.setattr(command, "_choose_runner", disturbed)
     assert f"{name} changed while it was being used" in said("--onnx=e.onnx", str(data), status=255)
     assert not (data / "feats.scp").exists()
 
@@ -142,8 +150,8 @@ def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, m
 def test_damaged_graph_has_no_files_outside(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.onnx"
     path.write_bytes(content)
-    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(onnx=str(path))))
-    assert source and source.files() == {"--onnx": path}
+    source = make_source(Job(Layout.of(tmp_path, "x"), DumpOptions(onnx=str(path))))
+    assert source and source.list_files() == {"--onnx": path}
 
 
 def test_onnx_output_without_a_batch_is_one_line(data: Path, tmp_path: Path) -> None:
@@ -163,7 +171,7 @@ import torch, numpy as np
 import helper
 
 
-class Model:
+class DeviceExtractor:
     def __init__(self):
         torch.manual_seed(0)
         self.parts = {"a": [torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.Dropout(0.5))]}
@@ -455,7 +463,7 @@ LAZY = """
 import torch, numpy as np
 
 
-class Model:
+class DeviceExtractor:
     net = None
 
     def __call__(self, audio):
@@ -486,19 +494,19 @@ def test_index_of_divided_weights_names_files(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"x": "sub/a.safetensors", "y": "b.safetensors"}}))
-    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    source = make_source(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
     names = {"config.json", "sub/a.safetensors", "b.safetensors", index.name}
-    assert source and source.files() == {f"--transformers/{name}": tmp_path / name for name in names}
+    assert source and source.list_files() == {f"--transformers/{name}": tmp_path / name for name in names}
     index.write_text("[" * 10_000)
-    assert source.files().keys() == {f"--transformers/{name}" for name in names - {"sub/a.safetensors"}}
+    assert source.list_files().keys() == {f"--transformers/{name}" for name in names - {"sub/a.safetensors"}}
 
 
 def test_weights_of_every_kind_are_compared(tmp_path: Path) -> None:
     names = ["config.json", "model.safetensors", "pytorch_model-00001-of-00002.bin", "pytorch_model.bin"]
     for name in (*names, "README.md", "model.bin.lock", "training_args.pt"):
         (tmp_path / name).touch()
-    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
-    assert source and list(source.files()) == [f"--transformers/{name}" for name in names]
+    source = make_source(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    assert source and list(source.list_files()) == [f"--transformers/{name}" for name in names]
 
 
 CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -602,20 +610,22 @@ def test_integers_that_do_not_fit_are_refused(value: int, kind: Any) -> None:
         return
     made = torch.tensor([value, 0]) if kind is torch.int64 else np.array([value, 0], kind)
     with pytest.raises(ValueError, match="do not fit 32 bits"):
-        as_array(made)
+        convert_to_array(made)
 
 
 def test_integers_at_the_limits_keep_their_value() -> None:
     limits = np.array([2**31 - 1, -(2**31)], np.int64)
-    assert as_array(limits).dtype == np.int32 and as_array(limits).tolist() == limits.tolist()
-    assert as_array(np.zeros(0, np.int64)).shape == (0,)
+    assert convert_to_array(limits).dtype == np.int32 and convert_to_array(limits).tolist() == limits.tolist()
+    assert convert_to_array(np.zeros(0, np.int64)).shape == (0,)
 
 
 def test_masked_array_is_refused_and_other_arrays_are_copied() -> None:
     with pytest.raises(ValueError, match="returned a MaskedArray: expected an array or a tensor"):
-        as_array(np.ma.MaskedArray(np.ones(2), mask=[True, False]))
+        convert_to_array(np.ma.MaskedArray(np.ones(2), mask=[True, False]))
     for made in (np.ones(2, np.float32), np.ones(2, np.int32), np.ones(2).view(np.recarray), torch.ones(2)):
-        assert type(as_array(made)) is np.ndarray and not np.shares_memory(as_array(made), np.asarray(made))
+        assert type(convert_to_array(made)) is np.ndarray and not np.shares_memory(
+            convert_to_array(made), np.asarray(made)
+        )
 
 
 class Poisoned:
