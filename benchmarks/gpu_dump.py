@@ -36,6 +36,16 @@ PARTS = 16
 MAX_STEP, MAX_ROUNDING = 1 / 64, 2e-3
 
 
+def parse_options(text: str | None, hours: float, jobs: int) -> argparse.Namespace:
+    """Return the options of the command line, with these hours of audio and these processes by default."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--hours", type=float, default=hours)
+    parser.add_argument("--jobs", type=int, default=jobs)
+    parser.add_argument("--work", type=Path, help="folder for the audio and the archives; by default a temporary one")
+    return parser.parse_args()
+
+
 def report(**values: object) -> None:
     """Print a measurement."""
     print(json.dumps(values), flush=True)
@@ -101,12 +111,7 @@ def compare(gpu: Path, cpu: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Dump and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--hours", type=float, default=100.0)
-    parser.add_argument("--jobs", type=int, default=16)
-    parser.add_argument("--work", type=Path)
-    options = parser.parse_args()
+    options = parse_options(__doc__, hours=100.0, jobs=16)
     with tempfile.TemporaryDirectory(dir=in_memory()) as scratch:
         work = (options.work or Path(scratch)).absolute()
         seconds = min(3600.0, 3600 * options.hours / 5)

@@ -10,7 +10,6 @@ float32 only.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from corpus import RATE
-from gpu_dump import in_memory, make_corpus, report, run_dump
+from gpu_dump import in_memory, make_corpus, parse_options, report, run_dump
 
 import io_ark
 
@@ -65,12 +64,7 @@ def compute_alone(model: Any, waves: dict[str, np.ndarray], device: str) -> tupl
 
 def main() -> None:
     """Dump and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--hours", type=float, default=1.0)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--work", type=Path)
-    options = parser.parse_args()
+    options = parse_options(__doc__, hours=1.0, jobs=2)
     with tempfile.TemporaryDirectory(dir=in_memory()) as scratch:
         work = (options.work or Path(scratch)).absolute()
         model = save_model(work / "model", small=options.device == "cpu")

@@ -161,11 +161,11 @@ def compare_compression() -> bool:
     for method in [CompressionMethod.AUTO] if IN_INTERPRETER else CompressionMethod:
         for parts in compress_rows(features, np.stack((firsts, counts), 1), method):
             objects = parts.objects([tensor.cpu().numpy() for tensor in parts.tensors])
-            for number, pieces in zip(parts.members.tolist(), objects, strict=True):
+            for number, head, codes in zip(parts.members.tolist(), *objects, strict=True):
                 sink, first = io.BytesIO(), firsts[number]
                 matrix = values[first : first + counts[number]]
                 codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
-                agrees &= pieces is not None and b"".join(pieces) == sink.getvalue()
+                agrees &= head is not None and head + codes == sink.getvalue()
     report(compression="the bytes of the codec" if agrees else "differs from the codec")
     return agrees
 

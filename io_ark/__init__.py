@@ -25,7 +25,8 @@ _NAMES = {
     "data_dir": "DataDir DataDirError Segment load_segments load_spk2utt load_text load_utt2spk",
     "errors": "ArkError",
     "specifier": "classify_rspecifier classify_wspecifier is_table_rspecifier is_table_wspecifier",
-    "tables.readers": "RandomAccessReader SequentialReader",
+    "tables.random_access": "RandomAccessReader",
+    "tables.readers": "SequentialReader",
     "tables.writers": "Writer",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}

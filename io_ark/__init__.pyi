@@ -16,8 +16,8 @@ from io_ark.models import (
     AcousticModel, ContextDependency, DiagGmm, FullGmm, HmmTopology, IvectorExtractor, Plda, TransitionModel
 )
 from io_ark.specifier import Rspecifier, Wspecifier
-from io_ark.tables import readers, writers
-from io_ark.tables.relative import RelativeTo
+from io_ark.tables import random_access, readers, writers
+from io_ark.tables.loader import RelativeTo
 from io_ark.errors import ArkError as ArkError
 from io_ark.data_dir.directory import DataDir as DataDir
 from io_ark.data_dir.stage import DataDirError as DataDirError
@@ -69,7 +69,7 @@ class SequentialReader(readers.SequentialReader[Value]):
     @overload
     def __init__(self: SequentialReader[Value], rspecifier: str | Rspecifier, *, kind: Codec[Value], pipes: bool = ..., network: bool = ..., background: bool = ..., **options: Any) -> None: ...
 
-class RandomAccessReader(readers.RandomAccessReader[Value]):
+class RandomAccessReader(random_access.RandomAccessReader[Value]):
     def __enter__(self) -> RandomAccessReader[Value]: ...
     @overload
     def __init__(self: RandomAccessReader[Float32], rspecifier: str, *, kind: Float32Kind, utt2spk: str = ..., pipes: bool = ..., network: bool = ..., **options: Any) -> None: ...

@@ -30,9 +30,8 @@ from io_ark.specifier import (
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFiles
 from io_ark.streams.output import open_output
-from io_ark.tables.loader import Loader, as_codec, read_from
+from io_ark.tables.loader import Loader, RelativeTo, as_codec, folder_of, read_from
 from io_ark.tables.readers import SequentialReader
-from io_ark.tables.relative import RelativeTo, folder_of
 from io_ark.tables.script import Script, ScriptTable
 from io_ark.tables.writers import Writer
 
@@ -165,7 +164,7 @@ def load_scp(
     """
     codec: str | Codec[Any] = AnyCodec() if kind is None else kind
     access = Access(pipes, network)
-    files = OpenFiles(max_open_files, mmap=mmap, access=access.of_script())
+    files = OpenFiles(max_open_files, mmap=mmap, access=access)
     loader = Loader(codec, access, files=files, folder=folder_of(rxfilename, relative_to))
     return ScriptTable(Script.open(rxfilename, access), loader.load_value)
 

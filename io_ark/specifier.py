@@ -16,17 +16,19 @@ from os import PathLike
 from typing import Literal, NamedTuple, NoReturn
 
 from io_ark.errors import RangeSyntaxError, SpecifierError
-from io_ark.text import WHITE_SPACE, parse_integer
+from io_ark.text import WHITE_SPACE
 
 # Number of rows by which a range may exceed the matrix: two for edge effects of framing, one for rounded times (Kaldi:
 # src/util/kaldi-holder.cc).
 ROW_TOLERANCE = 3
 _MAX_OFFSET = 2**63 - 1
+_MAX_OFFSET_DIGITS = 19
 # Characters at the start or end of a name that need a closer look.
 _ODD_STARTS, _ODD_ENDS = f"{WHITE_SPACE}-|as", f"{WHITE_SPACE}-|"
 # Start of a table specifier, valid or not: options, the word "ark" or "scp", and a colon.
 _SPECIFIER = re.compile(r"(?:[a-z]{0,3}[, ])*(?:ark|scp)(?:,[\w+-]*| [a-z]{0,3})*:", re.ASCII)
 _OFFSET = re.compile(r"(.*):([0-9]+)", re.DOTALL)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class Rspecifier(NamedTuple):
@@ -234,15 +236,24 @@ def parse_rxfilename(text: str) -> Rxfilename:
         _refuse_odd(text, "r")
     path, colon, digits = text.rpartition(":")
     if colon and digits.isdigit() and digits.isascii():
-        offset = parse_integer(digits)
-        if offset > _MAX_OFFSET:
+        digits = digits.lstrip("0") or "0"  # Python converts at most 4,300 digits.
+        if len(digits) > _MAX_OFFSET_DIGITS or int(digits) > _MAX_OFFSET:
             _refuse(text, "has an offset beyond the size of any file")
-        return Rxfilename("file", path, offset)
+        return Rxfilename("file", path, int(digits))
     if colon:
         _refuse_odd(text, "r")
     if "|" in text:
         _refuse(text, "has a '|' in the middle: a command to read from ends in '|'")
     return Rxfilename("file", text)
+
+
+def is_url(path: str) -> bool:
+    """Return True for a URL, and False for the path of a local file.
+
+    >>> is_url("s3://bucket/feats.ark"), is_url("exp/feats.ark")
+    (True, False)
+    """
+    return "://" in path and _URL.match(path) is not None
 
 
 def parse_wxfilename(text: str) -> Wxfilename:
@@ -287,16 +298,14 @@ def split_range(text: str) -> tuple[str, Range | None]:
     >>> split_range("a.ark:123[0:9,2:3]")
     ('a.ark:123', Range(rows=(0, 9), columns=(2, 3), text='0:9,2:3'))
     """
-    if text[-1:] != "]":
+    if text[-1:] != "]" or isinstance(text, FileName):
         return text, None
     name, inside = split_brackets(text)
-    return name, parse_range(inside) if inside else None
+    return name, parse_range(inside)
 
 
 def split_brackets(text: str) -> tuple[str, str]:
-    """Split an rxfilename from the text in brackets after it, or from "" without brackets."""
-    if text[-1:] != "]" or isinstance(text, FileName):
-        return text, ""
+    """Split an rxfilename that ends in ``]`` from the text in brackets."""
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
         raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range such as [0:9] or [0:9,2:3]")

@@ -31,6 +31,7 @@ NAMES = {
     "torch.features.postprocessing": "Cmvn Deltas OnlineCmvn ShiftedDeltas SlidingCmvn Splice",
     "torch.features.spectrogram": "Spectrogram",
     "torch.features.resample": "resample_waveform",
+    "functional.detection": "eer min_dcf",
     "frontends.preset": "Preset list_presets",
     "options.config": "load_options",
     "options.pitch": "InterpolatePitchOptions PitchOptions ProcessPitchOptions SmoothPitchOptions",

@@ -7,6 +7,8 @@ from kaldi_compat.errors import OptionError as OptionError
 from kaldi_compat.exact.rand import KaldiRandom as KaldiRandom
 from kaldi_compat.frontends.preset import Preset as Preset
 from kaldi_compat.frontends.preset import list_presets as list_presets
+from kaldi_compat.functional.detection import eer as eer
+from kaldi_compat.functional.detection import min_dcf as min_dcf
 from kaldi_compat.options.config import load_options as load_options
 from kaldi_compat.options.pitch import InterpolatePitchOptions as InterpolatePitchOptions
 from kaldi_compat.options.pitch import PitchOptions as PitchOptions

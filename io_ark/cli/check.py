@@ -63,7 +63,7 @@ def check_table(
 ) -> Findings:
     """Check all entries of a table."""
     findings = Findings(table.rxfilename)
-    files = OpenFiles(access=access.of_script())
+    files = OpenFiles(access=access)
     try:
         for entry in progress(entries(table, access)):
             findings.count += 1

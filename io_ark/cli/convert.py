@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 import io_ark
+from io_ark.cli import nemo
 from io_ark.cli.describe import count_of, describe_kind, print_json
 from io_ark.cli.entries import allowed_access, entries, table_of
-from io_ark.cli.formats import Put, Settings, format_of
+from io_ark.cli.formats import Put, Settings, Write, format_of
 from io_ark.cli.terminal import progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
 from io_ark.streams.files import reason_of
@@ -27,6 +28,9 @@ def convert(chosen: argparse.Namespace) -> int:
 
     The target is opened after the first entry has been read, and is refused if it is the source.
     """
+    if chosen.target_format == "nemo" or (not chosen.target_format and chosen.target.endswith(".json")):
+        nemo.refuse_source(chosen.source, chosen.target)
+        return _convert_values(chosen, nemo.read_items(chosen.source), nemo.write_manifest, is_array=False)
     source = format_of(chosen.source, "" if chosen.source_format == "ark" else chosen.source_format)
     target = format_of(chosen.target, "" if chosen.target_format == "ark" else chosen.target_format)
     is_table = chosen.source_format == "ark" or source is None
@@ -37,9 +41,16 @@ def convert(chosen: argparse.Namespace) -> int:
         if not (Path(chosen.source).is_file() or Path(chosen.source).is_dir()):
             raise MissingFileError("no such file", file=chosen.source)
         values = source.entries(Path(chosen.source))
-    to_table = chosen.target_format == "ark" or target is None
-    written = _wspecifier(chosen.target) if to_table else chosen.target
+    write = None if chosen.target_format == "ark" or target is None else target.write
+    written = _wspecifier(chosen.target) if write is None else chosen.target
     refuse_overwriting(written, [table_of(chosen.source) if is_table else chosen.source])
+    return _convert_values(chosen, values, write)
+
+
+def _convert_values(
+    chosen: argparse.Namespace, values: Iterator[tuple[str, Any]], write: Write | None, *, is_array: bool = True
+) -> int:
+    """Write values to the target: to a table if ``write`` is None. Print the counts, and return the exit status."""
     first = next(values, None)
     if first is None:
         raise FormatError("has no entries, so nothing is written", file=chosen.source)
@@ -48,9 +59,7 @@ def convert(chosen: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         try:
             put = stack.enter_context(
-                _to_table(written, chosen)
-                if target is None or to_table
-                else target.write(Path(chosen.target), settings)
+                _to_table(_wspecifier(chosen.target), chosen) if write is None else write(Path(chosen.target), settings)
             )
         except OSError as error:
             if isinstance(error, ArkError):
@@ -59,10 +68,13 @@ def convert(chosen: argparse.Namespace) -> int:
         keys: set[str] = set()
         for key, value in progress(chain([first], values), chosen.source):
             try:
-                array = _array(value, chosen.source, key)
-                if not to_table:
+                if isinstance(value, ArkError):
+                    raise value
+                if is_array:
+                    _check_array(value, chosen.source, key)
+                if write is not None:
                     _check_key(key, keys, chosen.source)
-                put(key, array)
+                put(key, value)
                 done += 1
             except (FormatError, KeyFormatError) as error:
                 failed += 1
@@ -83,12 +95,9 @@ def _check_key(key: str, keys: set[str], source: str) -> None:
     keys.add(key)
 
 
-def _array(value: Any, source: str, key: str) -> np.ndarray[Any, Any]:
-    if isinstance(value, ArkError):
-        raise value
+def _check_array(value: Any, source: str, key: str) -> None:
     if not isinstance(value, np.ndarray):
         raise FormatError(f"{describe_kind(value)}: only arrays are converted", file=source, key=key)
-    return value
 
 
 def _table_values(chosen: argparse.Namespace) -> Iterator[tuple[str, Any]]:

@@ -15,13 +15,13 @@ from io_ark.codecs.info import InfoCodec
 from io_ark.errors import ArkError, MissingKeyError
 from io_ark.specifier import Rspecifier, classify_rspecifier
 from io_ark.streams.access import Access
-from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_file
+from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.input import open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.tables.keys import read_key
 from io_ark.tables.loader import Loader, name_key
-from io_ark.tables.script import LineSplitter, check_text
+from io_ark.tables.script import LineSplitter
 
 _STORED_AS = {
     b"FM": "float32",
@@ -132,8 +132,7 @@ def _archive_entries(source: Source, info_only: bool) -> Iterator[Entry]:
 
 def _lines(source: Source) -> Iterator[tuple[str, str] | ArkError]:
     """Yield key and rxfilename of each line of a script file, or the error of an invalid line."""
-    if not source.at_end():
-        check_text(source.peek_buffered(HEAD_BYTES), source.name)
+    refuse_foreign_file(source, "scp")
     splitter = LineSplitter(source.name)
     for line in source.read_lines():
         yield from splitter.split(line)

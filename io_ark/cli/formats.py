@@ -1,4 +1,4 @@
-"""Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, safetensors, tar and lhotse.
+"""Files of other programs that ``ark convert`` reads and writes: NumPy, HDF5, Parquet, CSV, safetensors, tar, lhotse.
 
 A format is a function that iterates over keys and arrays, and a context manager that yields a function
 ``put(key, array)``. Both hold one array in memory at a time (Parquet: 64).
@@ -25,6 +25,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 import numpy.typing as npt
 
+from io_ark.cli.csv_files import read_csv, write_csv
 from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError, WriteError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
@@ -139,7 +140,7 @@ def _read_npz(path: Path) -> Iterator[tuple[str, Array]]:
                 yield name.removesuffix(".npy"), read_npy(file, member.file_size, f"{path}: {name}")
 
 
-def _whole(write: Write) -> Write:
+def whole_file(write: Write) -> Write:
     """Let a file appear under its name when it is complete, so that an interrupted job leaves no partial file."""
 
     @contextlib.contextmanager
@@ -175,7 +176,7 @@ def _remove_unfinished(path: Path) -> None:
         print(f"ark: {path}: removed {count} unfinished {names} that killed conversions left", file=sys.stderr)
 
 
-@_whole
+@whole_file
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
@@ -197,7 +198,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
                 yield unquote(name), read_npy(io.BytesIO(file.read()), member.size, f"{path}: {member.name}")
 
 
-@_whole
+@whole_file
 @contextlib.contextmanager
 def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
     with tarfile.open(path, "w") as archive:
@@ -233,7 +234,7 @@ def _read_safetensors(path: Path) -> Iterator[tuple[str, Array]]:
             raise FormatError(f"is not a safetensors file: {reason}", file=str(path)) from None
 
 
-@_whole
+@whole_file
 @contextlib.contextmanager
 def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     header: dict[str, Any] = {}
@@ -282,7 +283,7 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
             yield unquote(name), np.asarray(item[()])
 
 
-@_whole
+@whole_file
 @contextlib.contextmanager
 def _write_hdf5(path: Path, _: Settings) -> Iterator[Put]:
     h5py = import_extra("h5py", "HDF5 files")
@@ -364,7 +365,7 @@ def _check_columns(schema: Any, path: Path) -> None:
                           file=str(path))  # fmt: skip
 
 
-@_whole
+@whole_file
 @contextlib.contextmanager
 def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     arrow = import_extra("pyarrow", "Parquet files")
@@ -404,6 +405,13 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     finally:
         for writer in writers:
             writer.close()
+
+
+@whole_file
+@contextlib.contextmanager
+def _write_csv(path: Path, _: Settings) -> Iterator[Put]:
+    with write_csv(path) as put:
+        yield put
 
 
 def _lhotse(path: Path) -> Any:
@@ -525,6 +533,7 @@ FORMATS = {
     "npy": Format("NumPy: a folder with a file for each key", ("/",), _read_npy, _write_npy),
     "hdf5": Format("HDF5 (h5py): a dataset for each key", (".h5", ".hdf5"), _read_hdf5, _write_hdf5),
     "parquet": Format("Parquet (pyarrow): columns key, shape, values", (".parquet",), _read_parquet, _write_parquet),
+    "csv": Format("CSV: a row for each frame or vector", (".csv",), read_csv, _write_csv),
     "safetensors": Format("safetensors", (".safetensors",), _read_safetensors, _write_safetensors),
     "tar": Format("WebDataset: a tar file of key.npy", (".tar",), _read_tar, _write_tar),
     "lhotse": Format("lhotse: a manifest of features", (".jsonl", ".jsonl.gz"), _read_lhotse, _write_lhotse),

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayInfo
-from io_ark.blocks.masks import refuse_masks
+from io_ark.blocks.base import refuse_masks
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.ranges import extract_range
 from io_ark.codecs.scan import KindScan, Scan
 from io_ark.codecs.text_parse import nearest_float32
 from io_ark.errors import ArkError, FormatError
+from io_ark.native import NATIVE
 from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import Source
@@ -90,8 +91,8 @@ class Codec(Generic[T]):
         return self.read(source)
 
     def scan(self) -> Scan | None:
-        """Return the C reader of blocks of small objects of this kind, or None if there is none."""
-        return KindScan(self.scan_kind) if self.scan_kind else None
+        """Return the C reader of blocks of small objects of this kind. Return None without it or the C library."""
+        return KindScan(self.scan_kind) if self.scan_kind and NATIVE.in_use else None
 
     def pack(self, binary: bool) -> Pack:
         """Return how the entries of a block are written together."""
@@ -341,6 +342,21 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
     if type(value) is not np.ndarray:
         refuse_masks(value)
     return np.asarray(value)
+
+
+def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
+    """Convert ``value`` to a vector (1 dimension) or matrix (2) of this precision. An empty matrix becomes (0, 0).
+
+    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
+    """
+    array = value if type(value) is np.ndarray else as_array(value)
+    if array.dtype == dtype and array.ndim == dimensions and array.size:
+        return array
+    if array.ndim != dimensions or array.dtype.kind not in "fiub":
+        description = f"a {array.ndim}-dimensional array of {array.dtype}"
+        raise FormatError(f"expected a {dimensions}-dimensional array of numbers, not {description}")
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, copy=False) if array.size else np.empty((0,) * dimensions, dtype)
 
 
 def little_endian(dtype: npt.DTypeLike) -> np.dtype[Any]:

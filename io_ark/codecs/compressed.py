@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock
-from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, quote, raw_bytes, written_as
-from io_ark.codecs.dense import HEADER_SIZE, as_matrix, read_dense, read_text, write_text
+from io_ark.codecs.base import BINARY_MARKER, Codec, Sink, as_floats, quote, raw_bytes, written_as
+from io_ark.codecs.dense import HEADER_SIZE, read_dense, read_text, write_text
 from io_ark.errors import FormatError
 from io_ark.native import NATIVE
 from io_ark.streams.source import BytesSource, Source
@@ -205,7 +205,7 @@ def compress(matrix: npt.ArrayLike, method: int | str = CompressionMethod.AUTO) 
 
 def _compressed_bytes(matrix: npt.ArrayLike, method: CompressionMethod) -> bytes | memoryview:
     """Return a compressed matrix in binary without the marker."""
-    values = as_matrix(matrix, np.float32)
+    values = as_floats(matrix, np.float32, 2)
     if values.size == 0:
         return b"CM " + bytes(_HEADER.size)
     packed = compressed_block(ArrayBlock(b"\n", values.reshape(-1), np.array([values.shape])), method)

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import Sink, as_array, end_line, quote
+from io_ark.codecs.base import Sink, end_line, quote
 from io_ark.codecs.ranges import slices
 from io_ark.codecs.text_format import encode_lists
 from io_ark.codecs.text_parse import parse, warn_of_words
-from io_ark.errors import FormatError
 from io_ark.specifier import Range
 from io_ark.streams.source import Source
 
@@ -74,22 +73,6 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
         return values
     with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(dtype)
-
-
-def as_matrix(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a matrix of this precision. An empty matrix gets the shape (0, 0).
-
-    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
-    """
-    array = value if type(value) is np.ndarray else as_array(value)
-    if array.dtype == dtype and array.ndim == 2 and array.size:
-        return array
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
-        raise FormatError(f"a matrix is an array of 2 dimensions of numbers, not {array.ndim} of {array.dtype}")
-    if array.dtype != dtype:
-        with np.errstate(over="ignore"):
-            array = array.astype(dtype)
-    return array if array.size else np.empty((0, 0), dtype)
 
 
 def read_text(source: Source, dtype: npt.DTypeLike) -> Array:

@@ -58,6 +58,8 @@ _COMMON_FLOATS = (1e-20, 1e20)
 _NAN_BITS = (0x7FC00000, -0x400000)
 
 _codec = cache(codec)
+# Codecs of objects in binary by their first bytes: the marker, a token of two letters and a space.
+_BY_START: dict[bytes, Codec[Any]] = {}
 
 
 def detect_kind(source: Source) -> tuple[str, dict[str, Any]]:
@@ -229,8 +231,7 @@ def read_any(source: Source) -> Any:
     >>> read_any(BytesSource(b" [ 1 2 3 ]\\n"))
     array([1., 2., 3.], dtype=float32)
     """
-    kind, options = detect_kind(source)
-    return codec(kind, **options).read(source)
+    return AnyCodec().read(source)
 
 
 class AnyCodec(Codec[Any]):
@@ -247,7 +248,6 @@ class AnyCodec(Codec[Any]):
         self._kind = kind
         self._compress = None if compress is None else codec("compressed-matrix", method=compress)
         self._detected: dict[tuple[str, int], Codec[Any]] = {}
-        self._by_start: dict[bytes, Codec[Any]] = {}
 
     def starts_object(self, source: Source) -> bool:
         return is_single_object(source)
@@ -260,14 +260,14 @@ class AnyCodec(Codec[Any]):
 
     def detect(self, source: Source) -> Codec[Any]:
         """Return the codec of the object at the next byte. Codecs are reused."""
-        start = source.peek(_TOKEN_END)
-        detected = self._by_start.get(start)
+        start = source.peek_buffered(_TOKEN_END)
+        detected = _BY_START.get(start)
         if detected is None:
             kind, options = detect_kind(source)
             known = kind, len(options)  # A kind is detected with one set of options, or without options.
             detected = self._detected[known] = self._detected.get(known) or codec(kind, **options)
             if start.startswith(BINARY_MARKER) and start[2:4] in _TOKENS and start[4:] == b" ":
-                self._by_start[start] = detected
+                _BY_START[start] = detected
         return detected
 
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
@@ -289,33 +289,27 @@ def kind_of(value: Any) -> str:
     >>> kind_of(np.zeros((2, 3))), kind_of([1, 2]), kind_of("word"), kind_of([[1, 2], [3]])
     ('double-matrix', 'int-vector', 'token', 'int-vector-vector')
     """
-    if type(value) is np.ndarray:
-        return _kind_of_array(value)
-    for base in type(value).__mro__:
-        if base in VALUE_KINDS:
-            return VALUE_KINDS[base]
-    if isinstance(value, str):
-        return "token"
-    if isinstance(value, bool | np.bool_):
-        return "bool"
-    if isinstance(value, int | np.integer):
-        return "int"
-    if isinstance(value, float | np.floating):
-        return "double" if isinstance(value, float) else "float"
-    if hasattr(value, "__array__"):
-        return _kind_of_array(np.asarray(value))
-    if isinstance(value, list | tuple):
-        return _kind_of_list(value)
-    raise FormatError(f"cannot infer the Kaldi type of a {type(value).__name__!r}; pass kind=...")
-
-
-def _kind_of_array(array: np.ndarray[Any, Any]) -> str:
-    kind = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
-    if kind is None:
+    if type(value) is not np.ndarray:
+        for base, kind in _KINDS_OF_CLASSES:
+            if isinstance(value, base):
+                return kind
+        for base in type(value).__mro__:
+            if base in VALUE_KINDS:
+                return VALUE_KINDS[base]
+        if not hasattr(value, "__array__"):
+            if isinstance(value, list | tuple):
+                return _kind_of_list(value)
+            raise FormatError(f"cannot infer the Kaldi type of a {type(value).__name__!r}; pass kind=...")
+    array = np.asarray(value)
+    known = _KINDS_OF_ARRAYS.get((array.ndim, array.dtype.kind))
+    if known is None:
         raise FormatError(f"Kaldi has no type for an array of {array.ndim} dimensions of {array.dtype}: convert it")
-    return kind if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{kind}"
+    return known if array.dtype.itemsize < 8 or array.dtype.kind != "f" else f"double-{known}"
 
 
+_KINDS_OF_CLASSES: tuple[tuple[Any, str], ...] = (
+    (str, "token"), (bool | np.bool_, "bool"), (int | np.integer, "int"), (float, "double"), (np.floating, "float"),
+)  # fmt: skip
 _KINDS_OF_ARRAYS = {(2, "f"): "matrix", (1, "f"): "vector", (1, "i"): "int-vector", (1, "u"): "int-vector"}
 
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock
-from io_ark.codecs.base import Codec, Sink, raw_bytes, written_as
-from io_ark.codecs.dense import as_matrix
+from io_ark.codecs.base import Codec, Sink, as_floats, raw_bytes, written_as
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -83,7 +82,7 @@ class HtkCodec(Codec[HtkFeatures]):
     def write_body(self, sink: Sink, value: HtkFeatures, binary: bool) -> None:
         if not binary:
             raise FormatError("HTK features have no text format: write them to a table without the option 't'")
-        features = as_matrix(value.features, ">f4")
+        features = as_floats(value.features, ">f4", 2)
         try:
             header = _HEADER.pack(len(features), value.sample_period, 4 * features.shape[1], value.parameter_kind)
         except struct.error as error:

@@ -8,6 +8,7 @@ from io_ark.codecs.base import Codec
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.registry import codec
 from io_ark.codecs.scan import Scan, ShapeScan
+from io_ark.native import NATIVE
 from io_ark.streams.source import Source
 
 
@@ -31,7 +32,7 @@ class InfoCodec(Codec[Any]):
         self._of = codec(of) if isinstance(of, str) else of
 
     def scan(self) -> Scan | None:
-        return ShapeScan(self._of.dtype) if isinstance(self._of, MatrixCodec) else None
+        return ShapeScan(self._of.dtype) if isinstance(self._of, MatrixCodec) and NATIVE.in_use else None
 
     def read(self, source: Source) -> Any:
         return self._of.part(source, None)

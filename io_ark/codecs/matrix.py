@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, as_floats, raw_bytes
 from io_ark.codecs.compressed import MAX_HEADER_BYTES, read_decompressed, skip_compressed
 from io_ark.codecs.dense import (
     HEADER_SIZE,
-    as_matrix,
     read_dense,
     read_dense_range,
     read_text,
@@ -89,7 +88,7 @@ class MatrixCodec(FloatArrayCodec):
         return Pack(arrays=(self._stored, 2) if binary else None)
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        matrix = as_matrix(value, self.dtype)
+        matrix = as_floats(value, self.dtype, 2)
         if binary:
             sink.write(_DENSE_HEADER.pack(self._start, matrix.shape[0], 4, matrix.shape[1])[len(BINARY_MARKER) :])
             sink.write(raw_bytes(matrix))

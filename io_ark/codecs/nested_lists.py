@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks.masks import refuse_masks
+from io_ark.blocks.base import refuse_masks
 from io_ark.codecs.base import Sink, as_int32, int32_bytes
 from io_ark.codecs.text_format import Brackets, Columns, Lengths, Places, encode_lists
 from io_ark.native import NATIVE

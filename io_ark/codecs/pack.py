@@ -23,10 +23,6 @@ class Pack:
     # Encodes the entries of a block. Returns None for other types of blocks.
     block: Callable[[Block], PackedBlock | None] = lambda block: None
 
-    def takes(self, block: Block) -> bool:
-        """Return True if the arrays of a block are written without conversion."""
-        return isinstance(block, ArrayBlock) and (block.values.dtype, block.dimensions) == self.arrays
-
 
 def number_lines(keys: bytes, numbers: npt.NDArray[Any]) -> bytes:
     r"""Return the entries of a table of numbers in text.

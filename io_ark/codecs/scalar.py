@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from io_ark.blocks.masks import refuse_masks
+from io_ark.blocks.base import refuse_masks
 from io_ark.codecs import base
 from io_ark.codecs.base import Codec, Sink
 from io_ark.codecs.pack import Pack, numbers_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -190,20 +190,12 @@ def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
-Result = TypeVar("Result")
-
-
-def in_c(make: Callable[[], Result]) -> Result | None:
-    """Call a function that needs the C library, and return its result; return None without the library."""
-    return make() if NATIVE.in_use else None
-
-
 def scan_line(kind: str, line: bytes) -> Any:
     """Return the object in a line of text.
 
     Return None without the C library, or if the line does not have the layout that Kaldi writes.
     """
-    return in_c(lambda: KindScan(kind).line(line))
+    return KindScan(kind).line(line) if NATIVE.in_use else None
 
 
 class ShapeScan:

@@ -16,15 +16,14 @@ from io_ark.codecs.base import (
     Codec,
     Sink,
     as_array,
+    as_floats,
     expect_token,
     int32_bytes,
     quote,
     read_size,
     written_as,
 )
-from io_ark.codecs.dense import as_matrix
 from io_ark.codecs.pairs import Pair, format_pairs, parse_pairs, read_pairs, write_pairs
-from io_ark.codecs.vector import as_vector
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -42,7 +41,7 @@ class SparseVector(NamedTuple):
     @classmethod
     def of(cls, vector: npt.ArrayLike) -> SparseVector:
         """Create a sparse vector from the nonzero elements of an array."""
-        dense = as_vector(vector, np.float32)
+        dense = as_floats(vector, np.float32, 1)
         stored = np.flatnonzero(dense)
         return cls(len(dense), stored.astype(np.int32), dense[stored])
 
@@ -73,7 +72,7 @@ class SparseMatrix(NamedTuple):
     @classmethod
     def of(cls, matrix: npt.ArrayLike) -> SparseMatrix:
         """Create a sparse matrix from the nonzero elements of an array."""
-        return cls([SparseVector.of(row) for row in as_matrix(matrix, np.float32)])
+        return cls([SparseVector.of(row) for row in as_floats(matrix, np.float32, 2)])
 
     @property
     def shape(self) -> tuple[int, int]:

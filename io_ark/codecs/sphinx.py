@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock
-from io_ark.codecs.base import INT32_MAX, Codec, Sink, raw_bytes
-from io_ark.codecs.dense import as_matrix
+from io_ark.codecs.base import INT32_MAX, Codec, Sink, as_floats, raw_bytes
 from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
@@ -56,7 +55,7 @@ class SphinxCodec(Codec[Array]):
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         if not binary:
             raise FormatError("Sphinx features have no text format: write them to a table without the option 't'")
-        features = as_matrix(value, self._order + "f4")
+        features = as_floats(value, self._order + "f4", 2)
         if features.size > INT32_MAX:
             raise FormatError(f"{features.size} floats are too many for a Sphinx file")
         sink.write(np.array(features.size, self._order + "i4").tobytes())

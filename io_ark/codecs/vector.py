@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import FloatArrayCodec, Sink, as_array, little_endian, quote, raw_bytes
+from io_ark.codecs.base import FloatArrayCodec, Sink, as_floats, quote, raw_bytes
 from io_ark.codecs.dense import bracketed_text
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.text_format import encode_list
 from io_ark.codecs.text_parse import parse, read_rows, warn_of_words
-from io_ark.errors import FormatError
 from io_ark.streams.source import Source
 
 Array = npt.NDArray[Any]
@@ -83,7 +82,7 @@ class VectorCodec(FloatArrayCodec):
         return values
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
-        vector = as_vector(value, self.dtype)
+        vector = as_floats(value, self.dtype, 1)
         if binary:
             sink.write(_HEADER.pack(self._marker_and_token[2:], 4, len(vector)))
             sink.write(raw_bytes(vector))
@@ -106,15 +105,3 @@ def _read_header(source: Source) -> tuple[np.dtype[Any], int]:
         )
     source.skip(_HEADER.size)
     return stored, count
-
-
-def as_vector(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a vector of this precision."""
-    array = value if type(value) is np.ndarray else as_array(value)
-    if array.dtype == dtype and array.ndim == 1:
-        return array
-    if array.ndim != 1 or array.dtype.kind not in "fiub":
-        description = f"a {array.ndim}-dimensional array of {array.dtype}"
-        raise FormatError(f"expected a 1-dimensional array of numbers, not {description}")
-    with np.errstate(over="ignore"):
-        return array.astype(little_endian(dtype), copy=False)

@@ -19,7 +19,7 @@ from io_ark.blocks import Wave as Wave
 from io_ark.blocks import WaveInfo as WaveInfo
 from io_ark.blocks.base import join_keys
 from io_ark.codecs.audio import MAX_AUDIO_BYTES, audio_format, decode, is_audio_file, require_decoder, size_of
-from io_ark.codecs.base import Codec, Sink, as_array, quote, raw_bytes, written_as
+from io_ark.codecs.base import Codec, Sink, T, as_array, quote, raw_bytes, written_as
 from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import FormatError, TruncatedError
 from io_ark.extras import ANY_ENCODING
@@ -322,7 +322,19 @@ class WaveScan:
         return Scanned(WaveBlock(all_keys, samples, starts, lengths, rates), size)
 
 
-class WaveInfoCodec(Codec[WaveInfo]):
+class _AudioCodec(Codec[T]):
+    """Base class of codecs of audio. Archives contain whole wave files without a marker. There is no text format."""
+
+    marker = b""
+
+    def __init__(self, any_encoding: bool | None) -> None:
+        self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
+
+    def starts_object(self, source: Source) -> bool:
+        return is_audio_file(source.peek_buffered(_MAX_START_BYTES))
+
+
+class WaveInfoCodec(_AudioCodec[WaveInfo]):
     """Codec that reads the header of audio and skips the samples. It cannot write.
 
     Args:
@@ -330,14 +342,12 @@ class WaveInfoCodec(Codec[WaveInfo]):
         counts_samples: count the samples in the file instead of trusting the header. This takes constant memory.
     """
 
-    marker = b""
-
     def __init__(self, any_encoding: bool | None = None, counts_samples: bool = False) -> None:
-        self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
+        super().__init__(any_encoding)
         self.counts_samples = counts_samples
 
     def scan(self) -> Scan | None:
-        return None if self.counts_samples else WaveScan(only_headers=True)
+        return WaveScan(only_headers=True) if NATIVE.in_use and not self.counts_samples else None
 
     def read_single(self, source: Source) -> WaveInfo:
         header = _header_or_info(source, self.any_encoding)
@@ -347,9 +357,6 @@ class WaveInfoCodec(Codec[WaveInfo]):
             return header.info
         size = _count_bytes(source, header.info.data_bytes)
         return header.info._replace(sample_count=_frames(source, size, header.block))
-
-    def starts_object(self, source: Source) -> bool:
-        return is_audio_file(source.peek_buffered(_MAX_START_BYTES))
 
     def read(self, source: Source) -> WaveInfo:
         if self.counts_samples:
@@ -384,8 +391,8 @@ class _SamplesOfFile:
         return np.array(frames.T[at[0]], np.int16)
 
 
-class WaveCodec(Codec[Wave]):
-    """Codec of audio as a :class:`Wave`. Archives contain whole wave files without a marker. There is no text format.
+class WaveCodec(_AudioCodec[Wave]):
+    """Codec of audio as a :class:`Wave`.
 
     With the extra ``audio``, the codec also reads wave files of other encodings, and files in FLAC, OGG, MP3, SPHERE
     and other formats.
@@ -397,17 +404,12 @@ class WaveCodec(Codec[Wave]):
         in_parts: return the 16-bit samples of a file as an object that reads a slice when it is requested.
     """
 
-    marker = b""
-
     def __init__(
         self, max_duration: float = math.inf, any_encoding: bool | None = None, in_parts: bool = False
     ) -> None:
+        super().__init__(any_encoding)
         self.max_duration = max_duration
         self.in_parts = in_parts
-        self.any_encoding = ANY_ENCODING.get() if any_encoding is None else any_encoding
-
-    def starts_object(self, source: Source) -> bool:
-        return is_audio_file(source.peek_buffered(_MAX_START_BYTES))
 
     def read(self, source: Source) -> Wave:
         if name := _format_of_file(source):
@@ -429,7 +431,7 @@ class WaveCodec(Codec[Wave]):
         return Wave(info.sample_frequency, samples.reshape(1, frames))
 
     def scan(self) -> Scan | None:
-        return WaveScan() if self.max_duration == math.inf else None
+        return WaveScan() if NATIVE.in_use and self.max_duration == math.inf else None
 
     def part(self, source: Source, selection: Range | None) -> Any:
         if selection is not None:

@@ -145,7 +145,7 @@ class DataDir(os.PathLike[str]):
     def _sum_known_hours(self) -> float | None:
         """Return the duration of all utterances in hours without reading audio; None if it is unknown."""
         with contextlib.suppress(DataDirError):
-            return self._sum_hours(lambda names: durations.read_reco2dur(DataFiles(self.path), names))
+            return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
 
     def _read_keys(self) -> Iterator[bytes]:

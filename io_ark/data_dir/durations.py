@@ -216,7 +216,7 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
         names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are left out.
         entire: count samples instead of reading headers.
     """
-    durations = read_reco2dur(src, names)
+    durations = read_durations(src, names)
     if (missing := names.difference(durations)) and (path := src.find_path("wav.scp")):
         from io_ark.api import load_scp
 
@@ -229,10 +229,10 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
     return durations
 
 
-def read_reco2dur(src: DataFiles, names: set[bytes]) -> dict[bytes, float]:
-    """Return the durations of recordings in seconds from ``reco2dur``. Missing recordings are left out."""
+def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
+    """Return the durations of recordings or utterances in seconds from a file. Missing keys are left out."""
     durations: dict[bytes, float] = {}
-    for chunk in read_chunks(path) if (path := src.find_path("reco2dur")) else ():
+    for chunk in read_chunks(path) if (path := src.find_path(file)) else ():
         pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
         durations.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
     return durations

@@ -1,4 +1,4 @@
-"""Kaldi's models: transition models, topologies, decision trees, Gaussian mixtures, PLDA and i-vector extractors.
+"""Kaldi's models: transition models, topologies, decision trees, Gaussian mixtures, LDA, PLDA and i-vector extractors.
 
 >>> from io_ark.models import HmmState, HmmTopology, TransitionModel
 >>> import numpy as np
@@ -26,6 +26,7 @@ from io_ark.models.codecs import (
 from io_ark.models.conversion import AlignmentConverter, Converted
 from io_ark.models.extractor import IvectorExtractor
 from io_ark.models.gmm import AmDiagGmm, DiagGmm, FullGmm, Gmm
+from io_ark.models.lda import Lda
 from io_ark.models.plda import Plda
 from io_ark.models.topology import NO_PDF, HmmState, HmmTopology
 from io_ark.models.transitions import TransitionModel
@@ -48,6 +49,7 @@ __all__ = [
     "HmmTopology",
     "HmmTopologyCodec",
     "IvectorExtractor",
+    "Lda",
     "Leaf",
     "Network",
     "Plda",

@@ -6,7 +6,9 @@ Linear Discriminant Analysis" (ECCV 2006).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,16 @@ from io_ark.codecs.base import written_as
 from io_ark.codecs.matrix import MatrixCodec
 from io_ark.codecs.vector import VectorCodec
 from io_ark.errors import FormatError
+from io_ark.logs import logger
+from io_ark.models.eigen import eigen_decomposition
 from io_ark.models.fields import Array, Field, ModelCodec, set_arrays
+from io_ark.models.speaker_statistics import (
+    PldaStatistics,
+    diagonalize_covariances,
+    format_vector,
+    speaker_groups,
+    vector_matrix,
+)
 
 Float64 = npt.NDArray[np.float64]
 
@@ -60,6 +71,91 @@ class Plda:
         """Number of dimensions of the vectors."""
         return len(self.mean)
 
+    @classmethod
+    def fit(cls, vectors: npt.ArrayLike, speakers: Sequence[Any] | Array, *, num_em_iters: int = 10) -> Plda:
+        """Estimate a model, like Kaldi's ``ivector-compute-plda``.
+
+        The rows of ``transform`` are eigenvectors. Their signs are Kaldi's, except for eigenvectors whose values in
+        ``psi`` are nearly equal: rounding errors then choose the directions, in Kaldi as well. Scores do not depend on
+        the signs.
+
+        Args:
+            vectors: (vectors, dim): i-vectors or x-vectors. Computed in float64.
+            speakers: (vectors,): the speaker of each vector, as strings or integers.
+            num_em_iters: number of iterations of the EM algorithm.
+
+        Raises:
+            FormatError: the shapes do not fit, a vector contains NaN, there are not more vectors than dimensions, only
+                one speaker, or no speaker with several vectors.
+        """
+        statistics = PldaStatistics()
+        for group in speaker_groups(vector_matrix(vectors), speakers):
+            statistics.add(group)
+        return cls(*statistics.estimate(num_em_iters))
+
+    def adapt(
+        self,
+        vectors: npt.ArrayLike,
+        *,
+        mean_diff_scale: float = 1.0,
+        within_covar_scale: float = 0.3,
+        between_covar_scale: float = 0.7,
+    ) -> Plda:
+        """Return a model adapted to vectors of unknown speakers from another domain, like ``ivector-adapt-plda``.
+
+        The mean becomes the mean of the vectors. In directions in which the variance of the vectors exceeds the
+        variance of the model, the excess is added to the covariances of the model.
+
+        Args:
+            vectors: (vectors, dim): vectors, preprocessed like the vectors that the model was trained on.
+            mean_diff_scale: factor on the outer product of the difference of the means, which is added to the variance.
+            within_covar_scale: factor on the excess that is added to the within-speaker covariance.
+            between_covar_scale: factor on the excess that is added to the between-speaker covariance.
+
+        Raises:
+            FormatError: the vectors do not have the model's dimension, a vector contains NaN, or ``mean_diff_scale`` is
+                negative.
+        """
+        array = vector_matrix(vectors).astype(np.float64)
+        if array.shape[1] != self.dim:
+            raise FormatError(
+                f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions"
+            )
+        if mean_diff_scale < 0:
+            raise FormatError(f"mean_diff_scale={mean_diff_scale:g} must not be negative")
+        # Kaldi's options are float32.
+        scales = np.array([mean_diff_scale, within_covar_scale, between_covar_scale], np.float32).astype(np.float64)
+        mean = array.mean(axis=0)
+        deviations, shift = array - mean, mean - self.mean
+        variance = deviations.T @ deviations / len(array) + scales[0] * np.outer(shift, shift)
+        whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # to a unit total covariance
+        values, vectors_of_variance = eigen_decomposition(whitening @ variance @ whitening.T)
+        logger.info(
+            "Eigenvalues of adaptation-data total-covariance in space where training-data total-covariance is unit, "
+            "is: %s", format_vector(values),
+        )  # fmt: skip
+        rotation = vectors_of_variance.T
+        within, between = ((rotation * share) @ rotation.T for share in (1 / (1 + self.psi), self.psi / (1 + self.psi)))
+        for i, (value, inside, across) in enumerate(
+            zip(values.tolist(), np.diagonal(within), np.diagonal(between), strict=True)
+        ):
+            logger.info(
+                "For %d'th eigenvalue, value is %g, within-class covar in this direction is %g, between-class is %g",
+                i, value, inside, across,
+            )  # fmt: skip
+        excess = np.maximum(values - 1, 0)
+        within, between = within + np.diag(excess * scales[1]), between + np.diag(excess * scales[2])
+        try:
+            back = np.linalg.inv(rotation @ whitening)
+        except np.linalg.LinAlgError:
+            raise FormatError("the transform of the PLDA model has no inverse") from None
+        transform, psi = diagonalize_covariances(back @ within @ back.T, back @ between @ back.T)
+        logger.info(
+            "Old diagonal of between-class covar was: %s, new diagonal is %s",
+            format_vector(self.psi), format_vector(psi),
+        )  # fmt: skip
+        return Plda(mean, transform, psi)
+
     def arrays(self) -> dict[str, Array]:
         """Return the parameters with the names that DiariZen reads from ``plda.npz``."""
         return {"mu": self.mean, "tr": self.transform, "psi": self.psi}
@@ -90,12 +186,27 @@ class Plda:
         if array.ndim == 0 or array.shape[-1] != self.dim:
             raise FormatError(f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions")
         mapped = array.astype(np.float64) @ self.transform.T - self.transform @ self.mean
-        counts = _counts(num_utts, array.shape[:-1])
         if normalize_length:
-            expected = np.ones(self.dim) if simple_length_normalization else self.psi + 1 / counts[..., None]
-            with np.errstate(divide="ignore", invalid="ignore"):  # A vector of zeros becomes NaN, as in Kaldi.
-                mapped *= np.sqrt(self.dim / (mapped**2 / expected).sum(axis=-1, keepdims=True))
+            factors = self.length_factors(mapped, num_utts, simple_length_normalization=simple_length_normalization)
+            with np.errstate(invalid="ignore"):  # A vector of zeros becomes NaN, as in Kaldi.
+                mapped *= factors[..., None]
+        else:
+            _counts(num_utts, array.shape[:-1])
         return np.asarray(mapped, array.dtype if array.dtype == np.float32 else np.float64)
+
+    def length_factors(
+        self, mapped: npt.ArrayLike, num_utts: npt.ArrayLike = 1, *, simple_length_normalization: bool = False
+    ) -> Float64:
+        """Return the factors (...,) by which ``normalize_length`` scales vectors (..., dim), mapped without it.
+
+        See :meth:`transform_vectors` for the arguments.
+        """
+        squares = np.asarray(mapped, np.float64) ** 2
+        counts = _counts(num_utts, squares.shape[:-1])
+        expected = np.ones(self.dim) if simple_length_normalization else self.psi + 1 / counts[..., None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors: Float64 = np.sqrt(self.dim / (squares / expected).sum(axis=-1))
+        return factors
 
     def score(
         self,
@@ -130,10 +241,7 @@ class Plda:
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
         """Compare vectors that :meth:`transform_vectors` has mapped. See :meth:`score` for arguments and result."""
-        speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
-        for vectors in speakers, utterances:
-            if vectors.ndim != 2 or vectors.shape[1] != self.dim:
-                raise FormatError(f"expected an array of shape (vectors, {self.dim}), not {vectors.shape}")
+        speakers, utterances = self._pair_of_arrays(enrolled, tested)
         scale = _counts(num_utts, speakers.shape[:1])[:, None] * self.psi
         means = scale / (scale + 1) * speakers
         precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
@@ -142,6 +250,39 @@ class Plda:
         distances = (means**2 * precisions).sum(axis=1)[:, None] - 2 * (means * precisions) @ utterances.T
         scores: Float64 = 0.5 * (logs[:, None] - distances - precisions @ squares.T + squares @ alone)
         return scores
+
+    def score_trials(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1) -> Float64:
+        """Compare the speaker and the utterance of each trial, mapped by :meth:`transform_vectors`.
+
+        Args:
+            enrolled: (trials, dim): the speaker of each trial.
+            tested: (trials, dim): the utterance of each trial.
+            num_utts: number of utterances of each speaker: a number, or an array of shape (trials,).
+
+        Returns:
+            (trials,): log-likelihood ratio between one speaker and two different speakers.
+
+        Raises:
+            FormatError: the shapes do not fit, or a number of utterances is not positive.
+        """
+        speakers, utterances = self._pair_of_arrays(enrolled, tested)
+        if len(speakers) != len(utterances):
+            raise FormatError(f"{len(speakers)} speakers cannot be compared with {len(utterances)} utterances")
+        numbers, trial_numbers = np.unique(_counts(num_utts, speakers.shape[:1]), return_inverse=True)
+        scale = numbers[:, None] * self.psi
+        precisions, alone = 1 / (1 + self.psi / (scale + 1)), 1 / (1 + self.psi)
+        logs = np.log(precisions).sum(axis=1) - np.log(alone).sum()
+        deviations = utterances - (scale / (scale + 1))[trial_numbers] * speakers
+        distances = (deviations**2 * precisions[trial_numbers]).sum(axis=1)
+        scores: Float64 = 0.5 * (logs[trial_numbers] - distances + utterances**2 @ alone)
+        return scores
+
+    def _pair_of_arrays(self, enrolled: npt.ArrayLike, tested: npt.ArrayLike) -> tuple[Float64, Float64]:
+        speakers, utterances = np.asarray(enrolled, np.float64), np.asarray(tested, np.float64)
+        for vectors in speakers, utterances:
+            if vectors.ndim != 2 or vectors.shape[1] != self.dim:
+                raise FormatError(f"expected an array of shape (vectors, {self.dim}), not {vectors.shape}")
+        return speakers, utterances
 
     def smooth(self, factor: float) -> Plda:
         """Return a model with more within-speaker covariance, like ``ivector-copy-plda --smoothing``.
@@ -154,8 +295,11 @@ class Plda:
         """
         if not 0 <= factor <= 1:
             raise FormatError(f"the smoothing factor must be between 0 and 1, not {factor}")
+        logger.info("Smoothing within-class covariance by %g, Psi is initially: %s", factor, format_vector(self.psi))
         within = 1 + float(np.float32(factor)) * self.psi  # Kaldi's option is a float32.
-        return Plda(self.mean, self.transform * (within**-0.5)[:, None], self.psi / within)
+        smoothed = Plda(self.mean, self.transform * (within**-0.5)[:, None], self.psi / within)
+        logger.info("New value of Psi is %s", format_vector(smoothed.psi))
+        return smoothed
 
 
 def _counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float64:

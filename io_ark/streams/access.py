@@ -34,10 +34,6 @@ class Access(NamedTuple):
     network: bool = True
     private: bool = True
 
-    def of_script(self) -> Access:
-        """Return the permissions for names in a script file. A stranger may have written it: no private addresses."""
-        return Access(self.pipes, self.network, private=False)
-
     def check_command(self, command: str) -> None:
         """Raise :class:`PipesRefusedError` if commands are disabled, by ``pipes=False`` or by ``IO_ARK_NO_PIPES``."""
         if not self.pipes or _is_set(NO_PIPES_VARIABLE):

@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from io_ark.errors import MissingFileError, OpenError
+from io_ark.specifier import is_url
 from io_ark.streams.access import Access
-from io_ark.streams.remote import RemoteFile, is_url
+from io_ark.streams.remote import RemoteFile
 from io_ark.streams.source import FileSource, MapSource, Source
 from io_ark.streams.system import OPEN_FLAGS
 
@@ -108,13 +109,14 @@ def reason_of(error: OSError | ValueError) -> str:
 
 def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:
     """Open a local file or a URL."""
-    if "://" in path and is_url(path):
-        return RemoteFile(path, access)
-    return OpenFile(path, mmap=mmap)
+    return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 
 
 class OpenFiles:
-    """A bounded cache of open files by path, which closes the least recently used file first.
+    """A bounded cache of the files that the lines of script files name, by path.
+
+    A stranger may have written a script file, so URLs at private addresses are refused. The cache closes the least
+    recently used file first.
 
     When the process runs out of descriptors, all cached files are closed. The cache is thread-safe without a lock,
     because each operation on the dictionary is atomic. At worst a file is opened twice.
@@ -126,7 +128,7 @@ class OpenFiles:
     def __init__(self, limit: int = MAX_OPEN_FILES, *, mmap: bool = False, access: Access | None = None) -> None:
         self._limit = max(1, limit)
         self._mmap = mmap
-        self._access = access or Access().of_script()
+        self._access = Access(private=False) if access is None else access._replace(private=False)
         self._files: dict[str, OpenFile | RemoteFile] = {}
         self.idle_sources: list[FileSource] = []
         _caches.add(weakref.ref(self, _caches.discard))

@@ -17,6 +17,7 @@ from io_ark.streams.source import Source
 HEAD_BYTES = 512  # The mark of a tar file is at byte 257.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Expected = Literal["object", "ark", "scp"]
+BINARY_SCRIPT = "is binary: a script file is text"
 
 _CONVERT = "`ark convert` makes a table of it"
 _DECODE = "decode it with a command such as 'ffmpeg -v 16 -i FILE -f wav - |'"
@@ -55,35 +56,8 @@ _FOREIGN = re.compile(b"|".join(pattern for pattern, _, _ in (*_FORMATS, *_COMPR
 _CONFIGURATION = re.compile(rb"(?:\s*#[^\n]*\n)*\s*--[A-Za-z][\w-]*(?:=|\s*\n)")
 
 
-def describe_foreign_file(head: bytes, name: str, expected: Expected) -> str:
-    r"""Describe a file that is not in one of Kaldi's formats, with advice. Return "" for any other file.
-
-    Args:
-        head: the first bytes of the file, up to :data:`HEAD_BYTES`.
-        name: name of the file, for the command in the advice.
-        expected: "object" for a single object, "ark" for an archive, or "scp" for a script file.
-
-    >>> describe_foreign_file(b"\x1f\x8b\x08", "feats.ark.gz", "ark")
-    "is compressed with gzip: read it as 'ark:gunzip -c feats.ark.gz |'"
-    >>> describe_foreign_file(b"utt1 word word\n", "text", "ark")
-    ''
-    """
-    is_foreign = _FOREIGN.match(head)
-    if not is_foreign and (expected == "object" or not _CONFIGURATION.match(head)):
-        return ""
-    contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
-    if not is_foreign:
-        return f"is a configuration file (--name=value){contrast}"
-    for pattern, kind, advice in _FORMATS:
-        if re.match(pattern, head, re.DOTALL):
-            return f"is {kind}{contrast}{f': {advice}' if advice else ''}"
-    kind, decompress = next((kind, command) for start, kind, command in _COMPRESSIONS if re.match(start, head))
-    command = f"{name} {decompress} |" if name.endswith("|") else f"{decompress} {quote(name)} |"
-    return f"is compressed with {kind}: read it as '{'' if expected == 'object' else f'{expected}:'}{command}'"
-
-
 def refuse_foreign_file(source: Source, expected: Expected) -> None:
-    """Raise :class:`FormatError` if a source that has not been read yet is a file of another program.
+    """Call :func:`refuse_foreign_head` for a source that has not been read yet.
 
     A pipe is checked as soon as its first byte arrives, so the check may see only a part of :data:`HEAD_BYTES`.
     """
@@ -92,11 +66,37 @@ def refuse_foreign_file(source: Source, expected: Expected) -> None:
 
 
 def refuse_foreign_head(head: bytes, name: str, expected: Expected) -> None:
-    """Raise :class:`FormatError` if a file that starts with these bytes belongs to another program.
+    r"""Raise :class:`FormatError` if a file is not in one of Kaldi's formats, with advice.
 
     As in Kaldi, a byte-order mark at the start of a table belongs to the first key. This function warns about it.
+
+    Args:
+        head: the first bytes of the file, up to :data:`HEAD_BYTES`.
+        name: name of the file, for the command in the advice.
+        expected: "object" for a single object, "ark" for an archive, or "scp" for a script file.
+
+    >>> refuse_foreign_head(b"\x1f\x8b\x08", "feats.ark.gz", "ark")
+    Traceback (most recent call last):
+    io_ark.errors.FormatError: feats.ark.gz:0: is compressed with gzip: read it as 'ark:gunzip -c feats.ark.gz |'
+    >>> refuse_foreign_head(b"utt1 word word\n", "text", "ark")
     """
-    if reason := describe_foreign_file(head, name, expected):
+    contrast = {"object": "", "ark": ", not an archive", "scp": ", not a script file"}[expected]
+    reason = ""
+    if expected == "scp" and head[:1] == b"\0":
+        reason = BINARY_SCRIPT
+    elif _FOREIGN.match(head):
+        for start, kind, advice in _FORMATS:
+            if re.match(start, head, re.DOTALL):
+                reason = f"is {kind}{contrast}{f': {advice}' if advice else ''}"
+                break
+        else:
+            kind, command = next((kind, command) for start, kind, command in _COMPRESSIONS if re.match(start, head))
+            command = f"{name} {command} |" if name.endswith("|") else f"{command} {quote(name)} |"
+            prefix = "" if expected == "object" else f"{expected}:"
+            reason = f"is compressed with {kind}: read it as '{prefix}{command}'"
+    elif expected != "object" and _CONFIGURATION.match(head):
+        reason = f"is a configuration file (--name=value){contrast}"
+    if reason:
         raise FormatError(reason, file=name, offset=0)
     if head.startswith(BYTE_ORDER_MARK) and expected != "object":
         logger.warning(r"%s: starts with a byte-order mark, which is read as a part of the first key: remove it with "

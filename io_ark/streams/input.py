@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -17,7 +18,7 @@ from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, run_in_proce
 from io_ark.streams.source import Source, StreamSource
 
 
-class Input:
+class Input(AbstractContextManager["Input"]):
     """An opened rxfilename, with the resources to close.
 
     Attributes:
@@ -44,9 +45,6 @@ class Input:
         status = self.close()
         if status:
             raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)
-
-    def __enter__(self) -> Input:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

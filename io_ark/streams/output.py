@@ -9,18 +9,17 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from io_ark.errors import ArkError, ClosedError, OpenError, PipeError, ReaderGoneError, WriteError
 from io_ark.logs import logger
-from io_ark.specifier import Wxfilename, parse_wxfilename
+from io_ark.specifier import Wxfilename, is_url, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of, retry_when_out_of_descriptors
 from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, spawn, wait_for
-from io_ark.streams.process import current_process
-from io_ark.streams.remote import Upload, is_url
+from io_ark.streams.remote import Upload
 
 # Bytes that an output buffers. A pipe's reader waits for them.
 OUTPUT_BUFFER = 1 << 17
@@ -28,8 +27,6 @@ OUTPUT_BUFFER = 1 << 17
 # calls, with bytes that are still in the processor's cache.
 FILE_BUFFER = 1 << 19
 Entered = TypeVar("Entered")
-
-
 OPENED_AGAIN = "was opened for writing again before it was closed: the bytes written here are lost"
 # The owner of each file that is being written, by device and inode or by URL.
 _writers: WeakValueDictionary[object, Any] = WeakValueDictionary()
@@ -71,8 +68,7 @@ class WholeWrites:
             raise WriteError(self.reason, file=self.name)
 
     def __enter__(self) -> None:
-        if self.broken:
-            self.check()
+        self.check()
         self.broken = True
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None) -> None:
@@ -138,25 +134,20 @@ class Output(ClosedOnExit):
         self.name = name
         self.start = start
         self.entry = WholeWrites(name)
-        self._sending = WholeWrites(name)
+        self._is_broken = False  # True while bytes are sent, and after sending has failed or was interrupted.
         self._finish = finish
         self._discard = discard or finish
         self._flush_raw = flush_raw
         self._buffer = OUTPUT_BUFFER if buffer is None else buffer
         self._pending = bytearray()
         self._written = 0
-        self._process = current_process()
+        self._process = process.current
         self._raw = raw
 
     @property
     def closed(self) -> bool:
         """True after :meth:`close`."""
         return self._raw is None
-
-    @property
-    def inherited(self) -> bool:
-        """True in a process that was forked after this output was opened. The parent writes the buffered bytes."""
-        return current_process() is not self._process
 
     def write(self, data: Any) -> None:
         """Write bytes. Small writes are buffered; large writes are passed to the system at once.
@@ -169,8 +160,8 @@ class Output(ClosedOnExit):
 
     def write_all(self, parts: Iterable[Any]) -> None:
         """Write several objects of bytes like :meth:`write`."""
-        if self._sending.broken or self._raw is None or process.current is not self._process:
-            self._check_open()
+        if self._is_broken or self._raw is None or process.current is not self._process:
+            self._refuse()
         pending = self._pending
         room = self._buffer - len(pending)
         for data in parts:
@@ -189,11 +180,10 @@ class Output(ClosedOnExit):
 
     def flush(self) -> None:
         """Pass all buffered bytes to the system."""
-        self._sending.check()
+        if self._is_broken or (self._raw is not None and process.current is not self._process):
+            self._refuse()
         if self._raw is not None:
-            self._check_open()
-            if self._pending or self._flush_raw:
-                self._send(b"")
+            self._send(b"")
 
     def close(self) -> None:
         """Flush and close. After a call that returned, further calls do nothing.
@@ -202,29 +192,35 @@ class Output(ClosedOnExit):
             WriteError: not all bytes could be written, or an earlier write failed or was interrupted.
             PipeError: the command that reads the output failed.
         """
-        if self.inherited:
-            self._close_inherited()
+        if process.current is not self._process:  # A forked process. The parent writes the buffered bytes.
+            raw, self._raw = self._raw, None
+            self._pending.clear()
+            if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.
+                raw.close()
             return
         if self._raw is not None:
             try:
                 self.entry.check()
-                self.flush()
+                if self._is_broken:
+                    self._refuse()
+                self._send(b"")
             except BaseException:
-                self._sending.broken = True
+                self._is_broken = True
                 self._release(self._discard)
                 raise
-            with self._sending:
-                self._release(self._finish)
+            self._is_broken = True
+            self._release(self._finish)
+            self._is_broken = False
         self.entry.check()
-        self._sending.check()
+        if self._is_broken:
+            self._refuse()
 
     def give_up(self) -> None:
         """Break this output because its file was opened for writing again. The file itself is not touched."""
         if self._raw is None:
             return
-        for writes in self.entry, self._sending:
-            writes.broken = True
-            writes.reason = OPENED_AGAIN
+        self._is_broken = self.entry.broken = True
+        self.entry.reason = OPENED_AGAIN
         if not isinstance(self._raw, Upload):
             self._discard = self._raw.close
 
@@ -238,45 +234,39 @@ class Output(ClosedOnExit):
                 raise
             self._complain(error)
 
-    def _check_open(self) -> None:
-        if self._sending.broken:
-            self._sending.check()
+    def _refuse(self) -> NoReturn:
+        """Raise the error of a write to an output that is broken, closed or opened in the parent process."""
+        if self._is_broken:
+            raise WriteError(self.entry.reason, file=self.name)
         if self._raw is None:
             raise ClosedError("was written to after it was closed", file=self.name)
-        if process.current is not self._process:
-            raise ClosedError(
-                "was opened in the parent of this process: write in the parent, or open a new output in this process",
-                file=self.name,
-            )
-
-    def _close_inherited(self) -> None:
-        """Close this process's copy of the descriptor and write nothing. The parent writes the buffered bytes."""
-        raw, self._raw = self._raw, None
-        self._pending.clear()
-        if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.
-            raw.close()
+        raise ClosedError(
+            "was opened in the parent of this process: write in the parent, or open a new output in this process",
+            file=self.name,
+        )
 
     def _send(self, data: Any) -> None:
         """Pass the buffered bytes and then ``data`` to the system."""
-        with self._sending:
-            if self.follows is not None:
-                self.follows.flush()
-            try:
-                for part in filter(len, (self._pending, data)):
-                    view = memoryview(part).cast("B")
-                    begin = self.start + self._written
-                    self._written += len(view)
-                    try:
-                        while len(view):
-                            view = view[self._raw.write(view) :]
-                    except BaseException:
-                        self._end_at_line(part, begin)
-                        raise
-                if self._flush_raw:
-                    self._raw.flush()  # A forked process must not inherit bytes in the stream's buffer.
-            except (OSError, ValueError) as error:
-                self._complain(error)
-            self._pending = bytearray()
+        self._is_broken = True
+        if self.follows is not None:
+            self.follows.flush()
+        try:
+            for part in filter(len, (self._pending, data)):
+                view = memoryview(part).cast("B")
+                begin = self.start + self._written
+                self._written += len(view)
+                try:
+                    while len(view):
+                        view = view[self._raw.write(view) :]
+                except BaseException:
+                    self._end_at_line(part, begin)
+                    raise
+            if self._flush_raw:
+                self._raw.flush()  # A forked process must not inherit bytes in the stream's buffer.
+        except (OSError, ValueError) as error:
+            self._complain(error)
+        self._pending = bytearray()
+        self._is_broken = False
 
     def _end_at_line(self, part: Any, begin: int) -> None:
         """Cut off an incomplete last line of a script file, because a shortened line can point to a wrong object."""
@@ -285,7 +275,7 @@ class Output(ClosedOnExit):
                 written = bytes(part)[: self._raw.tell() - begin]
                 self._raw.truncate(begin + written.rfind(b"\n") + 1)
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: Exception) -> NoReturn:
         if isinstance(error, BrokenPipeError):
             raise ReaderGoneError("the reader of this pipe has closed it", file=self.name) from error
         reason = error.strerror if isinstance(error, OSError) else error

@@ -20,11 +20,6 @@ current = Process()
 """Identity of this process. Always read it as an attribute of this module, because a fork replaces it."""
 
 
-def current_process() -> Process:
-    """Return the identity of this process."""
-    return current
-
-
 def _renew() -> None:
     global current
     current = Process()

@@ -19,13 +19,12 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, WriteError
 from io_ark.extras import not_installed
+from io_ark.streams import process
 from io_ark.streams.access import Access, refuse_private
-from io_ark.streams.process import current_process
 from io_ark.streams.source import FileSource
 
 Result = TypeVar("Result")
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _MIN_REQUEST_BYTES, _MAX_REQUEST_BYTES = 1 << 14, 1 << 23
 # Waits before new attempts. A random time of up to the same length is added, so that workers do not retry together.
@@ -46,15 +45,6 @@ _NO_RANGES = (
 )
 
 
-def is_url(path: str) -> bool:
-    """Return True for a URL, and False for the path of a local file.
-
-    >>> is_url("s3://bucket/feats.ark"), is_url("exp/feats.ark")
-    (True, False)
-    """
-    return "://" in path and _URL.match(path) is not None
-
-
 class _Connection:
     """The file system of a URL. A forked process opens a new file system, because it cannot share sockets."""
 
@@ -64,9 +54,8 @@ class _Connection:
         self._opened: tuple[object, Any, str] | None = None
 
     def __call__(self) -> tuple[Any, str]:
-        process = current_process()
-        if self._opened is None or self._opened[0] is not process:
-            self._opened = process, *_file_system(self.url, self.access)
+        if self._opened is None or self._opened[0] is not process.current:
+            self._opened = process.current, *_file_system(self.url, self.access)
         return self._opened[1], self._opened[2]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -424,7 +413,6 @@ class Upload:
     def __init__(self, url: str, access: Access) -> None:
         access.check_url(url)
         self._url = url
-        self._process = current_process()
         system, path = _Connection(url, access)()
         try:
             self._file = system.open(path, "wb")

@@ -585,16 +585,12 @@ class FileSource(StreamSource):
         if size < SMALL_WINDOW:
             self._first = SMALL_WINDOW
         array = np.empty(count, kind)
-        self._read_into(array, size, start)
-        return array
-
-    def _read_into(self, array: npt.NDArray[Any], size: int, start: int) -> None:
-        """Fill an array of ``size`` bytes from offset ``start`` on. The same call reads ``TAIL_BYTES`` ahead."""
+        # The same call reads TAIL_BYTES after the array.
         tail = bytearray(TAIL_BYTES) if self._ahead else b""
         targets = (array, tail) if self._ahead else (array,)
         got = self._preadv(targets, start)
         while got < size:
-            more = self._preadv((array.reshape(-1).view(np.uint8)[got:], *targets[1:]), start + got)
+            more = self._preadv((array.view(np.uint8)[got:], *targets[1:]), start + got)
             if more == 0:
                 self._raise_truncated(size, got)
             got += more
@@ -603,6 +599,7 @@ class FileSource(StreamSource):
         self._at = 0
         self._end = len(window)
         self._step = SMALL_WINDOW
+        return array
 
     def _preadv(self, targets: Sequence[Any], offset: int) -> int:
         try:

@@ -5,9 +5,9 @@ and the loader of the objects that they name.
 """
 
 from io_ark.tables.loader import Loader as Loader
-from io_ark.tables.relative import RelativeTo as RelativeTo
-from io_ark.tables.relative import folder_of as folder_of
+from io_ark.tables.loader import RelativeTo as RelativeTo
+from io_ark.tables.loader import folder_of as folder_of
+from io_ark.tables.readers import WholeReads as WholeReads
+from io_ark.tables.readers import raises_again as raises_again
 from io_ark.tables.script import Script as Script
 from io_ark.tables.script import ScriptTable as ScriptTable
-from io_ark.tables.whole_reads import WholeReads as WholeReads
-from io_ark.tables.whole_reads import raises_again as raises_again

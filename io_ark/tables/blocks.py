@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from io_ark.blocks import BLOCK_BYTES, MAX_ENTRIES, Block
 from io_ark.codecs import Codec
-from io_ark.codecs.scan import Scanned, Window, in_c
+from io_ark.codecs.scan import Scan, Scanned, Window
 from io_ark.errors import ArkError
 from io_ark.native import NATIVE
 from io_ark.streams.files import OpenFiles
@@ -85,7 +85,7 @@ def read_archive(source: Source, codec: Codec[Any], in_blocks: Callable[[], bool
     refuse_foreign_file(source, "ark")
     if not source.tell() and codec.starts_object(source):
         source.fail("is a single object, not an archive: io_ark.load reads it, or a file name without 'ark:'")
-    scan = in_c(codec.scan)
+    scan = codec.scan()
     # The first entry is read alone, so that nothing is read ahead if it is large.
     pause = _Pause(int(scan is not None and not scan.of_any_size))
     while True:
@@ -161,17 +161,16 @@ class BlockLoader:
     """Loads the objects of several lines of a script file at once: nearby objects in one file, or small files.
 
     Args:
-        codec: codec of the objects.
+        scan: reader of blocks of the objects, which reads places. None: no objects are read.
         files: cache of open files.
         largest: maximum bytes of a file with a single object. The codec reads larger files.
         memory: memory for files with a single object.
     """
 
     def __init__(
-        self, codec: Codec[Any], files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
+        self, scan: Scan | None, files: OpenFiles, largest: int = sys.maxsize, memory: FileMemory | None = None
     ) -> None:
-        scan = in_c(codec.scan)
-        self._scan = scan if scan is not None and scan.reads_places else None
+        self._scan = scan
         self._files = files
         self._largest = largest
         self._memory = FileMemory() if memory is None else memory

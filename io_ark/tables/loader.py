@@ -1,24 +1,26 @@
-"""Read and write single objects by rxfilename and wxfilename."""
+"""Read single objects by rxfilename, also relative to the folder of a script file."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any
+from os import PathLike
+from typing import Any, Literal
 
 from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
-from io_ark.errors import ArkError, OpenError, PipeError, hide_secrets
+from io_ark.errors import ArkError, OpenError, PipeError, SpecifierError, hide_secrets
 from io_ark.logs import logger
-from io_ark.specifier import Range, Rxfilename, parse_rxfilename, split_range
+from io_ark.specifier import Range, Rxfilename, is_url, name_of, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
 from io_ark.streams.input import open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
 from io_ark.streams.system import SIGPIPE
-from io_ark.tables.relative import in_folder
 
+RelativeTo = Literal["script"]
 MAX_OFFSET_DIGITS = 19  # parse_rxfilename refuses offsets of more digits.
 
 # Exit status of a command whose output was not read to the end: from SIGPIPE, or from a shell.
@@ -59,6 +61,38 @@ def read_place(
     return value
 
 
+def folder_of(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
+    """Return the folder that the names in a script file are relative to; None for the current folder.
+
+    >>> folder_of("https://host/data/feats.scp?version=2", "script")
+    'https://host/data'
+    """
+    if relative_to is None:
+        return None
+    if relative_to != "script":
+        raise SpecifierError(f"relative_to={relative_to!r} is not known: pass 'script', or None for the current folder")
+    target = parse_rxfilename(name_of(script))
+    if target.kind != "file":
+        raise SpecifierError(
+            f"{script!r} is not a file, so it has no folder: relative_to='script' needs the name of a file"
+        )
+    if is_url(target.path):
+        return target.path.partition("?")[0].rpartition("/")[0]
+    return os.path.dirname(os.path.abspath(target.path))
+
+
+def in_folder(rxfilename: str, folder: str) -> str:
+    """Put the folder before a relative file name; commands, ``-``, URLs and absolute names are unchanged.
+
+    >>> in_folder("feats.ark:123[0:9]", "/data"), in_folder("gunzip -c feats.gz |", "/data")
+    ('/data/feats.ark:123[0:9]', 'gunzip -c feats.gz |')
+    """
+    name, _ = split_range(rxfilename)
+    if name in ("", "-") or "|" in (name[0], name[-1]) or is_url(name) or os.path.isabs(name):
+        return rxfilename
+    return f"{folder}/{rxfilename}" if is_url(folder) else os.path.join(folder, rxfilename)
+
+
 class Loader:
     """Loads objects of one kind by rxfilename, for the lines of a script file.
 
@@ -85,7 +119,7 @@ class Loader:
         self._folder = folder
         self._access = access
         limit = MAX_OPEN_FILES_SEQUENTIAL if in_order else MAX_OPEN_FILES
-        self._files = OpenFiles(limit, access=access.of_script()) if files is None else files
+        self._files = OpenFiles(limit, access=access) if files is None else files
         # Names of regular files that occurred with an offset. They need not be parsed again with another offset.
         self._paths: set[str] = set()
         self._last: tuple[str, Any] | None = None
@@ -105,20 +139,17 @@ class Loader:
             path, _, offset = text.rpartition(":")
             if path in self._paths and offset.isascii() and offset.isdigit() and len(offset) < MAX_OFFSET_DIGITS:
                 return self._read_at(path, int(offset))
-            return self._load(text if self._folder is None else in_folder(text, self._folder))
+            name, part = split_range(text if self._folder is None else in_folder(text, self._folder))
+            target = parse_rxfilename(name)
+            if part is not None and not (target.kind == "file" and self._files.get(target.path).regular):
+                return extract_range(self._whole(name, target), part, name)
+            if part is None and target.offset:
+                value = self._read_at(target.path, target.offset)
+                self._paths.add(target.path)
+                return value
+            return read_place(self._codec, target, part, self._access, self._files)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
-
-    def _load(self, text: str) -> Any:
-        name, part = split_range(text)
-        target = parse_rxfilename(name)
-        if part is not None and not (target.kind == "file" and self._files.get(target.path).regular):
-            return extract_range(self._whole(name, target), part, name)
-        if part is None and target.offset:
-            value = self._read_at(target.path, target.offset)
-            self._paths.add(target.path)
-            return value
-        return read_place(self._codec, target, part, self._access, self._files)
 
     def _whole(self, name: str, target: Rxfilename) -> Any:
         """Load a whole object and keep it, because the next line often names another range of the same command."""

@@ -6,9 +6,10 @@ Source of the rules: Kaldi's src/util/kaldi-table-inl.h (RandomAccessTableReader
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from io_ark.codecs import Codec
+from io_ark.codecs.kinds import Kind
 from io_ark.errors import (
     READ_FAILED,
     ArkError,
@@ -22,17 +23,104 @@ from io_ark.errors import (
     kaldis_words,
 )
 from io_ark.logs import logger
-from io_ark.specifier import Rspecifier
+from io_ark.specifier import Rspecifier, parse_rspecifier
 from io_ark.streams.access import Access
 from io_ark.streams.input import Input, open_input
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, decode_key, encode_key
-from io_ark.tables.loader import Loader
+from io_ark.tables.loader import Loader, as_codec
+from io_ark.tables.readers import WholeReads
 from io_ark.tables.script import Script
-from io_ark.tables.whole_reads import WholeReads
+
+T = TypeVar("T")
+Value = TypeVar("Value", covariant=True)
 
 
-def open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
+class RandomAccessReader(Generic[Value]):
+    """Looks up values of a table by key.
+
+    The lines of a script file are read at once, and its objects on access. An archive is read up to the requested key.
+    Its values stay in memory, unless the options promise that they are not needed again: ``o`` (keys are looked up
+    once) or ``s,cs`` (the archive and the lookups are sorted, so only one object stays in memory). With ``s`` (the
+    archive is sorted), reading stops at the first greater key.
+
+    Args:
+        rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
+        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
+        utt2spk: a table of tokens. If set, keys are utterances, and the values of their speakers are returned.
+        pipes: allow commands.
+        network: allow URLs.
+        options: arguments of the codec.
+
+    Raises:
+        ArkError: the table cannot be opened or read, or violates its options.
+        MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
+
+    >>> with RandomAccessReader("scp:feats.scp", kind="matrix") as reader:  # doctest: +SKIP
+    ...     if "utt1" in reader:
+    ...         print(reader["utt1"].shape)
+    """
+
+    def __init__(
+        self,
+        rspecifier: str,
+        *,
+        kind: Kind | Codec[Any],
+        utt2spk: str = "",
+        pipes: bool = True,
+        network: bool = True,
+        **options: Any,
+    ) -> None:
+        table = parse_rspecifier(rspecifier)
+        self._speakers: RandomAccessReader[str] | None = None
+        self._lookup = _open_lookup(table, as_codec(kind, options), Access(pipes, network))
+        if utt2spk:
+            self._speakers = RandomAccessReader(utt2spk, kind="token", pipes=pipes, network=network)
+
+    def __contains__(self, key: str) -> bool:
+        return self._lookup.has(key if self._speakers is None else self._speaker(key))
+
+    def __getitem__(self, key: str) -> Value:
+        value: Value = self._lookup.value(key if self._speakers is None else self._speaker(key))
+        return value
+
+    @overload
+    def get(self, key: str) -> Value | None: ...
+    @overload
+    def get(self, key: str, default: T) -> Value | T: ...
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or ``default`` if the table does not have it."""
+        return self[key] if key in self else default  # noqa: SIM401 (this is that method)
+
+    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
+        """Look up many keys at once, which is faster.
+
+        Returns:
+            The values, or None if a key is missing or the table does not support this. Single lookups still work then.
+        """
+        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
+        return None if names is None else self._lookup.values_of(names)
+
+    def _speaker(self, key: str) -> str:
+        assert self._speakers is not None
+        if key not in self._speakers:
+            raise MissingKeyError("is not in the utt2spk map, so its speaker is unknown", key=key)
+        return self._speakers[key]
+
+    def close(self) -> None:
+        """Close the table; a second call does nothing."""
+        self._lookup.close()
+        if self._speakers is not None:
+            self._speakers.close()
+
+    def __enter__(self) -> RandomAccessReader[Value]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _open_lookup(table: Rspecifier, codec: Codec[Any], access: Access) -> Lookup:
     """Create the lookup for a table's options."""
     if table.kind == "scp":
         return ScriptLookup(table, codec, access)

@@ -1,4 +1,4 @@
-"""Read tables sequentially and by key.
+"""Read tables sequentially, and prevent readers from mistaking a failure for the end of a table.
 
 Options and errors follow Kaldi's src/util/kaldi-table-inl.h: which errors are raised at once, and which end a
 permissive reader. Where Kaldi stops in the middle of a table without an error, these readers raise one.
@@ -6,12 +6,13 @@ permissive reader. Where Kaldi stops in the middle of a table without an error, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from itertools import chain
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
 from io_ark.blocks import BLOCK_BYTES, Block, block_of
 from io_ark.codecs import Codec
@@ -23,7 +24,6 @@ from io_ark.errors import (
     ArkError,
     ClosedError,
     FormatError,
-    MissingKeyError,
     OpenError,
     PipeError,
     RangeError,
@@ -33,16 +33,85 @@ from io_ark.logs import logger
 from io_ark.specifier import Rspecifier, parse_rspecifier, split_brackets
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
-from io_ark.streams.foreign import HEAD_BYTES
+from io_ark.streams.foreign import BINARY_SCRIPT, refuse_foreign_file
 from io_ark.streams.input import open_input
 from io_ark.tables.blocks import ENTRY_BYTES, BlockLoader, Item, read_archive
 from io_ark.tables.loader import Loader, as_codec, name_key, ready
-from io_ark.tables.random_access import open_lookup
-from io_ark.tables.script import BINARY_SCRIPT, LineSplitter, check_text
-from io_ark.tables.whole_reads import WholeReads
+from io_ark.tables.script import LineSplitter
 
-T = TypeVar("T")
+Entry = TypeVar("Entry")
+Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value", covariant=True)
+
+
+class _ClosableChain(chain[Entry]):
+    """A generator chained with another iterator. Closing it closes the generator."""
+
+    close: Callable[[], None]
+
+
+class WholeReads(Iterator[Any]):
+    """Context of all reads of a table. After a read fails or is interrupted, every later read raises an error.
+
+    A generator is at its end once an exception such as ^C has left it. This class is therefore also an iterator, which
+    :meth:`after` chains to a generator that reads in this context. It ends at once, or raises the error.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._error: ArkError | None = None
+        self._is_over = False  # True after the end of the table, or after the user has stopped reading.
+
+    def fail(self, error: BaseException | None) -> None:
+        """Let every later read raise this error, or an OpenError if the read was interrupted."""
+        if self._error is None:
+            interrupted = OpenError("an earlier read failed or was interrupted: open it again", file=self._name)
+            # A copy has no traceback, whose frames would keep files and memory alive.
+            self._error = copy(error) if isinstance(error, ArkError) else interrupted
+
+    def check(self) -> None:
+        """Raise the error of an earlier read."""
+        if self._error is not None:
+            raise copy(self._error)
+
+    def after(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
+        """Return an iterator over entries that raises the error of an earlier read instead of ending."""
+        self._is_over = False
+        both = _ClosableChain(entries, self)
+        both.close = entries.close
+        return both
+
+    def __next__(self) -> Any:
+        if not self._is_over:  # The read was interrupted before it entered the context.
+            self.fail(None)
+        self.check()
+        raise StopIteration
+
+    def __enter__(self) -> None:
+        self._is_over = False
+        self.check()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if kind is None or kind is GeneratorExit:
+            self._is_over = True
+        else:
+            self.fail(error)
+
+
+def raises_again(function: Callable[Parameters, Iterator[Entry]]) -> Callable[Parameters, Iterator[Entry]]:
+    """Decorate a generator of entries, so that it raises an error again instead of ending after an exception."""
+
+    @wraps(function)
+    def checked(*arguments: Parameters.args, **named: Parameters.kwargs) -> Iterator[Entry]:
+        reads = WholeReads()
+
+        def entries() -> Generator[Entry, None, None]:
+            with reads:
+                yield from function(*arguments, **named)
+
+        return reads.after(entries())
+
+    return checked
 
 
 class _Later(NamedTuple):
@@ -217,14 +286,30 @@ def _read_archive(table: Rspecifier, codec: Codec[Any], access: Access, state: _
 
 def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _State) -> Entries:
     with open_input(table.rxfilename, access=access) as opened:
-        script = _Script(table, codec, access, state, opened.source.name)
-        if not opened.source.tell() and not opened.source.at_end():
-            check_text(opened.source.peek_buffered(HEAD_BYTES), opened.source.name)
-        for lines in opened.source.read_line_lists():
+        source = opened.source
+        refuse_foreign_file(source, "scp")
+        files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access)
+        splitter = LineSplitter(source.name)
+        read_line = partial(_read_line, Loader(codec, access, files=files, in_order=True), table.permissive, state)
+        scan = codec.scan()
+        blocks = BlockLoader(scan, files) if scan is not None and scan.reads_places else None
+        for lines in source.read_line_lists():
             if b"\0" in lines[0]:  # An archive. Its bytes must not be used as a file name.
-                raise FormatError(BINARY_SCRIPT, file=opened.source.name)
-            yield from script.entries(lines)
-        script.close()
+                raise FormatError(BINARY_SCRIPT, file=source.name)
+            at = 0
+            while at < len(lines):
+                block = None  # Releases the memory of the block before while the next one is read.
+                reads = state.reads
+                if blocks is not None and reads != "keys" and not splitter.blank:
+                    block = blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)
+                if block is None:
+                    yield from filter(None, map(read_line, splitter.split(lines[at])))
+                    at += 1
+                else:
+                    at += len(block)
+                    splitter.skip(len(block))
+                    yield from (block,) if reads == "blocks" else block.entries()
+        splitter.finish()
         try:
             opened.finish()
         except PipeError as error:
@@ -233,136 +318,23 @@ def _read_script(table: Rspecifier, codec: Codec[Any], access: Access, state: _S
             state.skip(str(error), "its output is used")
 
 
-class _Script:
-    """Reads the objects that the lines of a script file name."""
-
-    def __init__(self, table: Rspecifier, codec: Codec[Any], access: Access, state: _State, name: str) -> None:
-        files = OpenFiles(MAX_OPEN_FILES_SEQUENTIAL, access=access.of_script())
-        self._permissive = table.permissive
-        self._state = state
-        self._splitter = LineSplitter(name)
-        self._loader = Loader(codec, access, files=files, in_order=True)
-        self._blocks = BlockLoader(codec, files)
-
-    def entries(self, lines: list[bytes]) -> Entries:
-        """Yield the entries of lines. Small objects of successive lines in one file are read as a block."""
-        at = 0
-        while at < len(lines):
-            block = None  # Releases the memory of the block before while the next one is read.
-            reads = self._state.reads
-            if reads != "keys" and not self._splitter.blank:
-                block = self._blocks.load(lines, at, BLOCK_BYTES if reads == "blocks" else ENTRY_BYTES)
-            if block is None:
-                yield from filter(None, map(self._entry, self._splitter.split(lines[at])))
-                at += 1
-            else:
-                at += len(block)
-                self._splitter.skip(len(block))
-                yield from (block,) if reads == "blocks" else block.entries()
-
-    def _entry(self, line: tuple[str, str] | FormatError) -> Item | _Later | None:
-        """Return the entry of a line, or None if it is skipped."""
-        try:
-            if isinstance(line, FormatError):
-                raise line
-            key, rxfilename = line
-            if self._state.reads == "keys" and not self._permissive:
+def _read_line(
+    loader: Loader, permissive: bool, state: _State, line: tuple[str, str] | FormatError
+) -> Item | _Later | None:
+    """Return the entry of a line of a script file, or None if it is skipped."""
+    try:
+        if isinstance(line, FormatError):
+            raise line
+        key, rxfilename = line
+        if state.reads == "keys" and not permissive:
+            if rxfilename.endswith("]"):
                 split_brackets(rxfilename)  # Kaldi checks the brackets of the first line before it opens an output.
-                return _Later(key, partial(self._loader.load_value, key, rxfilename))
-            return key, self._loader.load_value(key, rxfilename)
-        except RangeError as error:  # Even with the option p, as in Kaldi, because the script file is wrong.
-            raise name_key(error, key) from error.__cause__
-        except ArkError as error:
-            if not self._permissive:
-                raise
-            self._state.skip(kaldis_words(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
-            return None
-
-    def close(self) -> None:
-        """Check the end of the script file, and close all files."""
-        self._splitter.finish()
-        self._loader.close()
-
-
-class RandomAccessReader(Generic[Value]):
-    """Looks up values of a table by key.
-
-    The lines of a script file are read at once, and its objects on access. An archive is read up to the requested key.
-    Its values stay in memory, unless the options promise that they are not needed again: ``o`` (keys are looked up
-    once) or ``s,cs`` (the archive and the lookups are sorted, so only one object stays in memory). With ``s`` (the
-    archive is sorted), reading stops at the first greater key.
-
-    Args:
-        rspecifier: the table, such as ``scp:feats.scp`` or ``ark,s,cs:-``.
-        kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
-        utt2spk: a table of tokens. If set, keys are utterances, and the values of their speakers are returned.
-        pipes: allow commands.
-        network: allow URLs.
-        options: arguments of the codec.
-
-    Raises:
-        ArkError: the table cannot be opened or read, or violates its options.
-        MissingKeyError: the key is not in the table (``reader[key]``), or not in ``utt2spk`` (any call).
-
-    >>> with RandomAccessReader("scp:feats.scp", kind="matrix") as reader:  # doctest: +SKIP
-    ...     if "utt1" in reader:
-    ...         print(reader["utt1"].shape)
-    """
-
-    def __init__(
-        self,
-        rspecifier: str,
-        *,
-        kind: Kind | Codec[Any],
-        utt2spk: str = "",
-        pipes: bool = True,
-        network: bool = True,
-        **options: Any,
-    ) -> None:
-        table = parse_rspecifier(rspecifier)
-        self._speakers: RandomAccessReader[str] | None = None
-        self._lookup = open_lookup(table, as_codec(kind, options), Access(pipes, network))
-        if utt2spk:
-            self._speakers = RandomAccessReader(utt2spk, kind="token", pipes=pipes, network=network)
-
-    def __contains__(self, key: str) -> bool:
-        return self._lookup.has(key if self._speakers is None else self._speaker(key))
-
-    def __getitem__(self, key: str) -> Value:
-        value: Value = self._lookup.value(key if self._speakers is None else self._speaker(key))
-        return value
-
-    @overload
-    def get(self, key: str) -> Value | None: ...
-    @overload
-    def get(self, key: str, default: T) -> Value | T: ...
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or ``default`` if the table does not have it."""
-        return self[key] if key in self else default  # noqa: SIM401 (this is that method)
-
-    def values_of(self, keys: Sequence[str]) -> list[Value] | None:
-        """Look up many keys at once, which is faster.
-
-        Returns:
-            The values, or None if a key is missing or the table does not support this. Single lookups still work then.
-        """
-        names: Sequence[str] | None = keys if self._speakers is None else self._speakers.values_of(keys)
-        return None if names is None else self._lookup.values_of(names)
-
-    def _speaker(self, key: str) -> str:
-        assert self._speakers is not None
-        if key not in self._speakers:
-            raise MissingKeyError("is not in the utt2spk map, so its speaker is unknown", key=key)
-        return self._speakers[key]
-
-    def close(self) -> None:
-        """Close the table; a second call does nothing."""
-        self._lookup.close()
-        if self._speakers is not None:
-            self._speakers.close()
-
-    def __enter__(self) -> RandomAccessReader[Value]:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            return _Later(key, partial(loader.load_value, key, rxfilename))
+        return key, loader.load_value(key, rxfilename)
+    except RangeError as error:  # Even with the option p, as in Kaldi, because the script file is wrong.
+        raise name_key(error, key) from error.__cause__
+    except ArkError as error:
+        if not permissive:
+            raise
+        state.skip(kaldis_words(error, INVALID_LINE if error is line else LOAD_FAILED), "skipped")
+        return None

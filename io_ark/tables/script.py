@@ -21,12 +21,11 @@ import numpy.typing as npt
 
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError, OrderError, SpecifierError
 from io_ark.logs import logger
-from io_ark.specifier import name_of, parse_rxfilename
+from io_ark.specifier import is_url, name_of, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile
 from io_ark.streams.foreign import HEAD_BYTES, refuse_foreign_head
 from io_ark.streams.input import open_input
-from io_ark.streams.remote import is_url
 
 _TAIL = 1 << 16
 # Bytes from which on a file is mapped, which takes no memory. Smaller files are read, which is safe if they change.
@@ -41,7 +40,6 @@ _VISIBLE = bytes(range(33, 256))
 # Number of lines processed at once, which bounds the memory of temporary arrays.
 _LINES = 1 << 18
 _MAX_KEY_BYTES = 2**16 - 1
-BINARY_SCRIPT = "is binary: a script file is text"
 # Files of up to this number of lines are stored as a dictionary, which is faster but takes hundreds of bytes per line.
 _MAX_DICTIONARY_LINES = 1 << 16
 # A line: a key of at most _MAX_KEY_BYTES bytes in any encoding, and an optional value.
@@ -71,20 +69,19 @@ class LineSplitter:
     def split(self, line: bytes) -> Iterable[tuple[str, str] | FormatError]:
         """Return the key and value of the next line, or an error. Errors of preceding blank lines come first."""
         self._number += 1
-        parts = line.split(None, 1)
-        if len(parts) == 2 and not self.blank:
-            return (_decode_line(*parts),)
-        if self._number > 1 and not parts:
-            self.blank.append(self._number)
-            return ()
-        results: list[tuple[str, str] | FormatError]
-        results = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
-        self.blank.clear()
+        result: tuple[str, str] | FormatError
         try:
-            results.append(split_line(line, self._name, self._number))
+            result = split_line(line, self._name, self._number)
         except FormatError as error:
-            results.append(error)
-        return results
+            if self._number > 1 and not line.strip():
+                self.blank.append(self._number)
+                return ()
+            result = error
+        if not self.blank:
+            return (result,)
+        errors = [FormatError(_bad_line(number, b""), file=self._name) for number in self.blank]
+        self.blank.clear()
+        return (*errors, result)
 
     def skip(self, count: int) -> None:
         """Count lines that were split elsewhere."""
@@ -98,13 +95,6 @@ class LineSplitter:
 
 def _warn_of_blank_lines(name: str, count: int) -> None:
     logger.warning("%s: skipped %d blank line%s at the end", name, count, "s" if count > 1 else "")
-
-
-def check_text(head: bytes, name: str) -> None:
-    """Raise :class:`FormatError` if a file with these first bytes is not a script file."""
-    if head[:1] == b"\0":
-        raise FormatError(BINARY_SCRIPT, file=name, offset=0)
-    refuse_foreign_head(head, name, "scp")
 
 
 def _text_length(data: bytes | mmap.mmap) -> int:
@@ -128,11 +118,7 @@ def split_line(line: bytes, name: str, number: int) -> tuple[str, str]:
     parts = line.split(None, 1)
     if len(parts) < 2:
         raise FormatError(_bad_line(number, line), file=name)
-    return _decode_line(*parts)
-
-
-def _decode_line(key: bytes, value: bytes) -> tuple[str, str]:
-    return key.decode("utf-8", "surrogateescape"), value.rstrip().decode("utf-8", "surrogateescape")
+    return parts[0].decode("utf-8", "surrogateescape"), parts[1].rstrip().decode("utf-8", "surrogateescape")
 
 
 def _bad_line(number: int, line: bytes) -> str:
@@ -159,7 +145,7 @@ class Script(Mapping[str, str]):
     """
 
     def __init__(self, data: bytes | mmap.mmap, name: str = "<script>", *, empty: bool = False) -> None:
-        check_text(data[:HEAD_BYTES], name)
+        refuse_foreign_head(data[:HEAD_BYTES], name, "scp")
         if len(data) and data[-1] != _NEWLINE:
             data = data[:] + b"\n"
         self.name = name

@@ -20,8 +20,7 @@ from io_ark.specifier import Wspecifier, parse_wspecifier, parse_wxfilename
 from io_ark.streams import process
 from io_ark.streams.access import Access
 from io_ark.streams.output import ClosedOnExit, Output, WholeWrites, open_output
-from io_ark.streams.process import current_process
-from io_ark.tables.keys import encode_key, key_bytes
+from io_ark.tables.keys import key_bytes
 from io_ark.tables.loader import as_codec, name_key
 from io_ark.tables.overwriting import refuse_sharing
 from io_ark.tables.script import Script
@@ -53,6 +52,7 @@ class ArchiveTarget:
         target = parse_wxfilename(table.archive)
         self.archive = open_output(target, access=access)
         self.entry = self.archive.entry
+        self._location = f"{table.archive}:".encode("utf-8", "surrogateescape")
         self.script: Output | None = None
         if table.kind == "both":
             if target.kind != "file":
@@ -73,9 +73,9 @@ class ArchiveTarget:
         if self.script is None:
             self.archive.write_all(chunks)
         else:
-            line = encode_key(f"{key} {self._table.archive}:{self.archive.tell() + len(chunks[0])}\n")
+            line = b"%b%b%d\n" % (chunks[0], self._location, self.archive.tell() + len(chunks[0]))
             self.archive.write_all(chunks)
-            self.script.write(line)
+            self.script.write_all((line,))
         if self._table.flush:
             self.flush()
         entry.broken = False
@@ -105,7 +105,7 @@ class ArchiveTarget:
 
     def _finish_block(self, keys: bytes, offsets: npt.NDArray[np.int64]) -> None:
         if self.script is not None:
-            self.script.write(script_lines(keys, offsets, encode_key(self._table.archive)).data)
+            self.script.write(script_lines(keys, offsets, self._location[:-1]).data)
         if self._table.flush:
             self.flush()
 
@@ -207,10 +207,9 @@ class Writer(ClosedOnExit, Generic[Value]):
         target = ScriptTarget if self._table.kind == "scp" else ArchiveTarget
         self._target: ScriptTarget | ArchiveTarget = target(self._table, Access(pipes, network))
         self._closed = False
-        self._process = current_process()
+        self._process = process.current
         # Reentrant, so that a signal handler may close the writer.
         self._lock = threading.RLock()
-        self._pack = self._encoder.pack(self._table.binary)
 
     def write(self, key: str, value: Value) -> None:
         """Add a key and its value to the table."""
@@ -235,12 +234,16 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     def write_block(self, block: Block) -> None:
         """Add the entries of a block to the table, at once if the kind and the table allow it."""
-        self._check_process()
+        if process.current is not self._process:
+            self._refuse_process(None)
         with self._lock:
+            pack = self._encoder.pack(self._table.binary)
             if len(block) > 1 and not isinstance(block, PackedBlock) and self._takes_entries(block.keys):
-                block = self._pack.block(block) or block
+                block = pack.block(block) or block
             if isinstance(block, PackedBlock) or (
-                isinstance(block, ArrayBlock) and len(block) > 1 and self._pack.takes(block)
+                isinstance(block, ArrayBlock)
+                and len(block) > 1
+                and (block.values.dtype, block.dimensions) == pack.arrays
             ):
                 if self._closed:
                     raise ClosedError("the writer is closed")
@@ -248,10 +251,6 @@ class Writer(ClosedOnExit, Generic[Value]):
                     return
             for key, value in block.entries():
                 self.write(key, value)
-
-    def _check_process(self) -> None:
-        if current_process() is not self._process:
-            self._refuse_process(None)
 
     def _refuse_process(self, key: str | None) -> NoReturn:
         raise ClosedError(
@@ -274,7 +273,8 @@ class Writer(ClosedOnExit, Generic[Value]):
 
     def flush(self) -> None:
         """Pass all buffered entries to the system."""
-        self._check_process()
+        if process.current is not self._process:
+            self._refuse_process(None)
         with self._lock:
             self._target.flush()
 
@@ -285,7 +285,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             WriteError: not all entries were written, or an earlier write failed or was interrupted.
             PipeError: the command that reads the table failed.
         """
-        if current_process() is not self._process:
+        if process.current is not self._process:
             # Another thread may have held the lock at the fork. In a child process, Output.close writes nothing.
             self._closed = True
             self._target.close()

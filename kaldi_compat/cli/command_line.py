@@ -27,7 +27,6 @@ from kaldi_compat.options.config import (
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 
 
-@dataclass(frozen=True, kw_only=True)
 class CommonOptions(BaseOptions):
     """Options of every program and of the dump."""
 
@@ -36,7 +35,6 @@ class CommonOptions(BaseOptions):
     version: bool = option(False, "print the version")
 
 
-@dataclass(frozen=True, kw_only=True)
 class StandardOptions(CommonOptions):
     """Options of every program."""
 
@@ -163,14 +161,13 @@ def version(program: str) -> str:
 
 
 def shell_line(words: Sequence[str]) -> str:
-    """Join words to a line of a shell, with Kaldi's quotes."""
-    return " ".join(map(quoted, words))
-
-
-def quoted(word: str) -> str:
-    """Quote a word for a shell as Kaldi does, if it needs quotes."""
-    if word and all((char.isascii() and char.isalnum()) or char in UNQUOTED for char in word):
-        return word
-    if "'" in word and not any(char in word for char in '"`$\\'):
-        return f'"{word}"'
-    return "'" + word.replace("'", "'\\''") + "'"
+    """Join words to a line of a shell. Quote the words that need quotes as Kaldi does."""
+    line = []
+    for word in words:
+        if word and all((char.isascii() and char.isalnum()) or char in UNQUOTED for char in word):
+            line.append(word)
+        elif "'" in word and not any(char in word for char in '"`$\\'):
+            line.append(f'"{word}"')
+        else:
+            line.append("'" + word.replace("'", "'\\''") + "'")
+    return " ".join(line)

@@ -11,7 +11,8 @@ import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.engine import compute, make_batch, subtract_mean
-from kaldi_compat.exact.plan import KINDS, plan_of
+from kaldi_compat.exact.plan import KINDS, Plan, plan_of
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import resample_waveform, waveform_filter
 from kaldi_compat.options.base import as_float32, option, require
@@ -47,7 +48,6 @@ OUTPUT_FORMATS = ("kaldi", "htk")
 MONO = -1
 
 
-@dataclass(frozen=True, kw_only=True)
 class ApplicationOptions(FrameOptions):
     """Options of the four programs, without the options of the feature."""
 
@@ -62,7 +62,6 @@ class ApplicationOptions(FrameOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class VtlnOptions(ApplicationOptions):
     """Options that give the VTLN factor of an utterance."""
 
@@ -80,24 +79,15 @@ def program_options(feature: FeatureType) -> type[ApplicationOptions]:
     """Return the options of the program that computes a feature: the feature's own and the application's."""
     application = VtlnOptions if feature.takes_vtln else ApplicationOptions
     bases = (application, feature.options)
-    options = type("Options", bases, {"__doc__": f"Options of {program_name(feature)}.", "__module__": __name__})
-    return dataclass(frozen=True, kw_only=True)(options)
-
-
-def program_name(feature: FeatureType) -> str:
-    """Return the name of the program that computes a feature."""
-    return f"compute-{feature.name}-feats"
+    return type("Options", bases, {"__module__": __name__})
 
 
 def spectral_program(name: str) -> Program:
     """Return the program that computes a feature: ``spectral_program("fbank")`` is compute-fbank-feats."""
     feature = SPECTRAL_FEATURES[name]
-
-    def main(options: Any, source: str, target: str) -> int:
-        return compute_features(feature, options, source, target)
-
-    text = USAGE.format(description=feature.description, program=program_name(feature), name=name)
-    return program(program_name(feature), text, program_options(feature))(main)
+    program_name = f"compute-{name}-feats"
+    text = USAGE.format(description=feature.description, program=program_name, name=name)
+    return program(program_name, text, program_options(feature))(partial(compute_features, feature))
 
 
 def compute_features(
@@ -238,19 +228,7 @@ class SpectralExtractor:
                 )
 
 
-class Computer(Protocol):
-    """Computes the features of audio."""
-
-    def features(
-        self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
-    ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
-
-        Audio of another rate is resampled. It must be alone in its block.
-        """
-
-
-def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
+def computer_for(feature: FeatureType, options: ApplicationOptions) -> ExactComputer | TorchComputer:
     """Return the computer of a feature for the engine and device that the options name.
 
     Raises:
@@ -263,29 +241,31 @@ def computer_for(feature: FeatureType, options: ApplicationOptions) -> Computer:
     if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
     if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
-        return ExactComputer(own_options)
+        return ExactComputer(plan_of(own_options))
     return TorchComputer(feature.module()(own_options, engine=cast(Any, options.engine)), options.device)
 
 
+@dataclass(frozen=True)
 class ExactComputer:
     """Computes features with Kaldi's bits, on one thread of a CPU."""
 
-    def __init__(self, options: FrameOptions) -> None:
-        self.options = options
-        self.plan = plan_of(options)
+    plan: Plan
 
     def features(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
+        """Compute the features of audio, and return all frames and the utterances' numbers of frames.
+
+        Audio of another rate is resampled. It must be alone in its block.
+        """
         samples: npt.NDArray[Any] = block.samples
-        starts, lengths = block.starts, block.lengths
-        if (rate := float(block.rates[0])) != self.options.sample_frequency:
+        starts, lengths, options = block.starts, block.lengths, self.plan.options
+        if (rate := float(block.rates[0])) != options.sample_frequency:
             audio = samples[starts[0] : starts[0] + lengths[0]].astype(np.float32)
-            samples = resample_waveform(audio, rate, self.options.sample_frequency)
+            samples = resample_waveform(audio, rate, options.sample_frequency)
             starts, lengths = np.zeros_like(starts), np.array([len(samples)])
         batch = make_batch(self.plan, samples, lengths, starts=starts, vtln_warp=warps)
-        if self.options.dither != 0:
+        if options.dither != 0:
             batch = batch.with_seeds(noise.frame_seeds(int(batch.rows[-1])))
         return compute(self.plan, batch), np.diff(batch.rows)
 
@@ -308,7 +288,7 @@ class TorchComputer:
     def features(
         self, block: WaveBlock, warps: float | Sequence[float], noise: NoiseSource
     ) -> tuple[Matrix, npt.NDArray[np.int64]]:
-        """Compute the features of audio, resampled if that is not the feature's rate (see :class:`Computer`)."""
+        """Compute the features of audio: see :meth:`ExactComputer.features`."""
         factors = itertools.repeat(warps) if isinstance(warps, float) else warps
         waves = (wave for _, wave in block.entries())
         parts = [self._features(wave, warp, noise) for wave, warp in zip(waves, factors, strict=False)]

@@ -17,7 +17,7 @@ from io_ark.streams import open_input, open_output
 from io_ark.streams.system import WRITE_FLAGS as TRUNCATING_FLAGS
 from io_ark.streams.unfinished import is_replaceable
 from io_ark.tables.overwriting import Identity, Inputs, overwriting_error
-from kaldi_compat.cli.command_line import quoted
+from kaldi_compat.cli.command_line import shell_line
 from kaldi_compat.errors import FeatureError, OptionError
 
 Array = npt.NDArray[Any]
@@ -49,12 +49,12 @@ def text_line_lists(rxfilename: str) -> Iterator[list[str]]:
 
 def printable_rxfilename(rxfilename: str) -> str:
     """Return the name in the form of Kaldi's logs."""
-    return "standard input" if rxfilename in ("", "-") else quoted(rxfilename)
+    return "standard input" if rxfilename in ("", "-") else shell_line([rxfilename])
 
 
 def printable_wxfilename(wxfilename: str) -> str:
     """Return the name in the form of Kaldi's logs."""
-    return "standard output" if wxfilename in ("", "-") else quoted(wxfilename)
+    return "standard output" if wxfilename in ("", "-") else shell_line([wxfilename])
 
 
 def write_text(wxfilename: str, text: str) -> None:

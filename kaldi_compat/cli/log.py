@@ -29,12 +29,7 @@ _command: ContextVar[str] = ContextVar("program that runs as a command in this p
 
 def vlog(level: int, message: str, *values: object) -> None:
     """Log a message that is shown from ``--verbose=level`` on."""
-    logger.log(verbose_level(level), message, *values, stacklevel=2)
-
-
-def verbose_level(verbose: int) -> int:
-    """Return the logging level for ``--verbose``. As in Kaldi, LOG lines are also shown below 0."""
-    return logging.INFO - max(0, min(verbose, MAX_VERBOSE))
+    logger.log(logging.INFO - level, message, *values, stacklevel=2)
 
 
 def log_error(error: BaseException) -> None:
@@ -65,37 +60,33 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-class KaldiFormatter(logging.Formatter):
-    """Formats log records as Kaldi does (src/base/kaldi-error.cc), but with control characters of keys as escapes."""
+class StandardErrorHandler(logging.Handler):
+    """Writes records to standard error as Kaldi does (src/base/kaldi-error.cc), but with control characters as escapes.
+
+    Commands in this process log as without ``--verbose``.
+    """
 
     def __init__(self, program: str) -> None:
         super().__init__()
         self.program = program
 
-    def format(self, record: logging.LogRecord) -> str:
+    def emit(self, record: logging.LogRecord) -> None:
+        command = _command.get()
+        if command and record.levelno < logging.INFO:
+            return
         if record.levelno < logging.INFO:
             severity = f"VLOG[{logging.INFO - record.levelno}]"
         elif record.levelno < logging.WARNING:
             severity = "LOG"
         else:
             severity = "WARNING" if record.levelno < logging.ERROR else "ERROR"
-        program = _command.get() or self.program
-        place = f"{record.funcName}():{record.filename}:{record.lineno}"
-        return f"{severity} ({program}[{__version__}]:{place}) {printable(shorten(record.getMessage()))}"
-
-
-class StandardErrorHandler(logging.Handler):
-    """Writes records to standard error. Commands in this process log as without ``--verbose``."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not _command.get() or record.levelno >= logging.INFO:
-            say(self.format(record))
+        place = f"{command or self.program}[{__version__}]:{record.funcName}():{record.filename}:{record.lineno}"
+        say(f"{severity} ({place}) {printable(shorten(record.getMessage()))}")
 
 
 def handler_of_commands() -> logging.Handler:
     """Return a handler for logs of commands in this process, for a process that is not a program."""
-    handler = StandardErrorHandler()
-    handler.setFormatter(KaldiFormatter(""))
+    handler = StandardErrorHandler("")
     handler.addFilter(lambda record: bool(_command.get()))
     return handler
 
@@ -110,12 +101,11 @@ def logging_as_kaldi(program: str, verbose: int) -> Iterator[None]:
         finally:
             _command.reset(token)
         return
-    handler = StandardErrorHandler()
-    handler.setFormatter(KaldiFormatter(program))
+    handler = StandardErrorHandler(program)
     before = [(source.level, source.propagate) for source in LOGGERS]
     for source in LOGGERS:
         source.addHandler(handler)
-        source.setLevel(verbose_level(verbose))
+        source.setLevel(logging.INFO - max(0, min(verbose, MAX_VERBOSE)))  # As in Kaldi, LOG lines are shown below 0.
         source.propagate = False
     try:
         with warnings.catch_warnings():

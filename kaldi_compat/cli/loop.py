@@ -9,6 +9,7 @@ time, use :meth:`io_ark.blocks.Block.map`. A single file is a block of one entry
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, groupby
@@ -18,7 +19,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, Block, MapError, Skip, block_of
 from io_ark.codecs import Codec
 from io_ark.errors import ArkError
-from kaldi_compat.cli.log import logger, verbose_level, vlog
+from kaldi_compat.cli.log import logger, vlog
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.tables import Missing, Tables
 from kaldi_compat.errors import KaldiCompatError, OptionError
@@ -112,7 +113,7 @@ def with_progress(blocks: Iterable[Block], count: Callable[[], int]) -> Iterator
     """
     for block in blocks:
         first = count() - len(block) + 1
-        if logger.isEnabledFor(verbose_level(2)):
+        if logger.isEnabledFor(logging.INFO - 2):
             for total, key in enumerate(block.names(), first):
                 _log_progress(total)
                 vlog(2, "Processed features for key %s", key)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from io_ark.blocks import PosteriorArrays
@@ -13,7 +11,6 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import option, require
 
 
-@dataclass(frozen=True, kw_only=True)
 class PosteriorOptions(FileOptions):
     """Options of the programs that turn posteriors into features."""
 

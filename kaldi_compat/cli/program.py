@@ -1,8 +1,7 @@
 """Declare, start and end a program.
 
-A program is a module with a dataclass of options (if it has any) and one function::
+A program is a module with a class of options (if it has any) and one function::
 
-    @dataclass(frozen=True, kw_only=True)
     class Options(BaseOptions):
         scale: float = option(1.0, "factor on the features")
 
@@ -32,7 +31,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from io_ark.errors import ArkError
@@ -54,12 +52,10 @@ BROKEN_PIPE_STATUS = 141  # Shells report it for a program ended by SIGPIPE.
 WITHHELD.update(SETTINGS)
 
 
-@dataclass(frozen=True)
 class NoOptions(BaseOptions):
     """Options of a program without options."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FileOptions(BaseOptions):
     """Option of a program that may write a single file."""
 

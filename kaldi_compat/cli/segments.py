@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from io_ark import data_dir
 from io_ark.blocks import Skip, Wave
 from io_ark.data_dir import Segment
@@ -11,7 +9,7 @@ from io_ark.errors import FormatError, RangeError
 from io_ark.text import split_words
 from kaldi_compat.cli.objects import duration_of
 from kaldi_compat.errors import AudioError
-from kaldi_compat.options.base import as_float32, option
+from kaldi_compat.options.base import BaseOptions, as_float32, option
 from kaldi_compat.options.config import parse_real
 
 
@@ -40,8 +38,7 @@ def _fault(line: str) -> str:
     return " [empty or invalid segment]"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SegmentOptions:
+class SegmentOptions(BaseOptions):
     """Options of cutting segments from recordings (Kaldi: extract-segments)."""
 
     min_segment_length: float = option(0.1, "minimum length of a segment in seconds; shorter ones are skipped")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.options.base import BaseOptions, option
 
 
-@dataclass(frozen=True, kw_only=True)
 class TruncateOptions(BaseOptions):
     """Options that apply before deltas are added."""
 

@@ -68,15 +68,7 @@ class UtteranceNoise(KaldiRandom):
     def __init__(self, seed: int, key: str) -> None:
         self.state = hash_utterance(seed, key)
         self.frames = 0
-        self.seed = self.state & 0x7FFFFFFF
-        self._seeded = False  # Seeding is slow compared with a short utterance, and rarely needed.
-
-    def draws(self, count: int) -> npt.NDArray[np.int32]:
-        """Return the next values of the utterance's ``rand()``."""
-        if not self._seeded:
-            self._seeded = True
-            self.srand(self.seed)
-        return super().draws(count)
+        super().__init__(self.state & 0x7FFFFFFF)
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return states for the noise of the utterance's next frames."""

@@ -37,7 +37,6 @@ FEATS, XVECTOR, LABELS, CODES = "feats", "xvector", "labels", "codes"
 FORMATS = {"ark": "", "npy": "/", "safetensors": ".safetensors", "webdataset": ".tar"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class DumpOptions(BaseOptions):
     """Options of a dump. Configuration files and the feature's own options decide what it computes."""
 

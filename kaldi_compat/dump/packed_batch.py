@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -106,8 +106,10 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     frames = -(-max(int(steps.sum()), 1) // ROW_MULTIPLE_FRAMES) * ROW_MULTIPLE_FRAMES
     length = (frames - 1) * shift + size
     begins = (first_frames * shift).tolist()
-    places = ((part.samples, np.stack((part.starts, part.lengths), 1).tolist()) for part in parts)
-    audio = [(samples, start, length) for samples, spans_of_part in places for start, length in spans_of_part]
+    audio: list[tuple[Samples, int, int]] = []
+    if sum(end - first for first, end, _ in runs) < len(lengths):  # Otherwise, no samples are copied.
+        for part in parts:
+            audio += zip(repeat(part.samples), part.starts.tolist(), part.lengths.tolist(), strict=False)
     pieces: list[tuple[int, Tensor]] = []
     copied = 0
     for first, end, place in [*runs, (len(lengths), len(lengths), None)]:

@@ -130,6 +130,8 @@ def check_places(layout: Layout) -> None:
 def check_inputs(job: Job) -> None:
     """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
     check_places(job.layout)
+    if job.layout.data.is_file():
+        raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that has a {SCRIPT}")
     refuse_half_changed(str(job.layout.data))
     needed = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
     needed += list_extractor_paths(job).values()

@@ -188,7 +188,7 @@ class TaskReader:
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
-            self._of_thread.loader = BlockLoader(self._codec, files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
+            self._of_thread.loader = BlockLoader(self._codec.scan(), files, largest=MAX_BLOCK_FILE_BYTES, memory=memory)
         block = self._of_thread.loader.load(lines, first)
         if not isinstance(block, WaveBlock) or (block.durations() > self.options.max_duration).any():
             return None
@@ -238,7 +238,7 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
     if rxfilename.endswith("|"):
         wave = read_from_command(rxfilename, wave_codec, pipes=options.pipes, timeout=options.command_timeout)
     else:
-        wave = read_from(wave_codec, rxfilename, Access(options.pipes, options.network).of_script())
+        wave = read_from(wave_codec, rxfilename, Access(options.pipes, options.network, private=False))
     return wave if factor is None else change_speed(wave, factor)
 
 

@@ -10,13 +10,14 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from io_ark.blocks import ArrayBlock, PackedBlock, Skip
+from io_ark.blocks.base import join_keys
 from io_ark.codecs import CompressionMethod
 from kaldi_compat.cli.compute import feature_options
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
@@ -153,18 +154,20 @@ class PackedComputer(SpectralComputer):
 
         def collect() -> list[Result]:
             arrays = wait()
-            objects: dict[int, Sequence[memoryview]] = {}
+            heads: list[bytes | None] = [None] * len(places)
+            codes: list[memoryview] = [memoryview(b"")] * len(places)
             for i, group in enumerate(packed):
-                members = zip(group.members.tolist(), group.objects(arrays[3 * i : 3 * i + 3]), strict=True)
-                objects |= {number: pieces for number, pieces in members if pieces is not None}
+                objects = zip(group.members.tolist(), *group.objects(arrays[3 * i : 3 * i + 3]), strict=True)
+                for number, head, codes_of_matrix in objects:
+                    heads[number], codes[number] = head, codes_of_matrix
             if is_compressed:  # The encoder handles matrices with values that cannot be compressed.
-                others = [i for i in range(len(places)) if i not in objects]
+                others = [i for i, head in enumerate(heads) if head is None]
                 matrices = [features[first:end] for first, end in (places[i] for i in others)]
                 fetched = self.transfers.fetch(matrices, computed=True)() if matrices else []
                 values = dict(zip(others, fetched, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}
-            return _results(parts, row, objects, values)
+            return _results(parts, row, heads, codes, values)
 
         return collect
 
@@ -191,30 +194,31 @@ def _good_warps(feature: str, options: FrameOptions) -> set[float]:
 def _results(
     parts: Sequence[Part],
     row: Row,
-    objects: Mapping[int, Sequence[memoryview]],
+    heads: Sequence[bytes | None],
+    codes: Sequence[memoryview],
     matrices: Mapping[int, npt.NDArray[Any]],
 ) -> list[Result]:
     """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block."""
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
     durations = np.concatenate([part.audio.durations() for part in parts])
-    keys = [key for part in parts for key in part.audio.block.keys.split(b"\n")[:-1]]
-    kinds = np.array([i in objects for i in range(len(indices))])
-    bounds = np.flatnonzero((np.diff(indices) != 1) | (np.diff(kinds) != 0)) + 1
+    keys = b"".join([part.audio.block.keys for part in parts]).split(b"\n")
+    is_other = np.array([head is None for head in heads])
+    bounds = np.flatnonzero((np.diff(indices) != 1) | np.diff(is_other)) + 1
     results: list[Result] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
-        block_slice, numbers = slice(first, end), range(first, end)
-        index, names = int(indices[first]), b"".join([key + b"\n" for key in keys[block_slice]])
-        if first in objects:
-            pieces: list[Any] = [piece for i in numbers for piece in (keys[i], b" ", *objects[i])]
-            sizes = np.array([sum(map(len, objects[i])) for i in numbers])
-            ends = np.cumsum(sizes + [len(key) + 1 for key in keys[block_slice]])
-            packed = PackedBlock(names, np.frombuffer(b"".join(pieces), np.uint8), ends - sizes)
-            results.append(Encoded(index, packed, durations[block_slice], frames=row.counts[block_slice]))
-        else:
-            values = [matrices[i] for i in numbers]
+        run = slice(first, end)
+        index, names = int(indices[first]), join_keys(keys[run])
+        if is_other[first]:
+            values = [matrices[i] for i in range(first, end)]
             shapes = np.array([value.shape for value in values])
             block = ArrayBlock(names, np.concatenate(values).reshape(-1), shapes)
-            results.append(Features(index, block, durations[block_slice]))
+            results.append(Features(index, block, durations[run]))
+            continue
+        pieces: Any = names.replace(b"\n", b" \n").split(b"\n")[:-1], heads[run], codes[run]
+        sizes = np.array([list(map(len, column)) for column in pieces])
+        data = np.frombuffer(b"".join(chain.from_iterable(zip(*pieces, strict=True))), np.uint8)
+        objects = np.cumsum(sizes.sum(0)) - sizes[1:].sum(0)
+        results.append(Encoded(index, PackedBlock(names, data, objects), durations[run], frames=row.counts[run]))
     return results
 
 

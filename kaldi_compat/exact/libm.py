@@ -24,29 +24,18 @@ EXP_OVERFLOW, EXP_UNDERFLOW = np.float32(float.fromhex("0x1.62e42ep6")), np.floa
 
 LOG_STEP_BITS = 19  # The top four bits of a float's fraction are the row of the table.
 LOG_OFFSET = 0x3F330000
-LOG_INVERSE, LOG_CENTER = np.array(
-    [
-        (float.fromhex(inverse), float.fromhex(log))
-        for inverse, log in (
-            ("0x1.661ec79f8f3bep+0", "-0x1.57bf7808caadep-2"),
-            ("0x1.571ed4aaf883dp+0", "-0x1.2bef0a7c06ddbp-2"),
-            ("0x1.49539f0f010bp+0", "-0x1.01eae7f513a67p-2"),
-            ("0x1.3c995b0b80385p+0", "-0x1.b31d8a68224e9p-3"),
-            ("0x1.30d190c8864a5p+0", "-0x1.6574f0ac07758p-3"),
-            ("0x1.25e227b0b8eap+0", "-0x1.1aa2bc79c81p-3"),
-            ("0x1.1bb4a4a1a343fp+0", "-0x1.a4e76ce8c0e5ep-4"),
-            ("0x1.12358f08ae5bap+0", "-0x1.1973c5a611cccp-4"),
-            ("0x1.0953f419900a7p+0", "-0x1.252f438e10c1ep-5"),
-            ("0x1p+0", "0x0p+0"),
-            ("0x1.e608cfd9a47acp-1", "0x1.aa5aa5df25984p-5"),
-            ("0x1.ca4b31f026aap-1", "0x1.c5e53aa362eb4p-4"),
-            ("0x1.b2036576afce6p-1", "0x1.526e57720db08p-3"),
-            ("0x1.9c2d163a1aa2dp-1", "0x1.bc2860d22477p-3"),
-            ("0x1.886e6037841edp-1", "0x1.1058bc8a07ee1p-2"),
-            ("0x1.767dcf5534862p-1", "0x1.4043057b6ee09p-2"),
-        )
-    ]
-).T.copy()
+# Rows of the table: an inverse and its logarithm.
+LOG_TABLE = """
+    0x1.661ec79f8f3bep+0 -0x1.57bf7808caadep-2  0x1.571ed4aaf883dp+0 -0x1.2bef0a7c06ddbp-2
+    0x1.49539f0f010bp+0 -0x1.01eae7f513a67p-2  0x1.3c995b0b80385p+0 -0x1.b31d8a68224e9p-3
+    0x1.30d190c8864a5p+0 -0x1.6574f0ac07758p-3  0x1.25e227b0b8eap+0 -0x1.1aa2bc79c81p-3
+    0x1.1bb4a4a1a343fp+0 -0x1.a4e76ce8c0e5ep-4  0x1.12358f08ae5bap+0 -0x1.1973c5a611cccp-4
+    0x1.0953f419900a7p+0 -0x1.252f438e10c1ep-5  0x1p+0 0x0p+0
+    0x1.e608cfd9a47acp-1 0x1.aa5aa5df25984p-5  0x1.ca4b31f026aap-1 0x1.c5e53aa362eb4p-4
+    0x1.b2036576afce6p-1 0x1.526e57720db08p-3  0x1.9c2d163a1aa2dp-1 0x1.bc2860d22477p-3
+    0x1.886e6037841edp-1 0x1.1058bc8a07ee1p-2  0x1.767dcf5534862p-1 0x1.4043057b6ee09p-2
+"""
+LOG_INVERSE, LOG_CENTER = np.array(list(map(float.fromhex, LOG_TABLE.split()))).reshape(-1, 2).T.copy()
 LOG_POLYNOMIAL = [float.fromhex(c) for c in ("-0x1.00ea348b88334p-2", "0x1.5575b0be00b6ap-2", "-0x1.ffffef20a4123p-2")]
 # Coefficients on -pi/4 to pi/4, lowest power first.
 SINE = [float.fromhex(c) for c in ("0x1p0", "-0x1.555545995a603p-3", "0x1.1107605230bc4p-7", "-0x1.994eb3774cf24p-13")]

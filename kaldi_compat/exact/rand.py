@@ -39,6 +39,20 @@ def _block_matrix() -> npt.NDArray[np.uint32]:
     return rows[_LAG:]
 
 
+def _seeded_state(seed: int) -> npt.NDArray[np.uint32]:
+    """Return the state (31,) after ``srand(seed)``, before glibc discards numbers."""
+    word = seed % 2**32 or 1
+    # glibc holds the words as signed: C's remainder takes the sign of the dividend
+    word = word - 2**32 if word >= 2**31 else word
+    state = [word]
+    for _ in range(_LAG - 1):
+        word = int(np.fmod(16807 * word, RAND_MAX))
+        word += RAND_MAX if word < 0 else 0
+        state.append(word)
+    # glibc begins with its short lag pointing three words into the state: three places before the recurrence
+    return np.roll(np.array(state, np.int64).astype(np.uint32), -_SHORT_LAG)
+
+
 class NoiseSource(Protocol):
     """Source of the ``rand_r()`` states of the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
 
@@ -57,30 +71,18 @@ class KaldiRandom:
     """
 
     def __init__(self, seed: int = 1) -> None:
-        self.srand(seed)
+        self.seed = seed
+        # The first draw computes the state, which takes longer than the features of a short utterance.
+        self._state, self._ready = np.empty(0, np.uint32), np.empty(0, np.int32)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.seed})"
 
-    def srand(self, seed: int) -> None:
-        """Start again as the C library does after ``srand(seed)``."""
-        self.seed = seed
-        word = seed % 2**32 or 1
-        # glibc holds the words as signed: C's remainder takes the sign of the dividend
-        word = word - 2**32 if word >= 2**31 else word
-        state = [word]
-        for _ in range(_LAG - 1):
-            word = int(np.fmod(16807 * word, RAND_MAX))
-            word += RAND_MAX if word < 0 else 0
-            state.append(word)
-        # glibc begins with its short lag pointing three words into the state: three places before the recurrence
-        self._state = np.array(state, np.int64).astype(np.uint32)
-        self._ready = np.empty(0, np.int32)
-        self._state = np.concatenate((self._state[_SHORT_LAG:], self._state[:_SHORT_LAG]))
-        self.draws(_DISCARDED)
-
     def draws(self, count: int) -> npt.NDArray[np.int32]:
         """Return the next ``count`` values of ``rand()``: integers from 0 to 2^31 - 1, shape (count,)."""
+        if not len(self._state):
+            self._state = _seeded_state(self.seed)
+            self.draws(_DISCARDED)
         blocks = [self._ready]
         missing = count - len(self._ready)
         while missing > 0:

@@ -164,6 +164,7 @@ class AudioFeature:
     options: Any
     size: int
     _warns_of_scale = True
+    _scale_is_known = False  # True if the last audio whose scale was checked was audible
 
     def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
@@ -189,7 +190,7 @@ class AudioFeature:
         if not recorded.traced:
             check_shape(samples.shape, self.size, has_lengths=lengths is not None)
             if self._warns_of_scale and not recorded.traced_or_differentiated:
-                self._check_scale(samples)
+                self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
             check_lengths_are_no_rate(lengths, rate_advice(lengths))
             lengths = self._check_row_lengths(lengths, samples)
@@ -199,10 +200,6 @@ class AudioFeature:
     def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
         """Return the checked lengths of the rows of audio."""
         return check_lengths(lengths, samples, -1, AudioError)
-
-    def _check_scale(self, samples: Any) -> None:
-        """Warn of audio that lies on the scale -1 to 1."""
-        check_scale(samples, self.options.waveform_scale)
 
     def _trust_scale(self) -> Self:
         """Disable the warning about the scale of the audio. Return the feature."""
@@ -245,19 +242,28 @@ def wave_samples(audio: Any, sample_frequency: float) -> Any:
     return audio.samples[0] if len(audio.samples) == 1 else audio.samples
 
 
-def check_scale(samples: Any, scale: float) -> float:
-    """Warn, once per process, if floating-point samples lie within -1 to 1. Return the largest magnitude seen.
+def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
+    """Warn, once per process, if floating-point samples lie within -1 to 1. Return True if they are audible.
 
     Args:
         samples: an array or a tensor.
         scale: factor on the samples that a feature applies.
+        is_known: True if earlier samples were audible. Then a tensor on a GPU is not read, which would wait for it.
 
     Raises:
         AudioError: integers have more than 16 bits.
     """
+    if not isinstance(samples, np.ndarray):
+        import torch  # loaded already, since the samples are a tensor
+
+        if samples.is_meta or (samples.is_cuda and (is_known or torch.cuda.is_current_stream_capturing())):
+            return is_known
+        samples = samples.detach()
+        if samples.device.type == "cpu" and samples.dtype in (torch.float32, torch.float64):
+            samples = samples.numpy(force=True)  # NumPy reads a number in a third of torch's time.
     is_floating = samples.dtype.kind == "f" if isinstance(samples, np.ndarray) else samples.is_floating_point()
     if 0 in samples.shape or not (is_floating or samples.dtype.itemsize > 2):
-        return 0.0
+        return False
     if not is_floating:
         largest: float = max(int(samples.max()), -int(samples.min())) * scale
         if largest > MAX_INTEGER:
@@ -265,7 +271,7 @@ def check_scale(samples: Any, scale: float) -> float:
                 f"the samples are integers up to {largest:.3g}, but Kaldi's features are defined on 16-bit ones: "
                 f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
             )
-        return largest
+        return largest > 0
     # On Kaldi's scale, nearly all samples are greater than 1, so the middle sample of a row is looked at first.
     middle = samples[..., samples.shape[-1] // 2]
     peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale
@@ -278,7 +284,7 @@ def check_scale(samples: Any, scale: float) -> float:
             "integers: pass waveform_scale=32768, or ignore this warning if the signal really is that quiet "
             f"(see {WRONG_NUMBERS})",
         )
-    return peak
+    return peak > 0
 
 
 def warn_user_once(reason: str, message: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from io_ark.text import html_table
-from kaldi_compat.options.declaration import info
+from kaldi_compat.options.base import info
 
 WIDTH = 100
 

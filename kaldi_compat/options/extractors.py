@@ -29,75 +29,61 @@ class FbankSettings:
 Get = Callable[[str, Any], Any]
 
 
-def _speech_to_text(get: Get) -> FbankSettings:
-    return FbankSettings(
-        FbankOptions(
-            num_mel_bins=int(get("num_mel_bins", 80)),
-            sample_frequency=float(get("sampling_rate", 16000)),
-            dither=float(get("dither", 0.0)),
-            waveform_scale=INT16_SCALE,
-        )
-    )
+def _settings(
+    get: Get, mel_bins: tuple[str, int], frames: tuple[int, int, int] | None = None, floor: float = 0.0, **options: Any
+) -> FbankSettings:
+    """Return the filter bank of an extractor.
+
+    Args:
+        get: function of a setting's name and default that returns its value.
+        mel_bins: name and default of the setting for the number of mel bins.
+        frames: samples in a frame, samples between frames, and points of the FFT; None for Kaldi's.
+        floor: see :class:`FbankSettings`.
+        options: further options.
+    """
+    rate, bins = float(get("sampling_rate", 16000)), int(get(*mel_bins))
+    bank = FbankOptions(**{"num_mel_bins": bins, "sample_frequency": rate, "dither": 0.0, **options})
+    return FbankSettings(bank if frames is None else _with_frames(bank, *frames), floor)
 
 
-def _seamless_m4t(get: Get) -> FbankSettings:
-    rate = float(get("sampling_rate", 16000))
-    options = FbankOptions(
-        num_mel_bins=int(get("num_mel_bins", 80)), sample_frequency=rate, dither=0.0, waveform_scale=INT16_SCALE
-    )
-    return FbankSettings(_with_frames(options, 400, 160, 512))
+def _frames(get: Get) -> tuple[int, int, int]:
+    return int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
 
 
-def _ast(get: Get) -> FbankSettings:
-    return FbankSettings(
-        FbankOptions(
-            num_mel_bins=int(get("num_mel_bins", 128)),
-            sample_frequency=float(get("sampling_rate", 16000)),
-            window_type="hanning",
-            dither=0.0,
-            allow_empty_bins=True,
-        )
-    )
-
-
-def _phi4_multimodal(get: Get) -> FbankSettings:
-    options = FbankOptions(
-        num_mel_bins=int(get("feature_size", 80)),
-        sample_frequency=float(get("sampling_rate", 16000)),
-        window_type="hamming",
-        preemphasis_coefficient=float(get("preemphasis", 0.97)),
-        remove_dc_offset=False,
-        low_freq=float(get("mel_min_frequency", 0)),
-        high_freq=float(get("mel_max_frequency", 7690)),
-        dither=0.0,
-        waveform_scale=INT16_SCALE,
-    )
-    sizes = int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
-    return FbankSettings(_with_frames(options, *sizes), floor=1.0)
-
-
-def _lasr(get: Get) -> FbankSettings:
-    options = FbankOptions(
-        num_mel_bins=int(get("feature_size", 128)),
-        sample_frequency=float(get("sampling_rate", 16000)),
+EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
+    "ASTFeatureExtractor": lambda get: _settings(
+        get, ("num_mel_bins", 128), window_type="hanning", allow_empty_bins=True
+    ),
+    "LasrFeatureExtractor": lambda get: _settings(
+        get,
+        ("feature_size", 128),
+        _frames(get),
+        floor=1e-5,
         window_type="hanning",
         preemphasis_coefficient=0.0,
         remove_dc_offset=False,
         low_freq=125.0,
         high_freq=7500.0,
         allow_empty_bins=True,
-        dither=0.0,
-    )
-    sizes = int(get("win_length", 400)), int(get("hop_length", 160)), int(get("n_fft", 512))
-    return FbankSettings(_with_frames(options, *sizes), floor=1e-5)
-
-
-EXTRACTORS: Mapping[str, Callable[[Get], FbankSettings]] = {
-    "ASTFeatureExtractor": _ast,
-    "LasrFeatureExtractor": _lasr,
-    "Phi4MultimodalFeatureExtractor": _phi4_multimodal,
-    "SeamlessM4TFeatureExtractor": _seamless_m4t,
-    "Speech2TextFeatureExtractor": _speech_to_text,
+    ),
+    "Phi4MultimodalFeatureExtractor": lambda get: _settings(
+        get,
+        ("feature_size", 80),
+        _frames(get),
+        floor=1.0,
+        window_type="hamming",
+        preemphasis_coefficient=float(get("preemphasis", 0.97)),
+        remove_dc_offset=False,
+        low_freq=float(get("mel_min_frequency", 0)),
+        high_freq=float(get("mel_max_frequency", 7690)),
+        waveform_scale=INT16_SCALE,
+    ),
+    "SeamlessM4TFeatureExtractor": lambda get: _settings(
+        get, ("num_mel_bins", 80), (400, 160, 512), waveform_scale=INT16_SCALE
+    ),
+    "Speech2TextFeatureExtractor": lambda get: _settings(
+        get, ("num_mel_bins", 80), dither=float(get("dither", 0.0)), waveform_scale=INT16_SCALE
+    ),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from kaldi_compat.options.base import BaseOptions, option, require
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
@@ -11,7 +10,6 @@ from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 MAX_FRAMES = 1_000_000  # A foreign preset must not take all memory.
 
 
-@dataclass(frozen=True, kw_only=True)
 class LowFrameRateOptions(BaseOptions):
     """Low frame rate features: every ``stride``-th stack of neighboring frames (FunASR)."""
 
@@ -25,14 +23,12 @@ class LowFrameRateOptions(BaseOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class StackFramesOptions(BaseOptions):
     """Stacks of neighboring frames, each frame used once (transformers: SeamlessM4T)."""
 
     size: int = option(2, "frames in a stack", ge=1, lt=1000, known_as=("stride", "stack", "stack_size"))
 
 
-@dataclass(frozen=True, kw_only=True)
 class PadFramesOptions(BaseOptions):
     """Padding of the frames to a length, or to a multiple of one."""
 
@@ -51,7 +47,6 @@ class PadFramesOptions(BaseOptions):
         require(not self.length or self.multiple == 1, "length and multiple exclude each other: set one of them")
 
 
-@dataclass(frozen=True, kw_only=True)
 class UtteranceCmvnOptions(BaseOptions):
     """Normalization of an utterance by its own mean and standard deviation."""
 
@@ -62,14 +57,12 @@ class UtteranceCmvnOptions(BaseOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class CenteredMeanOptions(BaseOptions):
     """Subtraction of the mean of the frames around each frame; at the ends, of those that exist (pyannote)."""
 
     context: int = option(150, "frames on each side over which the mean is computed", ge=0, lt=10**6)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GlobalCmvnOptions(BaseOptions):
     """Normalization by fixed numbers, one mean and one standard deviation for all columns."""
 
@@ -77,13 +70,11 @@ class GlobalCmvnOptions(BaseOptions):
     std: float = option(1.0, "the features are divided by this", gt=0, lt=math.inf)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FloorOptions(BaseOptions):
     """Lower limit of the features."""
 
     minimum: float = option(0.0, "smaller features are replaced by this", gt=-math.inf, lt=math.inf, known_as=("min",))
 
 
-@dataclass(frozen=True, kw_only=True)
 class VoicedCmvnOptions(SlidingCmvnOptions, VadOptions):
     """Sliding normalization of all frames, and selection of voiced frames (Kaldi's recipes for x-vectors)."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from kaldi_compat.options.base import BaseOptions, option, require
-from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES
+from kaldi_compat.options.base import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES, BaseOptions, option, require
 
 MAX_PITCHES = 32000  # Limit on the tracker's pitch candidates.
 MAX_LAG_WEIGHTS = 1 << 26  # Limit on lags times candidates, so that their weights fit into memory.
 MAX_TAPS = 1 << 22  # Limit on the low-pass filter, in samples of the input.
 
 
-@dataclass(frozen=True, kw_only=True)
 class PitchOptions(BaseOptions):
     """The pitch tracker (Kaldi: PitchExtractionOptions)."""
 
@@ -118,7 +115,6 @@ class PitchOptions(BaseOptions):
         return int(float(np.float32(self.resample_frequency) * np.float32(self.frame_shift)) / 1000.0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProcessPitchOptions(BaseOptions):
     """Features for speech recognition from correlation and pitch (Kaldi: ProcessPitchOptions)."""
 
@@ -149,7 +145,6 @@ class ProcessPitchOptions(BaseOptions):
         return self.add_pov_feature + self.add_normalized_log_pitch + self.add_delta_pitch + self.add_raw_log_pitch
 
 
-@dataclass(frozen=True, kw_only=True)
 class InterpolatePitchOptions(BaseOptions):
     """Filling gaps in a pitch track (Kaldi: interpolate-pitch)."""
 
@@ -172,7 +167,6 @@ class InterpolatePitchOptions(BaseOptions):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class SmoothPitchOptions(BaseOptions):
     """Log pitch minus its moving mean, smoothed (Kaldi: process-pitch-feats)."""
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kaldi_compat.options.base import BaseOptions, option, require
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeltaOptions(BaseOptions):
     """Time derivatives appended to features (Kaldi: DeltaFeaturesOptions)."""
 
@@ -21,7 +18,6 @@ class DeltaOptions(BaseOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShiftedDeltaOptions(BaseOptions):
     """Shifted delta cepstra (Kaldi: ShiftedDeltaFeaturesOptions)."""
 
@@ -39,7 +35,6 @@ class ShiftedDeltaOptions(BaseOptions):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class CmvnOptions(BaseOptions):
     """Applying mean and variance statistics (Kaldi: apply-cmvn)."""
 
@@ -59,7 +54,6 @@ class CmvnOptions(BaseOptions):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class OnlineCmvnOptions(BaseOptions):
     """Normalization of each frame by the frames before it (Kaldi: OnlineCmvnOptions)."""
 
@@ -75,7 +69,6 @@ class OnlineCmvnOptions(BaseOptions):
         require(self.cmn_window > 0 or not self.norm_means, "cmn_window=0 leaves no frame to take the mean of")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SlidingCmvnOptions(BaseOptions):
     """Mean and variance normalization over a sliding window (Kaldi: SlidingWindowCmnOptions)."""
 
@@ -90,7 +83,6 @@ class SlidingCmvnOptions(BaseOptions):
     center: bool = option(False, "center the window on the frame; false ends it there")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpliceOptions(BaseOptions):
     """Concatenation of neighboring frames (Kaldi: splice-feats)."""
 
@@ -98,7 +90,6 @@ class SpliceOptions(BaseOptions):
     right_context: int = option(4, "frames after each frame", ge=0, known_as=("right",))
 
 
-@dataclass(frozen=True, kw_only=True)
 class VadOptions(BaseOptions):
     """Voice activity from the log energy in a feature's first column (Kaldi: VadEnergyOptions)."""
 
@@ -108,7 +99,6 @@ class VadOptions(BaseOptions):
     vad_proportion_threshold: float = option(0.6, "fraction of these frames that must exceed the threshold", gt=0, lt=1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReverberationOptions(BaseOptions):
     """Reverberation of a signal in a room, and noise (Kaldi: wav-reverberate)."""
 

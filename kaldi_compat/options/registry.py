@@ -21,10 +21,9 @@ HTK_HAS_ENERGY, HTK_HAS_C0 = 0o100, 0o20000
 class FeatureType:
     """A spectral feature."""
 
-    name: str  # name in file names, configuration files and on the command line
+    name: str  # name in file names, configuration files and on the command line, and of its torch module
     description: str  # noun phrase for help texts
     options: type[FrameOptions]  # dataclass of its options
-    module_path: str  # its module, as ``"package.module:Class"``
     htk: int  # parameter kind of HTK files that hold it
     # True if that kind distinguishes the log energy from C0. Otherwise, Kaldi's programs always set the flag of C0.
     htk_marks_energy: bool = True
@@ -38,41 +37,21 @@ class FeatureType:
 
     def module(self) -> type[Any]:
         """Import the class of its module, and torch with it."""
-        module, _, name = self.module_path.partition(":")
-        module_class: type[Any] = getattr(import_module(module), name)
+        module = import_module(f"kaldi_compat.torch.features.{self.name}")
+        module_class: type[Any] = getattr(module, self.name.capitalize())
         return module_class
 
 
 SPECTRAL_FEATURES = {
     feature.name: feature
     for feature in (
+        FeatureType("fbank", "log-mel filter bank features", FbankOptions, HTK_FBANK),
+        FeatureType("mfcc", "mel-frequency cepstral coefficients", MfccOptions, HTK_MFCC),
         FeatureType(
-            "fbank", "log-mel filter bank features", FbankOptions, "kaldi_compat.torch.features.fbank:Fbank", HTK_FBANK
+            "plp", "perceptual linear prediction cepstra", PlpOptions, HTK_PLP, htk_marks_energy=False, can_be_nan=True
         ),
         FeatureType(
-            "mfcc",
-            "mel-frequency cepstral coefficients",
-            MfccOptions,
-            "kaldi_compat.torch.features.mfcc:Mfcc",
-            HTK_MFCC,
-        ),
-        FeatureType(
-            "plp",
-            "perceptual linear prediction cepstra",
-            PlpOptions,
-            "kaldi_compat.torch.features.plp:Plp",
-            HTK_PLP,
-            htk_marks_energy=False,
-            can_be_nan=True,
-        ),
-        FeatureType(
-            "spectrogram",
-            "log power spectra",
-            SpectrogramOptions,
-            "kaldi_compat.torch.features.spectrogram:Spectrogram",
-            HTK_FBANK,
-            htk_marks_energy=False,
-            takes_vtln=False,
+            "spectrogram", "log power spectra", SpectrogramOptions, HTK_FBANK, htk_marks_energy=False, takes_vtln=False
         ),
     )
 }

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
-from kaldi_compat.options.base import BaseOptions, as_float32, option, require
-from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES
+from kaldi_compat.options.base import (
+    LENGTH_NAMES,
+    LIMIT,
+    RATE_NAMES,
+    SHIFT_NAMES,
+    BaseOptions,
+    as_float32,
+    option,
+    require,
+)
 
 Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
@@ -16,7 +23,6 @@ MAX_WEIGHTS = 1 << 26  # Limit on a filter bank or a transform, so that it fits 
 MAX_WINDOW = 1 << 24  # Limit on a frame, in samples.
 
 
-@dataclass(frozen=True, kw_only=True)
 class FrameOptions(BaseOptions):
     """Cutting audio into frames (Kaldi: FrameExtractionOptions)."""
 
@@ -92,7 +98,6 @@ class FrameOptions(BaseOptions):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, kw_only=True)
 class MelOptions(BaseOptions):
     """The mel filter bank (Kaldi: MelBanksOptions)."""
 
@@ -124,7 +129,6 @@ class MelOptions(BaseOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class EnergyOptions(BaseOptions):
     """The log energy of a frame, as a first column or in place of C0."""
 
@@ -133,7 +137,6 @@ class EnergyOptions(BaseOptions):
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
 
 
-@dataclass(frozen=True, kw_only=True)
 class MelFeatureOptions(EnergyOptions, MelOptions, FrameOptions):
     """Options of all features on a mel filter bank."""
 
@@ -146,7 +149,6 @@ class MelFeatureOptions(EnergyOptions, MelOptions, FrameOptions):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class FbankOptions(MelFeatureOptions):
     """Log-mel filter bank features (Kaldi: FbankOptions)."""
 
@@ -161,7 +163,6 @@ class FbankOptions(MelFeatureOptions):
         return self.num_mel_bins + self.use_energy
 
 
-@dataclass(frozen=True, kw_only=True)
 class MfccOptions(MelFeatureOptions):
     """Mel-frequency cepstral coefficients (Kaldi: MfccOptions)."""
 
@@ -184,7 +185,6 @@ class MfccOptions(MelFeatureOptions):
         return self.num_ceps
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlpOptions(MelFeatureOptions):
     """Perceptual linear prediction cepstra (Kaldi: PlpOptions)."""
 
@@ -215,7 +215,6 @@ class PlpOptions(MelFeatureOptions):
         return self.num_ceps
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpectrogramOptions(FrameOptions):
     """Log power spectrum (Kaldi: SpectrogramOptions)."""
 

@@ -1,9 +1,5 @@
 """add-deltas: append deltas to features."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.truncate import TruncateOptions, append_to_table
 from kaldi_compat.functional.block_deltas import deltas
@@ -17,7 +13,6 @@ e.g.:  add-deltas scp:feats.scp ark:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(DeltaOptions, TruncateOptions):
     """Options of add-deltas."""
 

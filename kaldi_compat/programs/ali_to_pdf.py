@@ -1,7 +1,5 @@
 """ali-to-pdf: convert alignments from transition-ids to pdfs."""
 
-from __future__ import annotations
-
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger

@@ -1,9 +1,6 @@
 """ali-to-phones: convert alignments from transition-ids to phones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
@@ -28,10 +25,7 @@ e.g.:  ali-to-phones final.mdl "ark:gunzip -c ali.1.gz |" ark:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ali-to-phones."""
-
     ctm_output: bool = option(False, "write a CTM file: utterance, channel 1, start, duration and phone")
     frame_shift: float = option(0.01, "seconds between frames, for the times of the CTM file")
     per_frame: bool = option(False, "write the phone of each frame")

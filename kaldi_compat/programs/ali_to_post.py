@@ -1,7 +1,5 @@
 """ali-to-post: convert alignments to posteriors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
@@ -20,7 +18,6 @@ e.g.:  ali-to-post ark:1.ali ark:1.post
 
 @program("ali-to-post", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Convert a table."""
     counts = convert_table(posteriors_of, "int-vector", source, target, kind_out=PosteriorArraysCodec())
     logger.info("Converted %d alignments.", counts.done)
     return counts.status

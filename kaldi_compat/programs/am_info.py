@@ -1,7 +1,5 @@
 """am-info: print properties of an acoustic model."""
 
-from __future__ import annotations
-
 import io_ark
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program

@@ -1,6 +1,6 @@
 """append-post-to-feats: append posteriors to features."""
 
-from __future__ import annotations
+from functools import partial
 
 import io_ark
 from io_ark.blocks import ArrayBlock, PosteriorArrays, Skip
@@ -23,32 +23,24 @@ e.g.:  append-post-to-feats --post-dim=50 ark:input.ark scp:post.scp ark:output.
 
 @program("append-post-to-feats", USAGE, PosteriorOptions)
 def main(options: PosteriorOptions, source: str, posteriors: str, target: str) -> int:
-    """Append to a table, or to a single file."""
     require_post_dim(options)
     codec = PosteriorArraysCodec()
     if not io_ark.is_table_rspecifier(source):
         feats, posterior = io_ark.load(source, kind="matrix"), io_ark.load(posteriors, kind=codec)
-        convert_file(
-            lambda block: append_each(block, [posterior], options.post_dim),
-            feats,
-            source,
-            target,
-            binary=options.binary,
-        )
+        append_one = partial(append_each, posteriors=[posterior], num_classes=options.post_dim)
+        convert_file(append_one, feats, source, target, binary=options.binary)
         logger.info("Wrote appended features to %s", target)
         return 0
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.lookup(codec, posteriors)
         writer = tables.write("matrix", target)
-        counts = map_table(
-            blocks, writer, lambda block: append_each(block, table.find(block, missing), options.post_dim)
-        )
+
+        def append(block: ArrayBlock) -> ArrayBlock:
+            values = table.find(block, "Could not read posteriors for utterance {}".format)
+            return append_each(block, values, options.post_dim)
+
+        counts = map_table(blocks, writer, append)
     return logged_status(counts)
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance without posteriors."""
-    return f"Could not read posteriors for utterance {key}"
 
 
 def append_each(block: ArrayBlock, posteriors: list[PosteriorArrays], num_classes: int) -> ArrayBlock:

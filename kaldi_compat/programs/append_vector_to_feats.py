@@ -1,7 +1,5 @@
 """append-vector-to-feats: append the same vector to each frame."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -25,7 +23,6 @@ e.g.:  append-vector-to-feats scp:feats.scp scp:ivectors.scp ark:-
 
 @program("append-vector-to-feats", USAGE, FileOptions)
 def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
-    """Append to a table, or to a single file."""
     if not io_ark.is_table_rspecifier(source):
         feats, vector = io_ark.load(source, kind="matrix"), io_ark.load(vectors, kind="vector")
         convert_file(lambda block: append_to_frames(block, [vector]), feats, source, target, binary=options.binary)
@@ -34,13 +31,9 @@ def main(options: FileOptions, source: str, vectors: str, target: str) -> int:
     with Tables() as tables:
         blocks, table = tables.read("matrix", source), tables.lookup("vector", vectors)
         writer = tables.write("matrix", target)
+        missing = "Could not read vector for utterance {}".format
         counts = map_table(blocks, writer, lambda block: append_to_frames(block, table.find(block, missing)))
     return logged_status(counts)
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance without a vector."""
-    return f"Could not read vector for utterance {key}"
 
 
 def append_to_frames(block: ArrayBlock, vectors: list[Vector]) -> ArrayBlock:

@@ -1,9 +1,5 @@
 """apply-cmvn: normalize means and variances with statistics of each utterance, each speaker, or all."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -34,11 +30,10 @@ Usage: apply-cmvn [options] (<cmvn-stats-rspecifier>|<cmvn-stats-rxfilename>) <f
 e.g.:  apply-cmvn --utt2spk=ark:data/train/utt2spk scp:data/train/cmvn.scp scp:data/train/feats.scp ark:-
 """
 
+MISSING = "No normalization statistics available for key {}, producing no output for this utterance"
 
-@dataclass(frozen=True, kw_only=True)
+
 class Options(CmvnOptions):
-    """Options of apply-cmvn."""
-
     utt2spk: str = option("", "rspecifier of each utterance's speaker; the statistics are then looked up by speaker")
     skip_dims: str = option("", "dimensions to leave unchanged, e.g. 13:14:15")
 
@@ -63,7 +58,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             table, of_all = None, [io_ark.load(statistics_source, kind="double-matrix")]
 
         def normalize(block: ArrayBlock) -> ArrayBlock:
-            statistics = of_all if table is None else table.find(block, missing)
+            statistics = of_all if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip
             return normalize_block(block, fake_statistics(np.stack(statistics), skipped), options)
@@ -72,11 +67,6 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
     what = "mean and variance" if options.norm_vars else "mean"
     logger.info("Applied cepstral %s normalization to %d utterances, errors on %d", what, counts.done, counts.failed)
     return counts.status
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance without statistics."""
-    return f"No normalization statistics available for key {key}, producing no output for this utterance"
 
 
 def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Options) -> ArrayBlock:

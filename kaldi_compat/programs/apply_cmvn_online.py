@@ -1,9 +1,6 @@
 """apply-cmvn-online: normalize each frame by statistics of the frames before it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 
 import io_ark
@@ -29,10 +26,7 @@ e.g.:  apply-cmvn-online "matrix-sum scp:data/train/cmvn.scp - |" scp:feats.scp 
 AT_ONCE = 16  # utterances of a speaker that are held in memory
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(OnlineCmvnOptions):
-    """Options of apply-cmvn-online."""
-
     skip_dims: str = option("", "dimensions to leave unchanged, e.g. 13:14:15")
     spk2utt: str = option("", "rspecifier of each speaker's utterances, which are normalized one after the other")
 

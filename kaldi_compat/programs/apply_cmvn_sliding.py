@@ -1,7 +1,5 @@
 """apply-cmvn-sliding: normalize means and variances over a sliding window."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
@@ -25,7 +23,6 @@ e.g.:  apply-cmvn-sliding --center=true --cmn-window=300 scp:feats.scp ark:-
 
 @program("apply-cmvn-sliding", USAGE, SlidingCmvnOptions)
 def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
-    """Normalize a table."""
 
     def normalize(block: ArrayBlock) -> ArrayBlock:
         feats = features(block)

@@ -1,8 +1,5 @@
 """compare-feats: measure the similarity of two sets of features."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,16 +23,12 @@ e.g.:  compare-feats ark:1.ark ark:2.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of compare-feats."""
-
     threshold: float = option(0.99, "minimum average similarity for the exit status 0")
 
 
 @program("compare-feats", USAGE, Options)
 def main(options: Options, first: str, second: str) -> int:
-    """Compare utterances of two tables."""
     counts = Counts()
     with Tables() as tables:
         blocks, other = tables.read("matrix", first), tables.lookup("matrix", second)

@@ -1,9 +1,6 @@
 """compose-transforms: multiply two transforms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,10 +26,7 @@ e.g.:  compose-transforms 1.mat 2.mat 3.mat
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of compose-transforms."""
-
     b_is_affine: bool = option(
         False, "treat B as affine: its last column is an offset (possible only if A is affine, too)"
     )

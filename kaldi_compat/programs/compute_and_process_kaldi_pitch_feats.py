@@ -1,8 +1,5 @@
 """compute-and-process-kaldi-pitch-feats: compute pitch features for speech recognition from audio."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,14 +30,12 @@ See also: compute-kaldi-pitch-feats, process-kaldi-pitch-feats
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(ProcessPitchOptions, PitchOptions):
     """Options of compute-and-process-kaldi-pitch-feats."""
 
 
 @program("compute-and-process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Compute the pitch features of a table of audio."""
     random = KaldiRandom()
     compute: Any = analyses_of_block if options.simulate_first_pass_online else track_of_block
 

@@ -1,10 +1,7 @@
 """compute-cmvn-stats: compute statistics for mean and variance normalization."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,10 +30,7 @@ e.g.:  compute-cmvn-stats --spk2utt=ark:data/train/spk2utt scp:data/train/feats.
 UTTERANCES_AT_ONCE = 64
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of compute-cmvn-stats."""
-
     spk2utt: str = option("", "rspecifier of each speaker's utterances; computes statistics per speaker")
     binary: bool = option(True, "write global statistics in binary (for tables, the wspecifier decides)")
     weights: str = option("", "rspecifier of a vector of frame weights for each utterance")
@@ -44,7 +38,6 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Compute statistics per utterance, per speaker or of all utterances."""
     to_table = io_ark.is_table_wspecifier(target)
     if options.spk2utt and not to_table:
         raise OptionError(f"--spk2utt option not compatible with wxfilename as output: {target} (did you forget ark:?)")

@@ -1,7 +1,5 @@
 """compute-cmvn-stats-two-channel: compute normalization statistics of calls, from the louder side of each frame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -36,10 +34,7 @@ CALLS_AT_ONCE = 256
 ALONE, ONE, OTHER = range(3)  # roles of utterances in calls
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of compute-cmvn-stats-two-channel."""
-
     quieter_channel_weight: float = option(
         0.01, "weight of the quieter side; above 0, so that a silent side has statistics, too"
     )

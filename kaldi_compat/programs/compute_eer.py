@@ -1,7 +1,5 @@
 """compute-eer: compute the equal error rate of scores."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -11,6 +9,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.errors import OptionError
+from kaldi_compat.functional.detection import equal_error_rate, parse_trials
 from kaldi_compat.options.config import FLOAT32_END
 
 USAGE = """
@@ -26,10 +25,10 @@ TRIAL = re.compile(rf"^[ \t]*({NUMBER})[ \t]+(target|nontarget)[ \t]*$", re.ASCI
 
 @program("compute-eer", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print the rate."""
     rate, threshold = equal_error_rate(*map(np.sort, read_scores(source)))
-    logger.info("Equal error rate is %g%%, at threshold %g", 100.0 * rate, threshold)
-    write_text("-", f"{100.0 * rate:.4g}")
+    percent = 100.0 * np.float32(rate)
+    logger.info("Equal error rate is %g%%, at threshold %g", percent, threshold)
+    write_text("-", f"{percent:.4g}")
     return 0
 
 
@@ -52,11 +51,8 @@ def read_scores(rxfilename: str) -> tuple[Vector, Vector]:
         if "n" not in trials[place][0].lower():  # inf is a number as well
             raise OptionError(f"Invalid input line (first field must be float): {' '.join(trials[place])}")
     scores = wide.astype(np.float32)
-    is_target = np.array([kind == "target" for _, kind in trials])
-    for kind, trials_of_kind in (("target", is_target), ("non-target", ~is_target)):
-        if not trials_of_kind.any():
-            raise OptionError(f"No {kind} scores seen.")
-    return scores[is_target], scores[~is_target]
+    values, is_target = parse_trials(scores, [kind for _, kind in trials])
+    return values[is_target], values[~is_target]
 
 
 def mistake(line: str) -> str:
@@ -67,16 +63,3 @@ def mistake(line: str) -> str:
     if not re.fullmatch(NUMBER, words[0], re.ASCII):
         return f"Invalid input line (first field must be float): {line}"
     return "" if TRIAL.match(line) else "Invalid input line (second field must be 'target' or 'nontarget')"
-
-
-def equal_error_rate(targets: np.ndarray, nontargets: np.ndarray) -> tuple[np.float32, np.float32]:
-    """Return the rate at which as many targets score below the threshold as nontargets above it, and the threshold.
-
-    Args:
-        targets, nontargets: scores, ascending.
-    """
-    places = np.arange(len(targets) - 1)
-    above = (len(nontargets) * places * 1.0 / len(targets)).astype(np.int64)
-    beaten = nontargets[np.maximum(len(nontargets) - 1 - above, 0)] < targets[:-1]
-    place = int(np.argmax(beaten)) if beaten.any() else len(targets) - 1
-    return np.float32(place / len(targets)), targets[place]

@@ -1,7 +1,5 @@
 """compute-kaldi-pitch-feats: track the pitch of audio."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -34,7 +32,6 @@ LOG_EVERY = 50
 
 @program("compute-kaldi-pitch-feats", USAGE, PitchOptions)
 def main(options: PitchOptions, source: str, target: str) -> int:
-    """Track the pitch of a table of audio."""
     function = partial(_first_pass if options.simulate_first_pass_online else track_of_block, options=options)
     with Tables() as tables:
         blocks, writer = tables.read("wave", source), tables.write("matrix", target)

@@ -1,9 +1,5 @@
 """compute-vad: detect voiced frames by their energy."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
@@ -21,10 +17,7 @@ e.g.:  compute-vad scp:feats.scp ark:vad.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(VadOptions):
-    """Options of compute-vad."""
-
     omit_unvoiced_utts: bool = option(False, "write no output for utterances without any voiced frame")
 
 

@@ -1,7 +1,5 @@
 """concat-feats: concatenate the features of several files in time."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -18,7 +16,6 @@ e.g.:  concat-feats mfcc/foo.ark:12343 mfcc/foo.ark:56789 -
 
 @program("concat-feats", USAGE, FileOptions, at_least=3)
 def main(options: FileOptions, *sources_and_target: str) -> int:
-    """Read all files and write one."""
     *sources, target = sources_and_target
     parts = [io_ark.load(source, kind="matrix") for source in sources]
     for source, part in zip(sources, parts, strict=True):

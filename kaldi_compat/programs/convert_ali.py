@@ -1,8 +1,5 @@
 """convert-ali: convert alignments from one model and tree to another."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from itertools import compress
 
 import numpy as np
@@ -26,10 +23,7 @@ e.g.:  convert-ali old/final.mdl new/0.mdl new/tree ark:old/ali.1 ark:new/ali.1
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of convert-ali."""
-
     frame_subsampling_factor: int = option(1, "keep one of this many frames", gt=0)
     phone_map: str = option("", "file with an old phone and its new number in each line")
     reorder: bool = option(True, "let the self-loops of a state follow its other transition, as decoding graphs do")
@@ -38,7 +32,6 @@ class Options(BaseOptions):
 
 @program("convert-ali", USAGE, Options)
 def main(options: Options, old_model: str, new_model: str, tree: str, source: str, target: str) -> int:
-    """Convert a table."""
     phone_map = read_phone_map(options.phone_map) if options.phone_map else None
     with Tables() as tables:
         blocks, writer = tables.read("int-vector", source), tables.write("int-vector", target)

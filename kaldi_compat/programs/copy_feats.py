@@ -1,8 +1,5 @@
 """copy-feats: copy feature matrices and change their format."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import Any
 
 import io_ark
@@ -27,10 +24,7 @@ e.g.:  copy-feats --compress=true ark:- ark,scp:feats.ark,feats.scp
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of copy-feats."""
-
     htk_in: bool = option(False, "read files in HTK format")
     sphinx_in: bool = option(False, "read files in Sphinx format")
     compress: bool = option(False, "write compressed matrices (tables only)")
@@ -45,7 +39,6 @@ class Options(FileOptions):
 
 @program("copy-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table, or a single file."""
     if are_tables(source, target):
         return copy_table(options, source, target)
     require(not options.compress, "--compress works on tables, not on single files")

@@ -1,8 +1,5 @@
 """copy-feats-to-htk: write the features of each utterance to a file in HTK format."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import Any
 
 from io_ark.codecs.htk import encode_htk_block
@@ -21,10 +18,7 @@ e.g.:  copy-feats-to-htk --output-dir=htk --output-ext=fea scp:feats.scp
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-feats-to-htk."""
-
     output_ext: str = option("fea", "extension of the files")
     output_dir: str = option("./", "directory of the files; created if its parent exists")
     sample_period: int = option(100000, "sampPeriod of the HTK header: the frame shift in units of 100 ns")
@@ -35,7 +29,6 @@ class Options(BaseOptions):
 
 @program("copy-feats-to-htk", USAGE, Options)
 def main(options: Options, source: str) -> int:
-    """Write the files."""
     kind = options.sample_kind % 2**16  # the lowest bits, as in Kaldi
     return write_files(options, source, "HTK", lambda block: encode_htk_block(block, options.sample_period, kind))
 

@@ -1,8 +1,5 @@
 """copy-feats-to-sphinx: write the features of each utterance to a file in Sphinx format."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import partial
 
 from io_ark.codecs.sphinx import encode_sphinx_block
@@ -18,15 +15,11 @@ e.g.:  copy-feats-to-sphinx --output-dir=sphinx --output-ext=mfc scp:feats.scp
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-feats-to-sphinx."""
-
     output_ext: str = option("mfc", "extension of the files")
     output_dir: str = option("./", "directory of the files; created if its parent exists")
 
 
 @program("copy-feats-to-sphinx", USAGE, Options)
 def main(options: Options, source: str) -> int:
-    """Write the files."""
     return write_files(options, source, "Sphinx", partial(encode_sphinx_block, big_endian=False))

@@ -1,9 +1,5 @@
 """copy-gselect: copy lists of selected Gaussians."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import IntListsCodec
 from kaldi_compat.cli.alignments import first, in_parts, with_posteriors
@@ -21,16 +17,12 @@ e.g.:  copy-gselect --n=10 ark:1.gsel ark:2.gsel
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-gselect."""
-
     n: int = option(0, "Gaussians to keep in each frame; 0 keeps all", ge=0)
 
 
 @program("copy-gselect", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table."""
     codec = IntListsCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)

@@ -1,7 +1,5 @@
 """copy-int-vector: copy vectors of integers."""
 
-from __future__ import annotations
-
 import io_ark
 from io_ark.codecs import PlainIntVectorCodec
 from kaldi_compat.cli.log import logger

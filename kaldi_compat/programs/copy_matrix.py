@@ -1,9 +1,5 @@
 """copy-matrix: copy matrices, optionally scaled and transformed element by element."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -28,10 +24,7 @@ e.g.:  copy-matrix --binary=false 1.mat -
 LOG_FLOOR = np.float32(1.0e-20)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of copy-matrix."""
-
     scale: float = option(1.0, "factor on each matrix")
     apply_log: bool = option(False, "take the log of each element, floored at 1e-20")
     apply_exp: bool = option(False, "take the exponential of each element")
@@ -48,7 +41,6 @@ class Options(FileOptions):
 
 @program("copy-matrix", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table or a single file."""
     changes = options != Options(binary=options.binary)
 
     def copy(block: ArrayBlock) -> ArrayBlock:

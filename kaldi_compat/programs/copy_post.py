@@ -1,9 +1,5 @@
 """copy-post: copy posteriors, optionally scaled."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from io_ark.blocks import Block, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import scale_posteriors, with_posteriors
@@ -21,16 +17,12 @@ e.g.:  copy-post --scale=0.5 ark:1.post ark,t:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of copy-post."""
-
     scale: float = option(1.0, "factor on the posteriors; 0 removes them")
 
 
 @program("copy-post", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks, writer = tables.read(codec, source), tables.write(codec, target)

@@ -1,7 +1,5 @@
 """copy-transition-model: copy a transition model."""
 
-from __future__ import annotations
-
 import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.program import FileOptions, program
@@ -17,7 +15,6 @@ e.g.:  copy-transition-model --binary=false final.mdl transitions.txt
 # Kaldi does not set the default of --binary, which is then any.
 @program("copy-transition-model", USAGE, FileOptions)
 def main(options: FileOptions, source: str, target: str) -> int:
-    """Copy a transition model."""
     io_ark.save(target, io_ark.load(source, kind="transition-model"), binary=options.binary)
     logger.info("Copied transition model.")
     return 0

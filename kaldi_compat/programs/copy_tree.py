@@ -1,7 +1,5 @@
 """copy-tree: copy a decision tree."""
 
-from __future__ import annotations
-
 import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.program import FileOptions, program
@@ -16,7 +14,6 @@ e.g.:  copy-tree --binary=false tree -
 
 @program("copy-tree", USAGE, FileOptions)
 def main(options: FileOptions, source: str, target: str) -> int:
-    """Copy a tree."""
     io_ark.save(target, io_ark.load(source, kind="tree"), binary=options.binary)
     logger.info("Copied tree")
     return 0

@@ -1,9 +1,5 @@
 """copy-vector: copy vectors, optionally scaled or with another dimension."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -24,10 +20,7 @@ e.g.:  copy-vector --binary=false 1.vec -
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of copy-vector."""
-
     change_dim: int = option(
         -1,
         "truncate vectors to this dimension or append zeros up to it; negative keeps the dimension",
@@ -38,7 +31,6 @@ class Options(FileOptions):
 
 @program("copy-vector", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Copy a table, or a single file."""
     scale = options.scale
     if scale != 1.0 and not are_tables(source, target):
         logger.warning(

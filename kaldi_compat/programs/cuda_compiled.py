@@ -1,7 +1,5 @@
 """cuda-compiled: say whether Kaldi was compiled for CUDA."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from kaldi_compat.cli.log import say

@@ -1,9 +1,5 @@
 """extend-transform-dim: extend a transform to features of more dimensions."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import io_ark
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
@@ -21,10 +17,7 @@ e.g.:  extend-transform-dim --new-dimension=117 in.mat big.mat
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of extend-transform-dim."""
-
     new_dimension: int = option(-1, "dimension to extend to (required)")
 
     def __post_init__(self) -> None:
@@ -37,7 +30,6 @@ class Options(FileOptions):
 
 @program("extend-transform-dim", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Extend a single transform, or a table of them."""
     old_dim = 0
 
     def extend(block: ArrayBlock) -> ArrayBlock:

@@ -1,11 +1,8 @@
 """extract-feature-segments: cut segments from the features of whole recordings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
@@ -33,10 +30,7 @@ e.g.:  extract-feature-segments scp:feats.scp segments ark:segments.ark
 LINES_AT_ONCE = 1000
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of extract-feature-segments."""
-
     min_segment_length: float = option(0.1, "minimum length of a segment; shorter ones are skipped", unit="seconds")
     frame_length: int = option(25, "frame length", unit="milliseconds")
     frame_shift: int = option(10, "frame shift", unit="milliseconds", gt=0)
@@ -70,7 +64,6 @@ class Options(BaseOptions):
 
 @program("extract-feature-segments", USAGE, Options)
 def main(options: Options, source: str, segments: str, target: str) -> int:
-    """Write each segment."""
     counts = Counts()
     with Tables() as tables:
         writer, recordings = tables.write("matrix", target), tables.lookup("matrix", source)

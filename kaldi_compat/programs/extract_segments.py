@@ -1,7 +1,5 @@
 """extract-segments: cut segments from recordings."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from io_ark.blocks import Block, Skip, block_of

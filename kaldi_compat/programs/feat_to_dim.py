@@ -1,7 +1,5 @@
 """feat-to-dim: write the dimension of features."""
 
-from __future__ import annotations
-
 import io_ark
 from io_ark.codecs import InfoCodec
 from io_ark.errors import ArkError

@@ -1,7 +1,5 @@
 """feat-to-len: write the number of frames of each utterance, or print the total."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock, ShapeBlock
 from io_ark.codecs import InfoCodec
 from kaldi_compat.cli.files import write_text

@@ -1,7 +1,5 @@
 """feat-to-post: convert features to posteriors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, PosteriorArrays, PosteriorBlock
@@ -20,7 +18,6 @@ e.g.:  feat-to-post scp:feats.scp ark:feats.post
 
 @program("feat-to-post", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Convert a table."""
     counts = convert_table(posteriors_of, "matrix", source, target, kind_out=PosteriorArraysCodec())
     logger.info("Converted %d alignments.", counts.done)
     return counts.status

@@ -1,7 +1,5 @@
 """get-full-lda-mat: extend an LDA+MLLT matrix to a square one, and compute its inverse."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark

@@ -1,7 +1,5 @@
 """get-post-on-ali: look up the posteriors of an alignment's integers."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

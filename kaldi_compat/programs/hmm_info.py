@@ -1,7 +1,5 @@
 """hmm-info: print properties of a transition model."""
 
-from __future__ import annotations
-
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.programs.am_info import properties
@@ -16,6 +14,5 @@ e.g.:  hmm-info final.mdl
 
 @program("hmm-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print four lines."""
     write_text("-", properties(source))
     return 0

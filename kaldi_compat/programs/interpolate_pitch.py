@@ -1,7 +1,5 @@
 """interpolate-pitch: fill gaps in (probability of voicing, pitch)."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock, Block, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
@@ -28,7 +26,6 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("interpolate-pitch", USAGE, InterpolatePitchOptions)
 def main(options: InterpolatePitchOptions, source: str, target: str) -> int:
-    """Interpolate a table of pitch tracks."""
     frames = InterpolationCounts()
     random = KaldiRandom()
 

@@ -1,8 +1,5 @@
 """ivector-mean: average speaker vectors over utterances."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -13,6 +10,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
+from kaldi_compat.cli.speakers import vectors_of_speaker
 from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
@@ -31,16 +29,12 @@ e.g.:  ivector-mean ark:data/spk2utt scp:ivector.scp ark:spk_ivector.ark ark,t:n
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-mean."""
-
     binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")
 
 
 @program("ivector-mean", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None, counts_target: str | None = None) -> int:
-    """Average by speaker, or over a table."""
     if target is None:
         return mean_of_table(options, first, second)
     return means_of_speakers(first, second, target, counts_target)
@@ -66,21 +60,12 @@ def means_of_speakers(spk2utt: str, source: str, target: str, numbers: str | Non
 
         def average(speaker: str, utterances: list[str]) -> Vector:
             nonlocal dim, done, failed
-            if not utterances:
-                raise FeatureError("Speaker with no utterances.")
-            vectors = []
-            table.prefetch(utterances)
-            for utterance in utterances:
-                (vector,) = table.find_each([utterance])
-                if vector is None:
-                    logger.warning("No iVector present in input for utterance %s", utterance)
-                else:
-                    vectors.append(vector)
+            vectors = [vector for _, vector in vectors_of_speaker(table, utterances)]
             done, failed = done + len(vectors), failed + len(utterances) - len(vectors)
             if not vectors:
                 raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
             dim = dim or len(vectors[0])
-            if {dim, *map(len, vectors)} != {dim}:
+            if len(vectors[0]) != dim:
                 raise FeatureError("the vectors of the utterances differ in dimension")
             if counter is not None:
                 counter[speaker] = len(vectors)

@@ -1,9 +1,5 @@
 """ivector-normalize-length: give speaker vectors the same length."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
@@ -21,17 +17,13 @@ e.g.:  ivector-normalize-length ark:ivectors.ark ark:normalized_ivectors.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-normalize-length."""
-
     normalize: bool = option(True, "scale the vectors; false copies them")
     scaleup: bool = option(True, "scale to the square root of the dimension instead of 1")
 
 
 @program("ivector-normalize-length", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Normalize a table."""
     ratios: list[float] = []
 
     def normalize(block: ArrayBlock) -> ArrayBlock:

@@ -1,9 +1,5 @@
 """ivector-subtract-global-mean: subtract the mean of all speaker vectors."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -25,10 +21,7 @@ e.g.:  ivector-subtract-global-mean scp:ivectors.scp ark:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of ivector-subtract-global-mean."""
-
     subtract_mean: bool = option(True, "subtract the mean of the table; false copies it (only with two arguments)")
 
 

@@ -1,7 +1,5 @@
 """matrix-dim: print the numbers of rows and columns of matrices."""
 
-from __future__ import annotations
-
 import io_ark
 from io_ark.codecs import InfoCodec
 from io_ark.streams import open_output
@@ -20,7 +18,6 @@ e.g.:  matrix-dim final.mat | cut -f 2
 
 @program("matrix-dim", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print a line for each matrix."""
     codec = InfoCodec("matrix")
     if not io_ark.is_table_rspecifier(source):
         rows, columns = io_ark.load(source, kind=codec).shape

@@ -1,9 +1,5 @@
 """matrix-sum: add up matrices of several tables, of one table, or of several files."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
 from kaldi_compat.errors import OptionError
@@ -20,10 +16,7 @@ e.g.:  matrix-sum --scale2=-1 ark:1.ark ark:2.ark ark:difference.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of matrix-sum."""
-
     average: bool = option(False, "divide the sum by the number of tables or files")
     scale1: float = option(1.0, "factor on the first of several tables")
     scale2: float = option(1.0, "factor on the second of several tables")

@@ -1,7 +1,5 @@
 """matrix-sum-rows: add up the rows of matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock
@@ -20,7 +18,6 @@ e.g.:  matrix-sum-rows ark:- ark:- | vector-sum ark:- sum.vec
 
 @program("matrix-sum-rows", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Convert a table."""
     rows = 0
 
     def add(block: ArrayBlock) -> ArrayBlock:

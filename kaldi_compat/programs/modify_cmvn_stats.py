@@ -1,9 +1,5 @@
 """modify-cmvn-stats: exclude dimensions from normalization, or convert statistics to means and variances."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.dims import parse_dims
 from kaldi_compat.cli.log import logger
@@ -23,16 +19,12 @@ e.g.:  modify-cmvn-stats 13:14:15 ark:- ark:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of modify-cmvn-stats."""
-
     convert_to_mean_and_var: bool = option(False, "write the mean and the variance of each dimension")
 
 
 @program("modify-cmvn-stats", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str | None = None) -> int:
-    """Modify a table of statistics."""
     dims, source, output = ("", first, second) if target is None else (first, second, target)
     fake_dims = parse_dims(dims, "first argument")
 

@@ -1,9 +1,6 @@
 """multiply-vectors: multiply vectors element by element."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
@@ -27,16 +24,12 @@ e.g.:  multiply-vectors ark:1.ark ark:2.ark ark:out.ark
 Lengths = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of multiply-vectors."""
-
     length_tolerance: int = option(0, "truncate to the shortest if lengths differ by at most this; skip others")
 
 
 @program("multiply-vectors", USAGE, Options, at_least=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
-    """Multiply tables, or single files."""
     *others, target = others_and_target
     multiply = partial(product, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):

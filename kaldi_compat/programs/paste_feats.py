@@ -1,8 +1,5 @@
 """paste-feats: append features of several tables frame by frame."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from functools import partial
 
 import io_ark
@@ -20,10 +17,7 @@ e.g.:  paste-feats ark:feats1.ark "ark:select-feats 0-3 ark:feats2.ark ark:- |" 
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of paste-feats."""
-
     length_tolerance: int = option(
         0, "truncate to the shortest if numbers of frames differ by at most this; skip others"
     )
@@ -31,7 +25,6 @@ class Options(FileOptions):
 
 @program("paste-feats", USAGE, Options, at_least=3)
 def main(options: Options, source: str, *others_and_target: str) -> int:
-    """Paste tables, or single files."""
     *others, target = others_and_target
     paste = partial(paste_columns, tolerance=options.length_tolerance)
     if io_ark.is_table_rspecifier(source):

@@ -1,7 +1,5 @@
 """paste-vectors: concatenate vectors of several tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,7 +20,6 @@ e.g.:  paste-vectors ark:1.vec ark:2.vec ark,t:-
 
 @program("paste-vectors", USAGE, at_least=3)
 def main(options: NoOptions, source: str, *others_and_target: str) -> int:
-    """Paste tables."""
     *others, target = others_and_target
     return combine_tables("vector", source, others, target, concatenate_vectors)
 

@@ -1,7 +1,5 @@
 """post-to-feats: convert posteriors to matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -23,7 +21,6 @@ e.g.:  post-to-feats --post-dim=50 ark:post.ark ark:feat.ark
 
 @program("post-to-feats", USAGE, PosteriorOptions)
 def main(options: PosteriorOptions, source: str, target: str) -> int:
-    """Convert a table, or a single file."""
     require_post_dim(options)
 
     def matrices(block: PosteriorBlock) -> ArrayBlock:

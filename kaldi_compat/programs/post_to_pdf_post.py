@@ -1,7 +1,5 @@
 """post-to-pdf-post: convert posteriors from transition-ids to pdfs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark

@@ -1,7 +1,5 @@
 """post-to-weights: add up the posteriors of each frame."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock, PosteriorBlock
 from io_ark.codecs import PosteriorArraysCodec
 from kaldi_compat.cli.alignments import frame_sums, frame_values, frames_of_entries
@@ -19,7 +17,6 @@ e.g.:  post-to-weights ark:nosil.post ark:weights.ark
 
 @program("post-to-weights", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Convert a table."""
     counts = convert_table(weights_of, PosteriorArraysCodec(), source, target, kind_out="vector")
     logger.info("Done converting %d posteriors to weights.", counts.done)
     return counts.status

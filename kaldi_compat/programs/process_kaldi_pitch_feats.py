@@ -1,9 +1,5 @@
 """process-kaldi-pitch-feats: compute features for speech recognition from tracked pitch."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from io_ark.blocks import ArrayBlock, Block
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
@@ -28,16 +24,12 @@ See also: compute-kaldi-pitch-feats, compute-and-process-kaldi-pitch-feats
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(ProcessPitchOptions):
-    """Options of process-kaldi-pitch-feats."""
-
     srand: int = option(0, "seed of the noise that is added to the delta of the log pitch")
 
 
 @program("process-kaldi-pitch-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Process a table of pitch tracks."""
     random = KaldiRandom(options.srand)
 
     def process(block: ArrayBlock) -> Block:

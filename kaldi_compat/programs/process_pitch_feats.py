@@ -1,7 +1,5 @@
 """process-pitch-feats: compute features from probability of voicing and pitch (superseded)."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock, Block, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, features
@@ -20,7 +18,6 @@ e.g.:  interpolate-pitch ark:pitch.ark ark:- | process-pitch-feats ark:- ark:fea
 
 @program("process-pitch-feats", USAGE, SmoothPitchOptions)
 def main(options: SmoothPitchOptions, source: str, target: str) -> int:
-    """Process a table of pitch tracks."""
 
     def process(block: ArrayBlock) -> Block:
         tracks = features(block)

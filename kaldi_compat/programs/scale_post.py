@@ -1,7 +1,5 @@
 """scale-post: scale posteriors by one number, or by a number for each utterance."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -23,7 +21,6 @@ e.g.:  scale-post ark:1.post 0.5 ark:2.post
 
 @program("scale-post", USAGE)
 def main(options: NoOptions, source: str, scale: str, target: str) -> int:
-    """Scale a table."""
     of_all = (
         None
         if io_ark.is_table_rspecifier(scale)

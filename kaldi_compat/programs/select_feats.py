@@ -1,7 +1,5 @@
 """select-feats: select dimensions of features, in any order."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

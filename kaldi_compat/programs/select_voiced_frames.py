@@ -1,7 +1,5 @@
 """select-voiced-frames: keep the voiced frames of features."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from io_ark.blocks import ArrayBlock, Skip
@@ -21,7 +19,6 @@ e.g.:  select-voiced-frames scp:feats.scp scp:vad.scp ark:-
 
 @program("select-voiced-frames", USAGE)
 def main(options: NoOptions, source: str, decisions: str, target: str) -> int:
-    """Select frames of each utterance of a table."""
     with Tables() as tables:
         blocks, vad = tables.read("matrix", source), tables.lookup("vector", decisions)
 

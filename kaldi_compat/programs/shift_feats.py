@@ -1,9 +1,5 @@
 """shift-feats: shift features in time."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -23,16 +19,12 @@ e.g.:  shift-feats --shift=-1 scp:foo.scp ark:bar.ark
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(FileOptions):
-    """Options of shift-feats."""
-
     shift: int = option(0, "number of frames by which the features move towards the end")
 
 
 @program("shift-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Shift a table, or a single file."""
     counts = convert(lambda block: shift_rows(block, options.shift), "matrix", source, target, binary=options.binary)
     if io_ark.is_table_wspecifier(target):
         logger.info("Shifted %d features by %d frames; %d with errors.", counts.done, options.shift, counts.failed)

@@ -1,7 +1,5 @@
 """show-alignments: print alignments with the names of their phones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

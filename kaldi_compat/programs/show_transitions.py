@@ -1,7 +1,5 @@
 """show-transitions: print the transitions of a model with the names of their phones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """splice-feats: concatenate each frame with its neighbors."""
 
-from __future__ import annotations
-
 from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.loop import convert_table, features
 from kaldi_compat.cli.program import program

@@ -1,9 +1,5 @@
 """subsample-feats: keep every n-th frame, or repeat each frame."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
@@ -23,10 +19,7 @@ e.g.:  subsample-feats --n=2 ark:- ark:-
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of subsample-feats."""
-
     n: int = option(1, "keep every n-th frame; negative: repeat each frame -n times")
     offset: int = option(0, "first frame to keep (with a positive n)")
 
@@ -38,7 +31,6 @@ class Options(BaseOptions):
 
 @program("subsample-feats", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Subsample each utterance."""
     if options.n < 0 and options.offset:
         logger.warning("--offset=%d has no effect with a negative --n", options.offset)
     frames_in = frames_out = 0

@@ -1,9 +1,6 @@
 """subset-feats: copy the first utterances of a table, those in a list, or those not in a list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,10 +24,7 @@ e.g.:  subset-feats --n=10 ark:- ark:-
 DEFAULT_N = 10
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of subset-feats."""
-
     n: int = option(DEFAULT_N, "copy the first n utterances", ge=1)
     include: str = option("", "file with an utterance to copy at the start of each line")
     exclude: str = option("", "file with an utterance to leave out at the start of each line")

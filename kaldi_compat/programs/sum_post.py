@@ -1,9 +1,5 @@
 """sum-post: add up two sets of posteriors."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 from io_ark.blocks import PosteriorArrays, PosteriorBlock, Skip
@@ -32,10 +28,7 @@ e.g.:  sum-post --scale2=-1.0 ark:num.post ark:den.post ark:diff.post
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of sum-post."""
-
     drop_frames: bool = option(False, "remove the entries of frames in which the two sets have no integer in common")
     merge: bool = option(True, "add up the weights of an integer, and leave out sums of 0")
     scale1: float = option(1.0, "factor on the first set")
@@ -45,7 +38,6 @@ class Options(BaseOptions):
 
 @program("sum-post", USAGE, Options)
 def main(options: Options, first: str, second: str, target: str) -> int:
-    """Add up tables."""
     frames = disjoint = 0
     codec = PosteriorArraysCodec()
     with Tables() as tables:

@@ -1,7 +1,5 @@
 """transform-feats: apply a linear or affine transform to features."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 
@@ -27,13 +25,11 @@ Usage: transform-feats [options] (<transform-rspecifier>|<transform-rxfilename>)
 e.g.:  transform-feats final.mat scp:feats.scp ark:-
 """
 
+MISSING = "No fMLLR transform available for utterance {}, producing no output for this utterance"
 FORGOTTEN = " [perhaps the transform was created by compose-transforms, and you forgot the --b-is-affine option?]"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of transform-feats."""
-
     utt2spk: str = option("", "rspecifier of each utterance's speaker; the transforms are then looked up by speaker")
 
 
@@ -83,7 +79,6 @@ def mismatch(key: str, transform: Matrix, dim: int) -> str:
 
 @program("transform-feats", USAGE, Options)
 def main(options: Options, transform_source: str, source: str, target: str) -> int:
-    """Transform a table."""
     logdets = LogDeterminants()
     with Tables() as tables:
         blocks, writer = tables.read("matrix", source), tables.write("matrix", target)
@@ -96,7 +91,7 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
 
         def transform(block: ArrayBlock) -> ArrayBlock:
             feats = features(block)
-            matrices = [of_all] if table is None else table.find(block, missing)
+            matrices = [of_all] if table is None else table.find(block, MISSING.format)
             dim = feats.shape[1]
             if any(matrix.shape[1] not in (dim, dim + 1) for matrix in matrices):
                 raise Skip(mismatch(block.names()[0], matrices[0], dim))
@@ -113,11 +108,6 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
     logdets.report()
     logger.info("Applied transform to %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
-
-
-def missing(key: str) -> str:
-    """Return the warning for an utterance without a transform."""
-    return f"No fMLLR transform available for utterance {key}, producing no output for this utterance"
 
 
 def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:

@@ -1,7 +1,5 @@
 """transform-vec: apply a linear or affine transform to vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import io_ark
@@ -25,7 +23,6 @@ e.g.:  transform-vec lda.mat scp:ivectors.scp ark:-
 
 @program("transform-vec", USAGE)
 def main(options: NoOptions, transform: str, source: str, target: str) -> int:
-    """Transform a table."""
     with Tables() as tables:
         blocks, writer = tables.read("vector", source), tables.write("vector", target)
         matrix = io_ark.load(transform, kind="matrix")

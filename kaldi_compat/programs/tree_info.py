@@ -1,7 +1,5 @@
 """tree-info: print properties of a decision tree."""
 
-from __future__ import annotations
-
 import io_ark
 from kaldi_compat.cli.files import write_text
 from kaldi_compat.cli.program import NoOptions, program
@@ -16,7 +14,6 @@ e.g.:  tree-info exp/tri1/tree
 
 @program("tree-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print three lines."""
     tree = io_ark.load(source, kind="tree")
     write_text("-", f"num-pdfs {tree.num_pdfs}\ncontext-width {tree.width}\ncentral-position {tree.central}\n")
     return 0

@@ -1,9 +1,5 @@
 """vector-sum: add up vectors of several tables, of one table, or of several files."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import form_of, sum_files, sum_table, sum_tables
 from kaldi_compat.options.base import BaseOptions, option
@@ -19,10 +15,7 @@ e.g.:  vector-sum ark:1.weights ark:2.weights ark:combined.weights
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of vector-sum."""
-
     average: bool = option(False, "divide the sum of one table by the number of its vectors")
     # Kaldi does not set its default. Compiled as usual, it is mostly false.
     binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")

@@ -1,7 +1,5 @@
 """wav-copy: copy audio."""
 
-from __future__ import annotations
-
 import io_ark
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert
@@ -19,7 +17,6 @@ e.g.:  wav-copy scp:wav.scp ark:-
 
 @program("wav-copy", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    """Copy a table or a single file."""
     counts = convert(lambda block: block, "wave", source, target)
     if io_ark.is_table_wspecifier(target):
         logger.info("Copied %d wave files", counts.done)

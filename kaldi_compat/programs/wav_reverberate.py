@@ -1,9 +1,5 @@
 """wav-reverberate: add reverberation and noises to audio."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -29,10 +25,7 @@ e.g.:  wav-reverberate --impulse-response=rir.wav --additive-signals=noise1.wav,
 FULL_SCALE = np.float32(1 << 15)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(ReverberationOptions):
-    """Options of wav-reverberate."""
-
     multi_channel_output: bool = option(False, "write one output channel for each channel of the impulse response")
     input_wave_channel: int = option(0, "channel of the input to use, from 0")
     rir_channel: int = option(0, "channel of the impulse response to use, unless --multi-channel-output is true")
@@ -45,7 +38,6 @@ class Options(ReverberationOptions):
 
 @program("wav-reverberate", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Reverberate one file."""
     if options.multi_channel_output and (options.rir_channel or options.noise_channel):
         logger.warning("options for --rir-channel and --noise-channel are ignored as --multi-channel-output is true.")
     wave = read_wave(source)

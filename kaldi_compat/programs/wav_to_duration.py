@@ -1,8 +1,5 @@
 """wav-to-duration: write the duration of audio files."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,16 +21,12 @@ e.g.:  wav-to-duration scp:wav.scp ark,t:-
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of wav-to-duration."""
-
     read_entire_file: bool = option(False, "read and count the samples instead of trusting the header")
 
 
 @program("wav-to-duration", USAGE, Options)
 def main(options: Options, source: str, target: str) -> int:
-    """Write the durations, and log their mean, minimum and maximum."""
     durations: list[float] = []
 
     def duration(_: str, wave: Any) -> float:

@@ -1,9 +1,5 @@
 """weight-post: weight posteriors by a number for each frame."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 from io_ark.blocks import PosteriorBlock, Skip
@@ -24,16 +20,12 @@ e.g.:  weight-post ark:1.post ark:weights.ark ark:2.post
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of weight-post."""
-
     length_tolerance: int = option(2, "accept this many weights more or fewer than frames; frames without weight get 0")
 
 
 @program("weight-post", USAGE, Options)
 def main(options: Options, source: str, weights: str, target: str) -> int:
-    """Weight a table."""
     codec = PosteriorArraysCodec()
     with Tables() as tables:
         blocks = tables.read(codec, source)

@@ -1,9 +1,5 @@
 """weight-silence-post: scale the posteriors of silence phones."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
 import numpy as np
 
 import io_ark
@@ -35,16 +31,12 @@ e.g.:  weight-silence-post 0.0 1:2:3 final.mdl ark:1.post ark:nosil.post
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
-    """Options of weight-silence-post."""
-
     distribute: bool = option(False, "scale all entries of a frame by the same factor: p(silence) * weight + p(other)")
 
 
 @program("weight-silence-post", USAGE, Options)
 def main(options: Options, weight: str, silence: str, model: str, source: str, target: str) -> int:
-    """Scale a table."""
     scale = parse_number(weight, f'Invalid silence-weight parameter: expected float, got "{weight}"', FLOAT32_END)
     phones = parse_dims(silence, "silence-phones")
     if not phones:

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from io_ark.extras import import_extra
 from kaldi_compat.errors import OptionError
 from kaldi_compat.torch.kernels import is_broken, is_out_of_memory
-from kaldi_compat.torch.kernels.transfers import release_memory
+from kaldi_compat.torch.kernels.transfers import Transfers, release_memory
+from kaldi_compat.torch.tensors.copies import to_device
 
 Audio = Sequence[npt.NDArray[np.float32]]
 HUB_TIMEOUT_SECONDS = 10
@@ -38,7 +39,14 @@ def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
     """Return a batch of audio as a tensor ``(B, T)``, padded with zeros, and its lengths ``(B,)``."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
-    return batch.to(device), lengths.to(device)
+    return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
+
+
+def to_host(tensor: Tensor) -> npt.NDArray[Any]:
+    """Return the values of a tensor. A wait for a GPU does not occupy a core."""
+    tensor = tensor.detach()
+    tensor = tensor.float() if tensor.is_floating_point() else tensor
+    return Transfers(tensor.device).fetch([tensor])()[0]
 
 
 @contextlib.contextmanager
@@ -278,7 +286,7 @@ class _Pretrained:
             width, lengths = 0, []
         if mask is not None and not bool(mask.all()) and not self.max_samples:
             tensors[mask_name] = mask
-        return _Inputs({name: value.to(device) for name, value in tensors.items()}, width, lengths)
+        return _Inputs({name: to_device(value, device) for name, value in tensors.items()}, width, lengths)
 
     def counts(self, inputs: _Inputs, rows: int, utterances: int, mask: Tensor | None = None) -> list[int]:
         """Return the number of each utterance's rows without padding.

@@ -19,12 +19,16 @@ import numpy as np
 import pytest
 
 from kaldi_compat.frontends.numpy import Frontend
-from packages.c.tests.c_header import speech
+from tests.support.frontend_audio import clips
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "howto" / "browser.md"
+WASM = ROOT / "packages" / "c" / "wasm"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [pytest.mark.skipif(not (BROWSER and PAGE.exists()), reason="no chromium"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.skipif(not (BROWSER and PAGE.exists() and WASM.exists()), reason="no chromium, or no package"),
+    pytest.mark.slow,
+]
 # What a user does on the page. `features` are those of the file that the page offers to save.
 SCRIPT = """
 const until = async (holds) => { while (!holds()) await new Promise((next) => setTimeout(next, 20)); };
@@ -82,7 +86,7 @@ def in_browser(page: bytes, given: dict[str, bytes], flags: list[str], profile: 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = self.path.rpartition("/")[2]
-            files = [folder / name for folder in (ROOT / "docs" / "_static", ROOT / "packages" / "c" / "wasm")]
+            files = [folder / name for folder in (ROOT / "docs" / "_static", WASM)]
             found = (
                 given.get(name) if "given" in self.path else next((f.read_bytes() for f in files if f.is_file()), None)
             )
@@ -121,7 +125,7 @@ def npy(array: Any) -> bytes:
 
 
 def test_page_computes_draws_compares_and_listens(tmp_path: Path) -> None:
-    samples = speech()[: 6 * 16000]
+    samples = clips()["30s"][: 6 * 16000]
     with wave.open(str(tmp_path / "speech.wav"), "wb") as file:
         file.setparams((1, 2, 16000, 0, "NONE", ""))
         file.writeframes(samples[:16000].tobytes())

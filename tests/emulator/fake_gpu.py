@@ -216,6 +216,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "stream", fake.stream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: fake.current)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.cuda.nvtx, "range", lambda name: contextlib.nullcontext())
     monkeypatch.setattr(torch, "empty", making(torch.empty))
     monkeypatch.setattr(torch, "zeros", making(torch.zeros))

@@ -127,27 +127,34 @@ PITCH = [
 ALL = SPECTRAL + PITCH + POST + STEPS
 
 
+# Features whose graphs take long to make, or consist of operations that those of other features have, too.
+LONG_GRAPHS = ("Pitch", "Plp", "Mfcc", "ShiftedDeltas", "RepeatedDeltas", "Cmvn", "CenteredMean")
+
+
 def cases(
-    property_name: str, *, but: dict[str, str] | None = None, of: list[Case] | None = None, group: str = ""
+    property_name: str,
+    *,
+    but: dict[str, str] | None = None,
+    of: list[Case] | None = None,
+    group: str = "",
+    slow: tuple[str, ...] = (),
 ) -> Callable[[Any], Any]:
     """Run a test on every feature, each a cell of the table; ``but`` names those expected to fail, and why.
 
     Tests of one group and feature run in one process of pytest-xdist, so that they can share what is slow to make.
+    Those of the features in ``slow`` are marked as slow.
     """
     but = but or {}
 
     def marks(case: Case) -> list[pytest.MarkDecorator]:
         fails = [pytest.mark.xfail(strict=True, reason=but[case.name])] if case.name in but else []
-        return fails + ([pytest.mark.xdist_group(f"{group} {case.name}")] if group else [])
-
-    parameters = [
-        pytest.param(
-            case,
-            id=case.name,
-            marks=marks(case),
+        return (
+            fails
+            + [pytest.mark.slow] * (case.name in slow)
+            + ([pytest.mark.xdist_group(f"{group} {case.name}")] if group else [])
         )
-        for case in (ALL if of is None else of)
-    ]
+
+    parameters = [pytest.param(case, id=case.name, marks=marks(case)) for case in (ALL if of is None else of)]
 
     def decorate(test: Any) -> Any:
         return pytest.mark.supported(property_name)(pytest.mark.parametrize("case", parameters)(test))

@@ -43,6 +43,11 @@ INPUTS = {
     "gsel": "u 1 2 ; 3 ; 4 ;\n",
     "scale": "u 0.5\n",
     "scores": "1 target\n0 nontarget\n",
+    "trials": "u u\n",
+    "plda": "<Plda>  [ 0 0 0 ]\n [\n  1 0 0\n  0 1 0\n  0 0 1 ]\n [ 3 2 1 ]\n</Plda> ",
+    "pairs": "a [ 1 ]\nb [ 2 ]\nc [ 5 ]\nd [ 7 ]\n",
+    "utt2spk": "a s\nb s\nc t\nd t\n",
+    "spk2utts": "s a b\nt c d\n",
 }
 MODELS = Path(__file__).parents[2] / "reference_data" / "inputs" / "models"
 INPUTS |= {name: (MODELS / name).read_text() for name in ("mono.txt", "tri.txt", "tritree.txt", "phones.txt")}
@@ -109,10 +114,16 @@ COMMANDS = [
     "get-post-on-ali ark:tids ark:ali ark:out",
     "hmm-info mono.txt",
     "interpolate-pitch ark:p ark:out",
+    "ivector-adapt-plda plda ark:v out",
+    "ivector-compute-dot-products trials ark:v ark:v out",
+    "ivector-compute-lda --dim=1 ark:pairs ark:utt2spk out",
+    "ivector-compute-plda ark:spk2utts ark:pairs out",
+    "ivector-copy-plda plda out",
     "ivector-mean ark:spk2utt ark:v ark:out",
     "ivector-mean ark:spk2utt ark:v ark:out ark,t:out2",
     "ivector-mean ark:v out",
     "ivector-normalize-length ark:v ark:out",
+    "ivector-plda-scoring plda ark:v ark:v trials out",
     "ivector-subtract-global-mean ark:v ark:out",
     "ivector-subtract-global-mean vec ark:v ark:out",
     "matrix-dim ark:m",

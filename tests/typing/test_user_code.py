@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +15,10 @@ import pytest
 import kaldi_compat
 from kaldi_compat.torch.features.module import ConfiguredModule
 from kaldi_compat.torch.streaming.base import Stream, StreamChain
+from tests.support.type_checks import in_one_run, mypy_report, user_code, wrong_lines
 from tools.generate.packages import PACKAGES, folder
 
 ROOT = Path(__file__).parents[2]
-CODE = "".join(
-    path.read_text()
-    for path in (Path(__file__).with_name("user_code.py"), ROOT / "packages/standins/tests/user_code_standins.py")
-    if path.exists()
-).replace("from __future__ import annotations\n", "")
-WRONG = {number for number, line in enumerate(CODE.split("\n"), 1) if line.endswith("# error")}
 CONSTRUCTORS = ROOT / "kaldi_compat" / "options" / "constructors.pyi"
 CALLS = ROOT / "kaldi_compat" / "torch" / "calls.pyi"
 MODULES = [
@@ -40,15 +33,6 @@ STREAMS = [
 ]
 
 
-def mypy_errors(directory: Path) -> set[int]:
-    """Return the numbers of the lines that mypy refuses."""
-    cache = ROOT / ".mypy_cache" / "user_code"  # torch takes half a minute without
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", f"--cache-dir={cache}", "user_code.py"]
-    run = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=600, check=False)
-    assert run.returncode in (0, 1), run.stdout + run.stderr
-    return {int(number) for number in re.findall(r"^user_code\.py:(\d+): error:", run.stdout, re.MULTILINE)}
-
-
 def pyright_errors(directory: Path) -> set[int]:
     """Return the numbers of the lines that pyright refuses."""
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "user_code.py"]
@@ -58,16 +42,21 @@ def pyright_errors(directory: Path) -> set[int]:
     return {each["range"]["start"]["line"] + 1 for each in found if each["severity"] == "error"}
 
 
-@pytest.mark.parametrize(("checker", "errors"), [("mypy", mypy_errors), ("pyright", pyright_errors)])
-def test_type_checker_refuses_the_wrong_lines_and_no_others(
-    checker: str, errors: Callable[[Path], set[int]], tmp_path: Path
-) -> None:
-    pytest.importorskip(checker)
-    (tmp_path / "user_code.py").write_text(CODE)
-    found = errors(tmp_path)
-    lines = CODE.split("\n")
-    assert [lines[number - 1] for number in sorted(WRONG - found)] == [], "not refused"
-    assert [lines[number - 1] for number in sorted(found - WRONG)] == [], "refused, but right"
+def assert_wrong_lines_are_refused(refused: set[int]) -> None:
+    lines, wrong = user_code().split("\n"), wrong_lines(user_code())
+    assert [lines[number - 1] for number in sorted(wrong - refused)] == [], "not refused"
+    assert [lines[number - 1] for number in sorted(refused - wrong)] == [], "refused, but right"
+
+
+@in_one_run
+def test_mypy_refuses_the_wrong_lines_and_no_others() -> None:
+    assert_wrong_lines_are_refused({number for number, _ in mypy_report()["user_code.py"]})
+
+
+def test_pyright_refuses_the_wrong_lines_and_no_others(tmp_path: Path) -> None:
+    pytest.importorskip("pyright")
+    (tmp_path / "user_code.py").write_text(user_code())
+    assert_wrong_lines_are_refused(pyright_errors(tmp_path))
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -91,8 +91,8 @@ from io_ark.models import (
     AcousticModel, ContextDependency, DiagGmm, FullGmm, HmmTopology, IvectorExtractor, Plda, TransitionModel
 )
 from io_ark.specifier import Rspecifier, Wspecifier
-from io_ark.tables import readers, writers
-from io_ark.tables.relative import RelativeTo
+from io_ark.tables import random_access, readers, writers
+from io_ark.tables.loader import RelativeTo
 """
 
 
@@ -104,7 +104,7 @@ def source() -> str:
     parts.append('\nValue = TypeVar("Value")\n\n__version__: str\n')
     parts.append("__all__ = [" + ", ".join(f'"{name}"' for name in io_ark.__all__) + "]\n")
     for name, types in CLASSES.items():
-        module = "writers" if name == "Writer" else "readers"
+        module = {"Writer": "writers", "RandomAccessReader": "random_access"}.get(name, "readers")
         parts.append(f"\nclass {name}({module}.{name}[Value]):\n    def __enter__(self) -> {name}[Value]: ...\n")
         init = getattr(io_ark, name).__init__
         parts += [_overload(init, kind, value, "None", f"{name}[{value}]") for kind, value in types]

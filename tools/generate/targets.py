@@ -23,13 +23,16 @@ from tools.generate import (
 )
 
 ROOT = Path(__file__).parents[2]
-# The stand-ins may be left out of a copy of the project.
+# The packages may be left out of a copy of the project.
+C: Mapping[str, Callable[[], str]] = {
+    "packages/c/kaldi_features.h": lambda: c_presets.source(ROOT / "packages" / "c" / "kaldi_features.h"),
+    "packages/c/wasm/kaldi_features.presets.js": c_presets.javascript,
+}
 STANDINS = importlib.import_module("tools.generate.standins").TARGETS if (ROOT / "packages/standins").exists() else {}
 
 # To add a file: write a module with a function that returns the text, and a line here.
 TARGETS: Mapping[str, Callable[[], str]] = {
-    "packages/c/kaldi_features.h": lambda: c_presets.source(ROOT / "packages" / "c" / "kaldi_features.h"),
-    "packages/c/wasm/kaldi_features.presets.js": c_presets.javascript,
+    **(C if (ROOT / "packages/c").exists() else {}),
     "kaldi_compat/frontends/presets.json": preset_files.presets,
     "kaldi_compat/frontends/preset.schema.json": preset_files.schema,
     "io_ark/__init__.pyi": io_ark_stub.source,

@@ -221,8 +221,7 @@ def convert_to_array(value: Any) -> Array:
     if value is None:
         raise ValueError("returned nothing")
     if hasattr(value, "detach"):
-        value = value.detach()
-        value = (value.float() if value.is_floating_point() else value).cpu().numpy()
+        value = get_torch_extractors().to_host(value)
     if not isinstance(value, np.ndarray) or (type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)):
         raise ValueError(f"returned a {type(value).__name__}: expected an array or a tensor")
     if value.dtype.kind == "f":

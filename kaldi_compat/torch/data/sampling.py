@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypedDict
@@ -69,7 +70,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         lengths: length of each utterance, in frames, samples or seconds; or a :class:`~io_ark.data_dir.DataDir`.
         batch_size: maximum number of utterances in a batch.
         max_frames: maximum padded size of a batch, in the unit of ``lengths``. The size is the length of the longest
-            utterance times the number of utterances. A longer utterance is a batch by itself.
+            utterance times the number of utterances. A longer utterance is a batch by itself, with a warning.
         max_seconds: the same in seconds.
         sample_frequency: number of units of ``lengths`` in a second, for ``max_seconds``: the sampling rate for lengths
             in samples; 1, the default, for lengths in seconds.
@@ -129,6 +130,11 @@ class BucketBatchSampler(Sampler[list[int]]):
         if not len(self._by_length):
             raise OptionError(f"no utterance has a length from {self._limits[0]:g} to {self._limits[1]:g}: lengths are "
                               f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}")  # fmt: skip
+        if self._max_size is not None and (longer := int((self._lengths[self._by_length] > self._max_size).sum())):
+            message = (
+                f"{longer} of {len(self._by_length)} utterances are longer than max_frames or max_seconds, and are "
+            )
+            warnings.warn(f"{message}batches by themselves: pass max_length to leave them out", stacklevel=2)
         shares = self._shares_of_batches()
         self._full_batches = max(float(shares.sum()), 1.0)
         self._positions = _positions_of_least_padding(self._lengths[self._by_length], shares) if shuffle else None

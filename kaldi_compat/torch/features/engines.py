@@ -87,7 +87,7 @@ def engine_for(
     """
     requested: Engine = module.engine
     has_kernels = samples.device.type == kernels.DEVICE_TYPE  # also a CPU, where Triton interprets them
-    is_exact_asked = requested == "exact" or (requested == "auto" and NATIVE.in_use and not has_kernels)
+    is_exact_asked = requested == "exact" or (is_exact(module) and not has_kernels)
     is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
     if is_exact_asked and is_on_host and type(module) in _accelerated:
         return "exact"

@@ -68,7 +68,6 @@ class Fbank(FbankConstructor, MelFeature):
 
     @property
     def _are_log_energies(self) -> bool:
-        """True if the features are the logs of the mel energies and nothing else."""
         return self.options.use_log_fbank and not self.options.use_energy
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
@@ -106,8 +105,7 @@ class FlooredFbank(Fbank):
 
     @property
     def _are_log_energies(self) -> bool:
-        """False, because the floor is not Kaldi's."""
-        return False
+        return False  # The floor is not Kaldi's.
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the logs of the floored mel energies."""

@@ -36,7 +36,6 @@ class Mfcc(MfccConstructor, MelFeature):
     lifter: Tensor
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         num_ceps = self.options.num_ceps
         self._table("cosines", tables.dct(num_ceps, self.options.num_mel_bins).T)

@@ -16,16 +16,7 @@ from torch import Tensor
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.functional import deltas, normalization, stacking, vad
-from kaldi_compat.options.constructors import (
-    CenteredMeanConstructor,
-    FloorConstructor,
-    GlobalCmvnConstructor,
-    LowFrameRateConstructor,
-    PadFramesConstructor,
-    StackFramesConstructor,
-    UtteranceCmvnConstructor,
-    VoicedCmvnConstructor,
-)
+from kaldi_compat.options import constructors
 from kaldi_compat.options.frontend import (
     CenteredMeanOptions,
     FloorOptions,
@@ -40,7 +31,7 @@ from kaldi_compat.torch.features.postprocessing import Deltas, PostProcessing
 from kaldi_compat.torch.streaming.stacking import FrameStream, LowFrameRateStream, StackFramesStream
 
 
-class LowFrameRate(LowFrameRateConstructor, PostProcessing):
+class LowFrameRate(constructors.LowFrameRateConstructor, PostProcessing):
     """Low frame rate features (:func:`~kaldi_compat.functional.stacking.low_frame_rate`).
 
     >>> import torch
@@ -56,12 +47,11 @@ class LowFrameRate(LowFrameRateConstructor, PostProcessing):
     _function = staticmethod(stacking.low_frame_rate)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the numbers of stacks."""
         counts: Tensor = stacking.count_joined_frames(lengths, self.options)
         return counts
 
 
-class StackFrames(StackFramesConstructor, PostProcessing):
+class StackFrames(constructors.StackFramesConstructor, PostProcessing):
     """Stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`); lengths count complete stacks.
 
     >>> import torch
@@ -76,11 +66,10 @@ class StackFrames(StackFramesConstructor, PostProcessing):
     _function = staticmethod(stacking.stack_frames)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the numbers of complete stacks."""
         return lengths // self.options.size
 
 
-class PadFrames(PadFramesConstructor, PostProcessing):
+class PadFrames(constructors.PadFramesConstructor, PostProcessing):
     """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`); lengths count padding.
 
     All frames after an utterance have the value ``value``, including those that pad a batch.
@@ -96,12 +85,11 @@ class PadFrames(PadFramesConstructor, PostProcessing):
     _function = staticmethod(stacking.pad_frames)
 
     def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the numbers of frames, with padding."""
         counts: Tensor = stacking.count_padded_frames(lengths, self.options)
         return counts
 
 
-class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
+class UtteranceCmvn(constructors.UtteranceCmvnConstructor, PostProcessing):
     """Normalization of each utterance (:func:`~kaldi_compat.functional.normalization.utterance_cmvn`).
 
     >>> import torch
@@ -116,7 +104,7 @@ class UtteranceCmvn(UtteranceCmvnConstructor, PostProcessing):
     _adds_frames = True
 
 
-class CenteredMean(CenteredMeanConstructor, PostProcessing):
+class CenteredMean(constructors.CenteredMeanConstructor, PostProcessing):
     """Subtraction of a running mean (:func:`~kaldi_compat.functional.normalization.subtract_centered_mean`).
 
     >>> import torch
@@ -131,7 +119,7 @@ class CenteredMean(CenteredMeanConstructor, PostProcessing):
     _adds_frames = True
 
 
-class Floor(FloorConstructor, PostProcessing):
+class Floor(constructors.FloorConstructor, PostProcessing):
     """Lower limit of the features (:func:`~kaldi_compat.functional.normalization.floor_features`).
 
     >>> import torch
@@ -160,7 +148,7 @@ class RepeatedDeltas(Deltas):
     _stream = None  # the edges of each order are repeated
 
 
-class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
+class VoicedCmvn(constructors.VoicedCmvnConstructor, PostProcessing):
     """Sliding normalization and selection of voiced frames (:func:`~kaldi_compat.functional.vad.voiced_cmvn`).
 
     With lengths, the result has the shape of the input, and the lengths are the numbers of voiced frames.
@@ -177,7 +165,7 @@ class VoicedCmvn(VoicedCmvnConstructor, PostProcessing):
     _adds_frames = True
 
 
-class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
+class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
     """Normalization by the means and standard deviations of a corpus, or by two numbers.
 
     See :func:`~kaldi_compat.functional.normalization.apply_shift_and_scale`.
@@ -221,9 +209,7 @@ class GlobalCmvn(GlobalCmvnConstructor, PostProcessing):
         self._constant("scale", torch.from_numpy(statistics.scale))
 
     def _example(self) -> Tensor:
-        """Return features of a few frames, with the columns of the statistics."""
         return torch.ones(2, 8, self.shift.numel() if self.shift.ndim else 3)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
         return normalization.apply_shift_and_scale(features, self.shift, self.scale, lengths=lengths)

@@ -57,7 +57,6 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     options: PitchOptions
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         self._constants = PitchConstants.of(self.options)
         for name, table in PitchTables.of(self._constants)._asdict().items():
@@ -99,7 +98,6 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return PitchStream(self, slots, max_latency=max_latency)
 
     def _example(self) -> Tensor:
-        """Return a second of audio."""
         return torch.ones(2, int(self.options.sample_frequency))
 
     def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -170,12 +168,10 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
     options: ProcessPitchOptions
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         self._deltas = [pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _example(self) -> Tensor:
-        """Return a few frames of correlation and pitch."""
         return torch.ones(2, 8, 2)
 
     @eager_with_old_compilers

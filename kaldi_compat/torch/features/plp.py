@@ -40,7 +40,6 @@ class Plp(PlpConstructor, MelFeature):
     lifter: Tensor
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         # the first and last mel bins are repeated for the ends of the spectrum
         bins = self.options.num_mel_bins + 2

@@ -27,14 +27,7 @@ from kaldi_compat.functional.cmvn import (
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
-from kaldi_compat.options.constructors import (
-    CmvnConstructor,
-    DeltaConstructor,
-    OnlineCmvnConstructor,
-    ShiftedDeltaConstructor,
-    SlidingCmvnConstructor,
-    SpliceConstructor,
-)
+from kaldi_compat.options import constructors
 from kaldi_compat.options.postprocessing import (
     CmvnOptions,
     DeltaOptions,
@@ -130,17 +123,15 @@ class _Filters(PostProcessing):
     _filters_of: ClassVar[Callable[..., Any]]  # function of options and precision
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         self._filters = [self._filters_of(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        """Filter the features, with the edge frames repeated."""
         filters = self._filters[features.dtype == namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
 
-class Deltas(DeltaConstructor, _Filters):
+class Deltas(constructors.DeltaConstructor, _Filters):
     """Deltas, appended to the features (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
     >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
@@ -154,7 +145,7 @@ class Deltas(DeltaConstructor, _Filters):
     options: DeltaOptions
 
 
-class ShiftedDeltas(ShiftedDeltaConstructor, _Filters):
+class ShiftedDeltas(constructors.ShiftedDeltaConstructor, _Filters):
     """Shifted deltas, appended (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
@@ -168,7 +159,7 @@ class ShiftedDeltas(ShiftedDeltaConstructor, _Filters):
     options: ShiftedDeltaOptions
 
 
-class Splice(SpliceConstructor, PostProcessing):
+class Splice(constructors.SpliceConstructor, PostProcessing):
     """Concatenation of each frame with its neighbors (:func:`~kaldi_compat.functional.splice.splice`).
 
     >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
@@ -181,7 +172,7 @@ class Splice(SpliceConstructor, PostProcessing):
     _function = staticmethod(splice)
 
 
-class SlidingCmvn(SlidingCmvnConstructor, PostProcessing):
+class SlidingCmvn(constructors.SlidingCmvnConstructor, PostProcessing):
     """Mean and variance normalization over a sliding window (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
     >>> SlidingCmvn(center=True, cmn_window=300)(torch.zeros(50, 13)).shape
@@ -212,11 +203,9 @@ class _WithStatistics(PostProcessing):
         return matrix
 
     def _example(self) -> Tensor:
-        """Return features of a few frames, of the dimension of the statistics."""
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize."""
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
                 f"statistics of dimension {self.statistics.shape[1] - 1} do not fit features of {features.shape[-1]}"
@@ -236,7 +225,7 @@ class _WithStatistics(PostProcessing):
         return self
 
 
-class Cmvn(CmvnConstructor, _WithStatistics):
+class Cmvn(constructors.CmvnConstructor, _WithStatistics):
     """Mean and variance normalization by given statistics, or of each utterance by its own.
 
     See :func:`~kaldi_compat.functional.cmvn.apply_cmvn`.
@@ -276,13 +265,12 @@ class Cmvn(CmvnConstructor, _WithStatistics):
         self._stream = None if matrix is None else FrameStream
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize by the given statistics, or each utterance by its own."""
         if self.statistics is None:
             return apply_own_cmvn(features, self.options, lengths=lengths)
         return zero_past(apply_normalization(features, self.statistics, self.options), lengths)
 
 
-class OnlineCmvn(OnlineCmvnConstructor, _WithStatistics):
+class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
     """Mean and variance normalization over the frames before each frame.
 
     See :func:`~kaldi_compat.functional.cmvn.online_cmvn`. Each utterance is the first of its speaker.
@@ -324,5 +312,4 @@ class OnlineCmvn(OnlineCmvnConstructor, _WithStatistics):
             self.register_buffer("statistics", matrix, persistent=False)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize each frame over the previous frames."""
         return apply_online_normalization(features, self.statistics, self.options, self.skip_dims, lengths)

@@ -24,7 +24,7 @@ from kaldi_compat.functional.array_api import (
     tracing,
 )
 from kaldi_compat.functional.batches import check_lengths, zero_past
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, check_scale, warn_user
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
@@ -95,7 +95,6 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 "change frame_length or pass round_to_power_of_two=True"
             )
         self._table("window", tables.window(self.options.window_type, self.size, self.options.blackman_coeff))
-        self._scale_is_known = False
 
     @property
     def dim(self) -> int:
@@ -303,16 +302,6 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         counts: Any = check_lengths(lengths, samples, -1, AudioError)
         return counts.to(samples.device)
 
-    def _check_scale(self, samples: Tensor) -> None:
-        """Warn of audio on the wrong scale. On a GPU, only batches up to the first audible batch are read."""
-        if samples.is_meta or (samples.is_cuda and (self._scale_is_known or torch.cuda.is_current_stream_capturing())):
-            return
-        values: Any = samples.detach()
-        # NumPy reads a number in a third of torch's time.
-        in_numpy = values.device.type == "cpu" and values.dtype in (torch.float32, torch.float64)
-        peak = check_scale(values.numpy(force=True) if in_numpy else values, self.options.waveform_scale)
-        self._scale_is_known = peak > 0
-
 
 def _as_array(samples: Tensor) -> Any:
     return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).numpy(force=True)
@@ -344,7 +333,6 @@ class MelFeature(SpectralFeature):
     _filled_mel: Tensor
 
     def setup(self) -> None:
-        """Compute the constants."""
         super().setup()
         self._set_mel(1.0)
 

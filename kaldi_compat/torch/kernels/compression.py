@@ -57,39 +57,28 @@ class Parts(NamedTuple):
     counts: Integers
     tensors: tuple[Tensor, Tensor, Tensor]
 
-    def objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
-        """Return the bytes of the matrices for an archive, as tuples of buffers.
+    def objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
+        """Return the bytes of the matrices for an archive: those before the codes, and the codes.
+
+        The bytes before the codes are None for a matrix that cannot be compressed because its range is not finite.
 
         Args:
             arrays: the arrays of ``tensors`` on the host.
-
-        Returns:
-            The buffers of each matrix, or None for a matrix that cannot be compressed because its range is not finite.
         """
         (headers, percentiles, codes), columns = arrays, self.columns
         token = b"\0B" + self.kind + b" "
-        fields = [("token", f"S{len(token)}"), ("least", "<f4"), ("range", "<f4"), ("rows", "<i4"), ("columns", "<i4")]
+        fields: list[Any] = [("token", f"S{len(token)}"), ("least", "<f4"), ("range", "<f4"), ("rows", "<i4")]
+        fields += [("columns", "<i4"), ("percentiles", "<i2", (columns, 4) if self.kind == b"CM" else (0,))]
         heads = np.empty(len(headers), fields)
         heads["token"], heads["columns"], heads["rows"] = token, columns, self.counts
         heads["least"], heads["range"] = headers.T
-        numbers = np.arange(len(heads) + 1)
-        pieces = [_cut(heads, numbers * heads.itemsize)]
         if self.kind == b"CM":
-            pieces.append(_cut(percentiles, numbers * 8 * columns))
-        pieces.append(_cut(codes, np.concatenate(([0], np.cumsum(self.counts))) * columns * codes.itemsize))
-        finite = np.isfinite(headers[:, 1]).tolist()
-        return [parts if good else None for parts, good in zip(zip(*pieces, strict=True), finite, strict=True)]
-
-    def statistics(self, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
-        """Return CMVN statistics, (matrices, 2, columns + 1): sums and count, and sums of squares and 0."""
-        statistics = np.pad(arrays[3], ((0, 0), (0, 0), (0, 1)))
-        statistics[:, 0, -1] = self.counts
-        return statistics
-
-
-def _cut(array: Array, bounds: Integers) -> list[memoryview]:
-    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-    return [data[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
+            heads["percentiles"] = percentiles
+        data, size, is_finite = heads.tobytes(), heads.itemsize, np.isfinite(headers[:, 1]).tolist()
+        before = [data[i * size : (i + 1) * size] if is_finite[i] else None for i in range(len(heads))]
+        ends = (np.cumsum(self.counts) * columns * codes.itemsize).tolist()
+        view = codes.reshape(-1).view(np.uint8).data
+        return before, [view[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
@@ -227,9 +216,9 @@ def _fault(device: torch.device) -> str:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
             for parts in compress_rows(features, places, method):
-                objects = parts.objects([tensor.cpu().numpy() for tensor in parts.tensors])
-                for (first, count), pieces in zip(places[parts.members].tolist(), objects, strict=True):
-                    if pieces is None or b"".join(pieces) != _stored_bytes(values[first : first + count], method):
+                objects = zip(*parts.objects([tensor.cpu().numpy() for tensor in parts.tensors]), strict=True)
+                for (first, count), (head, codes) in zip(places[parts.members].tolist(), objects, strict=True):
+                    if head is None or head + codes != _stored_bytes(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return fault_shown_by(error, device)

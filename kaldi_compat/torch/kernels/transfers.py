@@ -33,7 +33,7 @@ class Transfers:
         device: the device.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str | torch.device) -> None:
         self.device = torch.device(device)
         self._in = self._out = None
         if self.device.type == "cuda":
@@ -75,7 +75,7 @@ class Transfers:
             A function that waits for the copies and returns the arrays.
         """
         if self._out is None:
-            return lambda: [tensor.numpy() for tensor in tensors]
+            return lambda: [tensor.cpu().numpy() for tensor in tensors]
         if not computed:  # This also waits for computations that were started after the tensors' own.
             self._out.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._out):

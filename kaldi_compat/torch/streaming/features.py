@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kaldi_compat.exact.stream import AudioFlow, ChunkStream
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
+from kaldi_compat.functional.checks import check_scale
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.calls import FeatureStreamCall, Warp
 from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, WindowStream
@@ -115,7 +116,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     ) -> ChunkFrames:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
         if self._feature._warns_of_scale and not self._scale_is_known:
-            self._feature._check_scale(chunk)
+            check_scale(chunk, self.options.waveform_scale)
             self._scale_is_known = bool(chunk.any())
         samples = chunk.numpy(force=True)
         seeds = frame_seeds(generator) if self.options.dither != 0 else None

@@ -55,9 +55,9 @@ class Header:
 
     def __init__(self, folder: Path, *flags: str, compiler: str | None = None, more: str = "") -> None:
         source = IMPLEMENTATION + SIZES + more
-        thing = compiled(folder, source, "-O2", *flags, "-c", "-fPIC", compiler=compiler)
+        self.object = compiled(folder, source, "-O2", *flags, "-c", "-fPIC", compiler=compiler)
         # Linked without the flags: fast math would add code that flushes denormals in this process.
-        subprocess.run([compiler or COMPILERS[0], "-shared", thing, "-o", folder / "library"], check=True)
+        subprocess.run([compiler or COMPILERS[0], "-shared", self.object, "-o", folder / "library"], check=True)
         self.library = ctypes.CDLL(str(folder / "library"))
         for name, result in (("kf_rows", ctypes.c_int64), ("kf_ready", ctypes.c_int64), ("sizes", ctypes.c_size_t),
                              ("kf_preset_name", ctypes.c_char_p), ("kf_strerror", ctypes.c_char_p)):  # fmt: skip

@@ -26,7 +26,8 @@ from packages.c.tests.c_header import (
     speech,
 )
 
-pytestmark = needs_compiler
+# In one process, which compiles the examples once.
+pytestmark = [needs_compiler, pytest.mark.xdist_group("examples in C")]
 
 
 def printed(command: list[str | Path], audio: bytes = b"") -> Array:
@@ -34,10 +35,24 @@ def printed(command: list[str | Path], audio: bytes = b"") -> Array:
     return np.array([line.split() for line in ended.stdout.decode().splitlines()], np.float32)
 
 
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the programs of the examples in C."""
+    made = {}
+    for name in ("wav_to_fbank", "online"):
+        source = FOLDER / "examples" / f"{name}.c"
+        made[name] = compiled(tmp_path_factory.mktemp(name), source, "-std=c99", "-O2", *WARNINGS)
+    return made
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_wave_file_to_features(tmp_path: Path, compiler: str) -> None:
-    source = FOLDER / "examples" / "wav_to_fbank.c"
-    program = compiled(tmp_path, source, "-std=c99", "-O2", *WARNINGS, compiler=compiler)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.c")), ids=lambda path: path.name)
+def test_programs_compile_without_warnings(tmp_path: Path, path: Path, compiler: str) -> None:
+    compiled(tmp_path, path, "-std=c99", "-fsyntax-only", *WARNINGS, compiler=compiler)
+
+
+def test_wave_file_to_features(examples: dict[str, Path]) -> None:
+    program = examples["wav_to_fbank"]
     wave = FOLDER.parents[1] / "reference_data" / "inputs" / "wav" / "speech16k.wav"
     samples = np.frombuffer(wave.read_bytes()[44:], np.int16)
     found = printed([program, "campplus", wave])
@@ -85,8 +100,8 @@ WAVES = {
 }
 
 
-def test_chunks_of_wave_files_are_walked_and_other_formats_refused(tmp_path: Path) -> None:
-    program = compiled(tmp_path, FOLDER / "examples" / "wav_to_fbank.c", "-std=c99", "-O1", *WARNINGS)
+def test_chunks_of_wave_files_are_walked_and_other_formats_refused(examples: dict[str, Path], tmp_path: Path) -> None:
+    program = examples["wav_to_fbank"]
     expected, file = Frontend.from_preset("zipformer")(np.frombuffer(AUDIO, "<i2")), tmp_path / "a.wav"
     for name, (chunks, reason) in WAVES.items():
         file.write_bytes(wave_file(chunks))
@@ -110,16 +125,14 @@ def test_chunks_of_wave_files_are_walked_and_other_formats_refused(tmp_path: Pat
     assert len(printed([program, "zipformer", file, "frame_shift=10000", "snip_edges=1"])) == 180
 
 
-def test_a_wave_file_is_no_raw_audio(tmp_path: Path) -> None:
-    program = compiled(tmp_path, FOLDER / "examples" / "online.c", "-std=c99", "-O1", *WARNINGS)
-    ended = subprocess.run([program], input=wave_file(wave_format() + DATA), capture_output=True)
+def test_a_wave_file_is_no_raw_audio(examples: dict[str, Path]) -> None:
+    ended = subprocess.run([examples["online"]], input=wave_file(wave_format() + DATA), capture_output=True)
     assert ended.returncode == 1 and b"expected raw samples, not a wave file" in ended.stderr and not ended.stdout
 
 
-def test_samples_from_standard_input(tmp_path: Path) -> None:
-    program = compiled(tmp_path, FOLDER / "examples" / "online.c", "-std=c99", "-O2", *WARNINGS)
+def test_samples_from_standard_input(examples: dict[str, Path]) -> None:
     for count in (0, 100, 16001):
-        found = printed([program, "zipformer", "num-mel-bins=40"], speech()[:count].tobytes())
+        found = printed([examples["online"], "zipformer", "num-mel-bins=40"], speech()[:count].tobytes())
         options = KINDS_BY_NAME["fbank"](dither=0.0, num_mel_bins=40, snip_edges=False, high_freq=-400)
         scaled = dataclasses.replace(options, waveform_scale=1 / 32768)
         assert found.tobytes() == exact_features(scaled, speech()[:count]).tobytes()

@@ -62,7 +62,7 @@ def test_mistake_of_a_port_is_caught(mistake: str) -> None:
     assert row(mistake, card) in PAGE.read_text(encoding="utf-8"), "python -m packages.explain.tests.port writes it"
 
 
-QUICK = ("hamming window", "triangles in Hz", "preemphasis of the recording", "64 bins")
+QUICK = ("hamming window", "triangles in Hz")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,12 @@ PLANTED: dict[str, tuple[Any, list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLANTED)
+SLOW = ("three, one less", "four")  # seconds for each
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow if each in SLOW else ()) for each in PLANTED]
+)
 def test_planted_mistakes_are_all_named_and_nothing_else(name: str) -> None:
     implementation, names = PLANTED[name]
     card = conform(implementation, level=1)
@@ -206,6 +211,7 @@ def test_wrong_type_or_shape_is_one_line(change: Any, words: str) -> None:
     assert len(lines) <= 2 and words in lines[0], str(card)
 
 
+@pytest.mark.slow
 def test_preemphasis_in_place_is_named() -> None:
     def compute(samples: Array, options: dict[str, Any]) -> Array:
         frames = np.lib.stride_tricks.sliding_window_view(samples.astype(np.float64), 400)[::160]

@@ -128,7 +128,7 @@ def test_changed_value_is_named_and_the_options_are_facts() -> None:
 
 @pytest.mark.parametrize("quantize", [
     lambda array: np.clip(array * 10, 0, 255).astype(np.uint8),
-    lambda array: np.clip(array * 12 - 100, -128, 127).astype(np.int8),
+    pytest.param(lambda array: np.clip(array * 12 - 100, -128, 127).astype(np.int8), marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_explanation_of_clipped_integers_gives_them_within_their_rounding(quantize: Callable[[Any], Any]) -> None:
     array = quantize(FBANK)
@@ -171,6 +171,7 @@ def test_place_of_nan_is_named() -> None:
         explain(np.where(np.arange(FBANK.size).reshape(FBANK.shape) == 2404, np.nan, FBANK), SAMPLES, 16000)
 
 
+@pytest.mark.slow
 def test_options_that_were_not_verified_are_called_guesses() -> None:
     noise = np.random.default_rng(0).normal(size=FBANK.shape)
     found = explain(FBANK + 0.1 * FBANK.std() * noise, SAMPLES, 16000)

@@ -1,7 +1,7 @@
 """Interfaces of other libraries over io_ark and kaldi_compat.
 
 There are stand-ins for torchaudio, kaldifeat, kaldi_native_fbank, lhotse, transformers, kaldiio, kaldi_native_io,
-kaldi_io and omniio. :func:`install` puts them in place of the libraries themselves, as
+kaldi_io, kaldi_python_io and omniio. :func:`install` puts them in place of the libraries themselves, as
 ``python -m kaldi_standins replace`` does.
 """
 

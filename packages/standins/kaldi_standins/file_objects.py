@@ -12,12 +12,11 @@ from typing import IO, Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from io_ark.errors import MissingFileError, OpenError, WriteError
-from io_ark.specifier import name_of, parse_rxfilename, parse_wxfilename
+from io_ark.specifier import is_url, name_of, parse_rxfilename, parse_wxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.input import Input, open_input
 from io_ark.streams.output import OPENED_AGAIN, Output, WholeWrites, claim, open_output
-from io_ark.streams.remote import is_url
 from io_ark.streams.source import BytesSource, FileSource, Source, StreamSource
 from io_ark.tables import keys
 

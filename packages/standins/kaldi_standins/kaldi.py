@@ -6,7 +6,7 @@
 ...         print(key, matrix.shape)
 
 Each name is a function that creates a :class:`~io_ark.tables.readers.SequentialReader`,
-:class:`~io_ark.tables.readers.RandomAccessReader` or :class:`~io_ark.tables.writers.Writer` of its kind. The
+:class:`~io_ark.tables.random_access.RandomAccessReader` or :class:`~io_ark.tables.writers.Writer` of its kind. The
 ``...Mapped`` functions take a second rspecifier, of a map such as ``utt2spk``.
 
 Type checkers and editors read ``kaldi.pyi``, which ``make generate`` writes.
@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any
 
 from io_ark.codecs.kinds import Kind
-from io_ark.tables.readers import RandomAccessReader, SequentialReader
+from io_ark.tables.random_access import RandomAccessReader
+from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 
 # Kaldi's names of the kinds of objects, as in SequentialBaseFloatMatrixReader.

@@ -7,7 +7,8 @@ import numpy.typing as npt
 from io_ark.codecs.compressed import CompressedMatrix
 from io_ark.codecs.kinds import Kind
 from io_ark.codecs.wave import Wave, WaveInfo
-from io_ark.tables.readers import RandomAccessReader, SequentialReader
+from io_ark.tables.random_access import RandomAccessReader
+from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 
 Float32 = npt.NDArray[np.float32]

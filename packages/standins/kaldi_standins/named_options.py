@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import BaseOptions, ConstructorSignature, OptionInfo, infos, nearest
-from kaldi_compat.options.declaration import info
+from kaldi_compat.options.base import BaseOptions, ConstructorSignature, OptionInfo, info, infos, nearest
 
 # Another library's names of options that Kaldi's programs call otherwise.
 SHORT_NAMES = {

@@ -11,7 +11,8 @@ or, before the first import of the libraries::
 
 Processes that such a process starts inherit the stand-ins through the environment: workers of a DataLoader (fork and
 spawn), ``torchrun``, or a shell script that calls Python. The libraries need not be installed. If torchaudio is
-installed, only its modules that follow Kaldi are replaced, and ``load`` and ``save`` if it lacks torchcodec.
+installed, only its modules that follow Kaldi are replaced, and ``load`` and ``save`` if it lacks torchcodec. lhotse has
+to be installed: its extractors are replaced.
 """
 
 from __future__ import annotations
@@ -51,8 +52,13 @@ LIBRARIES: Mapping[str, Mapping[str, str]] = {
         "kaldi_native_io": "kaldi_standins.kaldi_native_io",
         "_kaldi_native_io": "kaldi_standins.kaldi_native_io",
     },
+    "kaldi_python_io": {"kaldi_python_io": "kaldi_standins.kaldi_python_io"},
     "kaldifeat": {"kaldifeat": "kaldi_standins.kaldifeat", "_kaldifeat": "kaldi_standins.kaldifeat"},
     "kaldiio": {"kaldiio": "kaldi_standins.kaldiio"},
+    "lhotse": {
+        "lhotse.features.kaldi.extractors": "kaldi_standins.lhotse.extractors",
+        "lhotse.features.whisper_fbank": "kaldi_standins.lhotse.extractors",
+    },
     "omniio": {"omniio": "kaldi_standins.omniio"},
     "torchaudio": {
         "torchaudio.compliance.kaldi": "kaldi_standins.torchaudio",
@@ -62,6 +68,8 @@ LIBRARIES: Mapping[str, Mapping[str, str]] = {
 }
 # If these libraries are installed, only their listed modules are replaced, and names that they lack are added.
 PARTLY_REPLACED = ("torchaudio",)
+# The listed modules of these libraries are loaded, and those of their names that the stand-in has are replaced.
+OVERLAID = ("lhotse",)
 FILES = ("load", "save")  # Functions of torchaudio that need torchcodec since version 2.9.
 
 
@@ -71,7 +79,8 @@ def install(*names: str) -> dict[str, str]:
     Call this function before the libraries are imported.
 
     Args:
-        names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldifeat, kaldiio, omniio, torchaudio.
+        names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldi_python_io, kaldifeat, kaldiio, lhotse,
+                omniio, torchaudio.
 
     Returns:
         The replaced modules, mapped to the stand-in's modules.
@@ -143,7 +152,8 @@ class Finder:
         keeps_original = self._keeps_original(fullname)
         original = importlib.machinery.PathFinder.find_spec(fullname, path) if keeps_original else None
         if original is not None:
-            if original.loader is not None and _exists(ours):
+            # An overlaid library needs to be loaded before its stand-in, which `_exists` would import.
+            if original.loader is not None and (_is_overlaid(fullname) or _exists(ours)):
                 completed: Any = _Completed(original.loader, ours)
                 original.loader = completed
             return original
@@ -165,6 +175,8 @@ class Finder:
             if self._keeps_original(name):
                 if _exists(ours):
                     _complete(module, ours)
+                if _is_overlaid(name):
+                    stale.append(name)
                 continue
             stale.append(name)
             del sys.modules[name]
@@ -192,8 +204,13 @@ class Finder:
         parent = fullname.rpartition(".")[0]
         if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The parent is the stand-in's.
             return False
-        library = fullname.partition(".")[0]
-        return fullname in PARTLY_REPLACED or (library in PARTLY_REPLACED and fullname not in self.modules)
+        if fullname in PARTLY_REPLACED or _is_overlaid(fullname):
+            return True
+        return fullname.partition(".")[0] in PARTLY_REPLACED and fullname not in self.modules
+
+
+def _is_overlaid(fullname: str) -> bool:
+    return fullname.partition(".")[0] in OVERLAID
 
 
 class _Alias:
@@ -212,7 +229,7 @@ class _Alias:
 
 
 class _Completed:
-    """Loads a module with its own loader, and adds the stand-in's names that the module lacks."""
+    """Loads a module with its own loader, and adds the stand-in's names: those it lacks, or those it has."""
 
     def __init__(self, loader: Any, ours: str) -> None:
         self._loader, self._ours = loader, ours
@@ -239,10 +256,10 @@ def _complete(module: ModuleType, ours: str) -> None:
     source = importlib.import_module(ours)
     with warnings.catch_warnings():  # `hasattr` calls the module's __getattr__, which warns about deprecated names.
         warnings.simplefilter("ignore")
-        lacking = [name for name in source.__all__ if not hasattr(module, name)]
+        replaced = [name for name in source.__all__ if hasattr(module, name) == _is_overlaid(module.__name__)]
         if module.__name__ == "torchaudio" and cannot_read():
-            lacking.extend(FILES)
-    for name in lacking:
+            replaced.extend(FILES)
+    for name in replaced:
         setattr(module, name, getattr(source, name))
 
 
@@ -302,6 +319,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         is_installed = importlib.util.find_spec(name) is not None
         for theirs, ours in LIBRARIES[name].items():
             verb = "has the names that it lacks from" if is_installed and theirs in PARTLY_REPLACED else "is"
+            verb = "has the extractors of" if _is_overlaid(theirs) else verb
             print(f"kaldi_compat: {theirs} {verb} {ours}", file=sys.stderr)
         if is_installed and name == "torchaudio":
             reason = cannot_read()

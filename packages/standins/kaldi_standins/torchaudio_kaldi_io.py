@@ -17,7 +17,7 @@ from typing import IO, Any
 import torch
 
 import kaldi_standins.kaldi_io as kaldi_io
-from io_ark.tables.whole_reads import raises_again
+from io_ark.tables import raises_again
 
 __all__ = [
     "read_mat_ark",

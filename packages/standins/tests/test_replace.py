@@ -110,6 +110,39 @@ def test_torchaudios_other_parts_stay_the_originals(is_imported: bool) -> None:
     assert torchaudio.info.__module__.startswith("kaldi_standins.")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from lhotse.features.kaldi.extractors import Fbank, FbankConfig",
+        "from lhotse import Fbank, FbankConfig",
+        "import kaldi_standins.lhotse; from lhotse import Fbank, FbankConfig",
+    ],
+)
+def test_extractors_of_lhotse_are_replaced(statement: str) -> None:
+    pytest.importorskip("lhotse")
+    program = (
+        f"{statement}\nimport lhotse, kaldi_standins.lhotse as ours\n"
+        "from lhotse.features.whisper_fbank import WhisperFbank, log_mel_spectrogram\n"
+        "print(Fbank is lhotse.Fbank is ours.Fbank, FbankConfig is ours.FbankConfig, "
+        "WhisperFbank is lhotse.WhisperFbank is ours.WhisperFbank, log_mel_spectrogram.__module__)"
+    )
+    done = run("-m", "kaldi_standins", "replace", "lhotse", "--", "-c", program)
+    assert done.stdout.split() == ["True", "True", "True", "lhotse.features.whisper_fbank"], done.stderr
+    module = "lhotse.features.kaldi.extractors"
+    assert f"kaldi_compat: {module} has the extractors of kaldi_standins.lhotse.extractors\n" in done.stderr
+
+
+def test_lhotse_imported_before_the_switch_brings_a_warning() -> None:
+    pytest.importorskip("lhotse")
+    program = (
+        "import lhotse, kaldi_standins; kaldi_standins.install('lhotse'); "
+        "from lhotse.features.kaldi.extractors import Fbank; print(Fbank.__module__, lhotse.Fbank.__module__)"
+    )
+    done = run("-c", program)
+    assert done.stdout.split() == ["kaldi_standins.lhotse.extractors", "lhotse.features.kaldi.extractors"]
+    assert "lhotse.features.kaldi.extractors, lhotse.features.whisper_fbank: imported before" in done.stderr
+
+
 @pytest.mark.usefixtures("_undone")
 def test_a_name_that_is_missing_raises_an_import_error_that_says_so() -> None:
     kaldi_standins.install("kaldi_io")

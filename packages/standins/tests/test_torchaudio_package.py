@@ -356,3 +356,178 @@ def test_methods_of_resampling_have_the_names_before_torchaudio_2_0(before: str,
     ]
     assert torch.equal(resampled[0], resampled[1])
     assert not torch.equal(resampled[2], resampled[3])
+
+
+@pytest.mark.parametrize("function", ["mask_along_axis", "mask_along_axis_iid"])
+@pytest.mark.parametrize(
+    ("param", "axis", "p"), [(15, -1, 1.0), (15, 2, 0.1), (15, -2, 0.5), (2, 1, 1.0), (100, -1, 0.5), (7, -2, 1.0)]
+)
+def test_masks_of_functions_are_torchaudios(function: str, param: int, axis: int, p: float) -> None:
+    theirs = getattr(pytest.importorskip("torchaudio").functional, function)
+    mine = getattr(ours.functional, function)
+    for seed in range(5):
+        found = []
+        for mask in (theirs, mine):
+            torch.manual_seed(seed)
+            found.append(mask(noise(3, 20, 50), param, 0.5, axis % 3, p))
+        assert torch.equal(*found)
+        torch.manual_seed(seed)
+        assert torch.equal(mine(noise(3, 20, 50), param, 0.5, axis, p), found[0])
+
+
+@pytest.mark.parametrize("iid", [False, True])
+def test_mask_may_be_a_value_of_a_tensor_and_leaves_the_input(iid: bool) -> None:
+    samples, value = noise(2, 20, 50), torch.tensor(-3.0)
+    before = samples.clone()
+    for make in (ours.transforms.FrequencyMasking(15, iid), ours.transforms.TimeMasking(15, iid)):
+        masked = []
+        for each in (value, -3.0):
+            torch.manual_seed(4)
+            masked.append(make(samples, each))
+        assert torch.equal(*masked) and torch.equal(samples, before)
+        changed = masked[0] != samples
+        assert changed.any() and not changed.all() and (masked[0][changed] == -3).all()
+
+
+def test_mask_of_nothing_changes_nothing() -> None:
+    samples = noise(2, 20, 50)
+    for make in (ours.functional.mask_along_axis, ours.functional.mask_along_axis_iid):
+        for param, p in ((0, 1.0), (10, 0.0), (10, 0.019)):
+            assert torch.equal(make(samples, param, 9.0, 2, p), samples)
+        for axis, p in ((0, 1.0), (-3, 1.0), (2, 1.1), (2, -0.1)):
+            with pytest.raises(ValueError, match="must lie within 0 to 1"):
+                make(samples, 10, 9.0, axis, p)
+    for p in (-0.1, 1.1):
+        with pytest.raises(ValueError, match=f"p={p} must lie within 0 to 1"):
+            ours.transforms.TimeMasking(10, p=p)
+
+
+def test_equal_rates_and_other_shapes_are_resampled_as_they_are() -> None:
+    samples = noise(2, 3, 100)
+    assert ours.functional.resample(samples, 8000, 8000) is samples
+    same = ours.transforms.Resample(8000, 8000)
+    assert same(samples) is samples and not list(same.buffers())
+    assert ours.functional.resample(torch.zeros(2, 100, dtype=torch.int16), 8000, 8000).dtype == torch.int16
+    for length in (1, 441, 442):
+        assert ours.functional.resample(noise(2, 3, length), 44100, 16000).shape == (2, 3, -(-length * 160 // 441))
+    double = ours.functional.resample(samples.double(), 8000, 12000)
+    assert double.dtype == torch.float64
+    torch.testing.assert_close(double.float(), ours.functional.resample(samples, 8000, 12000), rtol=0, atol=1e-5)
+    for dtype in (None, torch.float64):
+        assert ours.transforms.Resample(8000, 12000, dtype=dtype).kernel.dtype == (dtype or torch.float32)
+    for rates in ((-8000, 16000), (8000, 0), (8000, 16000.5)):
+        with pytest.raises(OptionError, match="sampling rates must be positive whole numbers of Hz"):
+            ours.transforms.Resample(*rates)
+
+
+def test_pitch_takes_every_option_and_any_number_of_channels() -> None:
+    samples = torch.from_numpy(audio(8000)).float()
+    plain = ours.functional.compute_kaldi_pitch(samples, 16000)
+    many = ours.functional.compute_kaldi_pitch(samples.expand(2, 1, -1), 16000)
+    assert plain.shape == (48, 2) and many.shape == (2, 1, 48, 2) and torch.equal(many[1, 0], plain)
+    options: dict[str, Any] = {
+        "frame_length": 30.0, "frame_shift": 5.0, "min_f0": 60, "max_f0": 350, "soft_min_f0": 12.0,
+        "penalty_factor": 0.2, "lowpass_cutoff": 900, "resample_frequency": 3900, "delta_pitch": 0.01,
+        "nccf_ballast": 6000, "lowpass_filter_width": 2, "upsample_filter_width": 4, "max_frames_latency": 3,
+        "frames_per_chunk": 10, "simulate_first_pass_online": True, "recompute_frame": 20, "snip_edges": False,
+    }  # fmt: skip
+    expected = ours.functional.Pitch(sample_frequency=16000.0, **options)(samples)
+    assert torch.equal(ours.functional.compute_kaldi_pitch(samples, 16000, *options.values()), expected)
+
+
+@pytest.mark.parametrize("channels_first", [True, False])
+def test_samples_of_a_file_are_contiguous(tmp_path: Path, channels_first: bool) -> None:
+    pytest.importorskip("soundfile")
+    samples = noise(2, 100) * 0.2
+    ours.save(tmp_path / "a.wav", samples if channels_first else samples.T, 16000, channels_first)
+    found, rate = ours.load(tmp_path / "a.wav", channels_first=channels_first)
+    assert found.is_contiguous() and rate == 16000
+    assert torch.equal(found if channels_first else found.T, samples)
+
+
+def test_open_files_need_a_format_and_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("soundfile")
+    with pytest.raises(AudioError, match="an open file needs a format"):
+        ours.save(io.BytesIO(), torch.zeros(1, 5), 8000)
+    with pytest.raises(AudioError, match="has no backend 'none'"):
+        ours.save(tmp_path / "a.wav", torch.zeros(1, 5), 8000, backend="none")
+    written = io.BytesIO()
+    ours.save(written, noise(1, 50) * 0.2, 8000, format="flac", bits_per_sample=24)
+    written.seek(0)
+    assert ours.info(written) == ours.AudioMetaData(8000, 50, 1, 24, "FLAC")
+    written.seek(0)
+    torch.testing.assert_close(ours.load(written)[0], noise(1, 50) * 0.2, rtol=0, atol=2e-7)
+
+
+def test_each_effect_clips_its_result() -> None:
+    apply = ours.sox_effects.apply_effects_tensor
+    samples = torch.tensor([[0.5, -0.25, 2.0, -3.0]])
+    louder, rate = apply(samples, 16000, [["gain", "20"], ["gain", "-20"]])
+    torch.testing.assert_close(louder, torch.tensor([[0.1, -0.1, 0.1, -0.1]]), rtol=0, atol=1e-7)
+    assert rate == 16000 and louder.dtype == torch.float32
+    assert apply(samples.double(), 8000, [])[0].tolist() == [[0.5, -0.25, 1.0, -1.0]]
+    assert torch.equal(apply(samples, 8000, [["gain"]])[0], apply(samples, 8000, [])[0])
+
+
+def test_effects_take_samples_before_channels() -> None:
+    apply = ours.sox_effects.apply_effects_tensor
+    samples = noise(3, 400) * 0.2
+    for effects in ([["channels", 2]], [["remix", "-"]], [["rate", "8k"]], [["trim", "10s", "=30s"]]):
+        first, last = apply(samples, 16000, effects), apply(samples.T, 16000, effects, channels_first=False)
+        assert first[0].is_contiguous() and torch.equal(first[0], last[0].T) and first[1] == last[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "begin", "end"),
+    [
+        ("0:0.5 0:0.25", 4000, 6000),
+        ("1:00", 8000, 8000),
+        ("0:00:0.25 =4001s", 2000, 4001),
+        ("=0.25 -0.25", 2000, 6000),
+        ("+0.25 +8s", 2000, 2008),
+        ("-8s", 7992, 8000),
+        ("0.00007", 1, 8000),
+        ("0.00006", 0, 8000),
+        ("0 =1", 0, 8000),
+    ],
+)
+def test_positions_are_minutes_and_seconds_or_samples(words: str, begin: int, end: int) -> None:
+    samples = noise(1, 8000).clip(-1, 1)
+    trimmed, _ = ours.sox_effects.apply_effects_tensor(samples, 8000, [["trim", *words.split()]])
+    assert torch.equal(trimmed, samples[:, begin:end])
+
+
+@pytest.mark.parametrize("words", ["0:-1", "=-1", "--1", "-1:-1", "1:x", "0.5 =0.25", "0 -2"])
+def test_positions_before_the_start_are_refused(words: str) -> None:
+    with pytest.raises(OptionError, match="is not supported"):
+        ours.sox_effects.apply_effects_tensor(noise(1, 8000), 8000, [["trim", *words.split()]])
+
+
+@pytest.mark.parametrize(("target", "rate"), [("16000", 16000), ("16k", 16000), ("44.1k", 44100), ("8000.5", 8000)])
+def test_rate_is_in_hertz_or_kilohertz(target: str, rate: int) -> None:
+    samples = noise(2, 800) * 0.1
+    changed, new_rate = ours.sox_effects.apply_effects_tensor(samples, 16000, [["rate", target]])
+    hertz = float(target.rstrip("k")) * (1000 if "k" in target else 1)
+    assert new_rate == rate and changed.shape == (2, round(800 * hertz / 16000))
+    if rate == 16000:
+        assert torch.equal(changed, samples)
+
+
+def test_integers_are_not_resampled() -> None:
+    integers = torch.zeros(100, dtype=torch.int16)
+    for module in (
+        ours.transforms.Resample(16000, 8000),
+        lambda samples: ours.functional.resample(samples, 8000, 16000),
+    ):
+        with pytest.raises(TypeError, match=r"expected floating point samples, not torch\.int16"):
+            module(integers)
+    narrow = ours.functional.resample(noise(1, 400), 16000, 8000, lowpass_filter_width=1)
+    assert narrow.shape == (1, 200)
+    with pytest.raises(OptionError, match="lowpass_filter_width must be positive, not 0"):
+        ours.functional.resample(noise(1, 400), 16000, 8000, 0)
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_no_channels_are_refused(count: str) -> None:
+    with pytest.raises(OptionError, match=f"the effect channels {count} is not supported"):
+        ours.sox_effects.apply_effects_tensor(noise(2, 100), 16000, [["channels", count]])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import assert_type
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from typing_extensions import assert_type
 
 import kaldi_standins.kaldi_native_fbank as knf
 import kaldi_standins.kaldifeat as kaldifeat

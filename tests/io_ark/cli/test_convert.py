@@ -28,7 +28,7 @@ from tests.support.dump_data import left_by_a_dead_process
 from tests.support.faults import at_call
 from tests.support.processes import memory_below
 
-WHOLE = ("npz", "hdf5", "parquet", "safetensors", "tar")  # of which nothing remains if they are not finished
+WHOLE = ("npz", "hdf5", "parquet", "csv", "safetensors", "tar")  # of which nothing remains if they are not finished
 FEATS = {
     key: np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i, key in enumerate(["b.1", "a/2", "ü%"])
 }
@@ -38,6 +38,7 @@ TARGETS = {
     "npy": "o/",
     "hdf5": "o.h5",
     "parquet": "o.parquet",
+    "csv": "o.csv",
     "tar": "o.tar",
     "safetensors": "o.safetensors",
     "lhotse": "o.jsonl.gz",

@@ -118,17 +118,27 @@ def test_info_of_damaged_objects(data: st.DataObject) -> None:
     assert getattr(info, "shape", None) == getattr(getattr(value, "samples", value), "shape", None)
 
 
+def places_of_sizes(data: bytes) -> set[int]:
+    """Return places where a size may stand: after the length of an integer, a dozen behind each token, and others."""
+    places = {*range(2, len(data) - 3, 1 + len(data) // 200 * 10)}
+    token, behind = b"", dict[bytes, list[int]]()
+    for each in re.finditer(rb"<\w+>|[A-Z]{2} |\x04", data):
+        if each[0] == b"\4":
+            behind.setdefault(token, []).append(each.end())
+        else:
+            token = each[0]
+    return places.union(*(ends[:6] + ends[6 :: 1 + len(ends) // 6] for ends in behind.values()))
+
+
 @pytest.mark.parametrize(
     ("kind", "data"), [(kind, data) for kind, data in SAMPLES if data[:1] == b"\0" or kind == "htk"]
 )
 def test_false_sizes_take_no_memory(kind: str, data: bytes) -> None:
-    # Every place where a size may stand says a large number, in turn; of long objects, those after the length of an
-    # integer, and some 20 others.
-    places = {*range(2, len(data) - 3, 1 + len(data) // 200 * 10), *(each.end() for each in re.finditer(b"\4", data))}
+    # Each of these places says a large number, in turn.
     tracemalloc.start()
     try:
         for source_type in "bytes", "stream":
-            for at in places:
+            for at in places_of_sizes(data):
                 for lie in b"\xff\xff\xff\x7f", b"\x40\x42\x0f\x00":
                     lying = data[:at] + lie + data[at + 4 :]
                     tracemalloc.reset_peak()

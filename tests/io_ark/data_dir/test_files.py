@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from io_ark import DataDir
 from io_ark.data_dir import DataDirError, scripts
 from io_ark.data_dir.scripts import SCRIPTS
 from io_ark.data_dir.stage import Printer
@@ -426,3 +428,195 @@ def test_percent_sign_in_a_new_name_is_a_format(tmp_path: Path, prefix: str) -> 
     for name in BY_UTTERANCE:
         assert keys(out / name) == [f"{prefix}{key}" for key in SPEAKERS], name
     assert keys(out / "spk2utt") == [f"{prefix}{key}" for key in "abc"]
+
+
+def small(folder: Path, **files: str) -> Path:
+    """Make a directory of the utterances a, b and c, each of its own speaker, with these files."""
+    pairs = "".join(f"{key} {key}\n" for key in "abc")
+    folder.mkdir(parents=True)
+    names = {"utt2spk": pairs, "spk2utt": pairs, "wav_scp": "".join(f"{key} {key}.wav\n" for key in "abc")} | files
+    for name, text in names.items():
+        (folder / name.replace("_scp", ".scp")).write_text(text)
+    return folder
+
+
+def test_blanks_stay_in_quotes_and_in_names_and_not_in_plain_commands(tmp_path: Path) -> None:
+    lines = ["a  sox  'a  b.wav'  -t wav - |\n", "b my  file.wav\n", "c cat  c.wav  | sox -  - |\n"]
+    data = small(tmp_path / "data", wav_scp="".join(lines))
+    run("copy_data_dir.sh --utt-prefix s- --spk-prefix s-", str(data), str(tmp_path / "out"))
+    expected = "s-a sox  'a  b.wav'  -t wav - |\ns-b my  file.wav\ns-c cat c.wav | sox - - |\n"
+    assert (tmp_path / "out/wav.scp").read_text() == expected
+
+
+def test_fix_of_a_valid_directory_names_no_file_and_writes_none(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    segments = "a r 0 1\nb r 1 2\nc r 2 3\n"
+    files = {"segments": segments, "wav_scp": "r r.wav\n", "reco2dur": "r 9\n", "text": "a x\nb y\nc z\n"}
+    data = small(tmp_path / "data", **files)
+    before = {path.name: (path.read_bytes(), path.stat().st_ino) for path in data.iterdir()}
+    capfd.readouterr()
+    run("fix_data_dir.sh", str(data))
+    said = capfd.readouterr().out
+    assert "kept all 3 utterances" in said and "filtered" not in said and "sorting" not in said
+    assert {path.name: (path.read_bytes(), path.stat().st_ino) for path in data.iterdir() if path.is_file()} == before
+
+
+def test_fix_says_what_each_file_has_lost(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    data = small(tmp_path / "data", text="a x\nc z\n", utt2lang="c en\nb en\na en\n")
+    run("fix_data_dir.sh", str(data))
+    said = capfd.readouterr().out
+    assert f"file {data}/utt2lang is not in sorted order or not unique, sorting it" in said
+    assert "fix_data_dir.sh: kept 2 utterances out of 3" in said
+    assert f"old files are kept in {data}/.backup" in said
+    assert [keys(data / name) for name in ("utt2spk", "spk2utt", "wav.scp", "utt2lang")] == [["a", "c"]] * 4
+    assert (data / ".backup/utt2lang").read_text() == "a en\nb en\nc en\n"  # sorted, as by Kaldi's script
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kept"),
+    [
+        ("text", "a x\nb y\nc z", "abc"), ("utt2dur", "a 1\nb 0\nc 1", "ac"), ("utt2num_frames", "a 0\nb 1\nc 2", "bc"),
+        ("feats.scp", "c f:1", "c"), ("utt2lang", "a x", "a"), ("vad.scp", "a x\nb y", "abc"),
+        ("spk2gender", "b f\nc m", "bc"), ("cmvn.scp", "c x", "c"), ("utt2uniq", "a 1\nb 1", "abc"),
+    ],
+)  # fmt: skip
+def test_last_line_without_a_newline_counts(tmp_path: Path, name: str, text: str, kept: str) -> None:
+    data = small(tmp_path / "data", **{name: text})
+    run("fix_data_dir.sh", str(data))
+    assert keys(data / "utt2spk") == keys(data / "spk2utt") == keys(data / "wav.scp") == list(kept)
+
+
+def test_return_at_the_end_of_the_last_line_is_refused(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", text="a x\nb y\nc z\r")
+    with pytest.raises(DataDirError, match=r"text:3: c: ends with a carriage return"):
+        DataDir(data).fix()
+
+
+def test_recordings_of_no_segment_are_removed_and_segments_of_no_recording(tmp_path: Path) -> None:
+    files = {"wav_scp": "r1 1.wav\nr2 2.wav\nr3 3.wav\n", "segments": "a r1 0 1 \nb r4 0 1\nc r3  1 2\n"}
+    files |= {"reco2dur": "r1 5\nr2 5\nr3 5\n", "reco2file_and_channel": "r1 r1 A\nr2 r2 A\nr3 r3 A\n"}
+    data = small(tmp_path / "data", **files)
+    run("fix_data_dir.sh", str(data))
+    assert (data / "segments").read_text() == "a r1 0 1\nc r3 1 2\n"
+    for name in ("wav.scp", "reco2dur", "reco2file_and_channel"):
+        assert keys(data / name) == ["r1", "r3"], name
+    assert keys(data / "utt2spk") == ["a", "c"]
+
+
+@pytest.mark.parametrize("text", ["a\tr\t0\t-1\nb r 0 1\nc r 1 2\n", "a r 0 -1\nb r 0 1\nc r 1 2\n"])
+def test_negative_duration_of_an_open_segment_is_refused_by_fix(tmp_path: Path, text: str) -> None:
+    data = small(tmp_path / "data", segments=text, wav_scp="r r.wav\n", utt2dur="a -1\nb 1\nc 1\n")
+    with pytest.raises(DataDirError, match="utt2dur:1: a"):
+        DataDir(data).fix()
+    (data / "utt2dur").write_text("a 3\nb -1\nc 1\n")
+    assert DataDir(data).fix().utterances() == ["a", "c"]
+
+
+def test_endless_input_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("a.fifo")
+    data = small(
+        tmp_path / "data", wav_scp="a a.fifo\nb b.wav\nc c.wav\n", utt2dur="a 1\nb 1\nc 1\n", reco2dur="a 1\nb 1\nc 1\n"
+    )
+    both = os.open("a.fifo", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(both, b"fLaC and more")
+        (tmp_path / "sox").write_text("")
+        (tmp_path / "sox").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        fast = DataDir(data).perturb_speed(tmp_path / "fast", 2)
+        assert Path(fast.file("wav.scp")).read_text().startswith("sp2-a sox -t wav a.fifo -t wav - speed 2 |\n")
+        for name in ("reco2dur", "utt2dur"):
+            (data / name).unlink()
+        with pytest.raises(DataDirError, match=r"wav.scp:1: a: is not a regular file"):
+            DataDir(data).reco2dur()
+        assert os.read(both, 99) == b"fLaC and more"
+    finally:
+        os.close(both)
+
+
+def test_times_are_divided_by_the_speed_and_an_open_end_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sox").write_text("")
+    (tmp_path / "sox").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    segments = "a r 0 1.005\nb r 1.5 3\nc r 4 -1\n"
+    data = small(
+        tmp_path / "data", segments=segments, wav_scp="r r.wav\n", reco2dur="r 9\n", utt2dur="a 1.005\nb 1.5\nc 5\n"
+    )
+    slow = DataDir(data).perturb_speed(tmp_path / "slow", 0.5)
+    times = {"a": "0.00 2.01", "b": "3.00 6.00", "c": "8.00 -1"}
+    expected = "".join(f"sp0.5-{key} sp0.5-r {time}\n" for key, time in times.items())
+    assert Path(slow.file("segments")).read_text() == expected
+    assert slow.utt2dur() == {"sp0.5-a": 2.01, "sp0.5-b": 3.0, "sp0.5-c": 10.0} and slow.reco2dur() == {"sp0.5-r": 18.0}
+    assert Path(slow.file("utt2uniq")).read_text() == "".join(f"sp0.5-{key} {key}\n" for key in "abc")
+    assert Path(slow.file("utt2spk")).read_text() == "".join(f"sp0.5-{key} sp0.5-{key}\n" for key in "abc")
+
+
+def test_speaker_of_one_utterance_and_unsorted_lists_are_divided(tmp_path: Path) -> None:
+    pairs = "a x\nb y\nc x\nd z\ne x\n"
+    files = {
+        "utt2spk": pairs,
+        "spk2utt": "x a c e\ny b\nz d\n",
+        "wav_scp": "".join(f"{key} {key}\n" for key in "abcde"),
+    }
+    data = small(tmp_path / "data", **files)
+    run("split_data.sh", str(data), "2")
+    assert [keys(data / f"split2/{part}/spk2utt") for part in (1, 2)] == [["x"], ["y", "z"]]
+    run("split_data.sh --per-utt", str(data), "2")
+    assert [keys(data / f"split2utt/{part}/utt2spk") for part in (1, 2)] == [["a", "b", "c"], ["d", "e"]]
+    run("subset_data_dir.sh --per-spk", str(data), "2", str(tmp_path / "two"))
+    assert keys(tmp_path / "two/utt2spk") == ["a", "c", "b", "d"]
+    run("subset_data_dir.sh --speakers", str(data), "1", str(tmp_path / "speakers"))
+    chosen = keys(tmp_path / "speakers/spk2utt")
+    assert len(chosen) == 1 and all(
+        f" {chosen[0]}" in line for line in (tmp_path / "speakers/utt2spk").read_text().splitlines()
+    )
+
+
+@pytest.mark.parametrize("names", ["a", "a b", ""])
+def test_lists_of_speakers_or_utterances_choose_in_the_order_of_the_directory(tmp_path: Path, names: str) -> None:
+    data = small(tmp_path / "data", utt2spk="a s\nb t\nc s\n", spk2utt="s a c\nt b\n", text="c 3\na 1\nb 2\n")
+    (tmp_path / "list").write_text("".join(f"{name} more\n" for name in reversed(names.split())))
+    if names:
+        run("subset_data_dir.sh --utt-list", str(tmp_path / "list"), str(data), str(tmp_path / "utt"))
+        assert keys(tmp_path / "utt/utt2spk") == keys(tmp_path / "utt/wav.scp") == names.split()
+        assert keys(tmp_path / "utt/text") == [key for key in "cab" if key in names]
+    (tmp_path / "list").write_text("s\n")
+    run("subset_data_dir.sh --spk-list", str(tmp_path / "list"), str(data), str(tmp_path / "spk"))
+    assert (tmp_path / "spk/utt2spk").read_text() == "a s\nc s\n" and keys(tmp_path / "spk/text") == ["c", "a"]
+
+
+def test_refused_source_leaves_no_target_and_no_lock(tmp_path: Path) -> None:
+    data, target = small(tmp_path / "data", text="\ufeffa x\nb y\nc z\n"), tmp_path / "new" / "out"
+    with pytest.raises(DataDirError, match="byte-order mark"):
+        DataDir(data).copy(target)
+    assert not target.parent.exists()
+    (data / "text").write_text("a x\nb y\nc z\n")
+    assert DataDir(data).copy(target).utterances() == ["a", "b", "c"]
+    assert not [path.name for path in target.iterdir() if path.name.startswith(".") and path.is_file()]
+
+
+@pytest.mark.parametrize("entry", ["-", "cat a.wav |", "a.wav[0:1]"])
+def test_entries_that_end_are_read_for_durations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    from io_ark.data_dir.durations import refuse_endless_entries
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.wav").write_text("")
+    os.mkfifo("-")  # a name that stands for standard input
+    (tmp_path / "wav.scp").write_text(f"a {entry}\nb {entry}\n")
+    refuse_endless_entries("wav.scp")
+    (tmp_path / "wav.scp").write_text(f"a {entry}\nb ./-\nc ./-\n")
+    with pytest.raises(DataDirError, match=r"wav.scp:2: b: is not a regular file"):
+        refuse_endless_entries("wav.scp")
+    refuse_endless_entries("wav.scp", {b"a"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [("-j 2 2", "'-j 2 2'"), ("-j 2 5 --one-based", "'-j 2 5 --one-based'"), ("-j 2 0 --one-based", "'-j 2 0 --one-based'"),
+     ("-j 2 -1", "'-j 2 -1'")],
+)  # fmt: skip
+def test_number_of_a_part_is_within_the_parts(arguments: str, said: str) -> None:
+    with pytest.raises(DataDirError, match=f"Invalid job number/index values for {said}"):
+        run(f"split_scp.pl {arguments}", "text")

@@ -464,6 +464,24 @@ def test_list_of_changes_of_another_machine_is_carried_out(tmp_path: Path, capsy
         assert not leftovers(tmp_path)
 
 
+@pytest.mark.parametrize("moved", [".backup/utt2dur", "", "utt2lang", ".backup/text"])
+def test_ended_change_moves_a_file_aside_only_to_its_place_in_the_backup(tmp_path: Path, moved: str) -> None:
+    data = tmp_path / "data"
+    directory(data, 2)
+    (data / ".backup").mkdir(exist_ok=True)
+    before, text = (data / "utt2dur").read_text(), (data / "text").read_text()
+    (data / f".text.{stage._MACHINE}.1.2.tmp").write_text("new\n")
+    names = f"utt2dur\0{moved}\0.text.{stage._MACHINE}.1.2.tmp\0text"
+    (data / f".changes.{stage._MACHINE}.1.1.tmp").write_text(names)
+    with locked(str(data)):
+        pass
+    is_ours = moved in (".backup/utt2dur", "")
+    assert (data / "text").read_text() == ("new\n" if is_ours else text)
+    assert (data / "utt2dur").exists() != is_ours and not (data / "utt2lang").exists()
+    if moved == ".backup/utt2dur":
+        assert (data / moved).read_text() == before and not leftovers(tmp_path)
+
+
 def test_file_that_is_newer_than_an_ended_change_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -376,3 +376,273 @@ def test_alignment_of_another_model_is_refused() -> None:
         AlignmentConverter(model, model, TREES["mono"], phone_map={1: 1}).convert(aligned("mono", [(2, 0)], True)[0])
     with pytest.raises(FormatError, match="belong together"):
         AlignmentConverter(model, MODELS["tri"], TREES["mono"]).convert(aligned("mono", [(7, 0)], True)[0])
+
+
+# Conversion. Kaldi's ConvertAlignment counts the frames of a phone that stay at a shift: those whose time, with the
+# shift added, is the last of a group of `subsampling` frames.
+
+
+def kept_frames(lengths: list[int], subsampling: int, shift: int) -> list[int]:
+    ends = np.cumsum([0, *lengths]) + shift
+    return [int(stop // subsampling - begin // subsampling) for begin, stop in pairwise(ends)]
+
+
+LONG = [(2, 5), (3, 9), (1, 7), (4, 12)]
+
+
+@pytest.mark.parametrize("subsampling", [1, 2, 3])
+@pytest.mark.parametrize(("old", "new"), [("mono", "chain"), ("mono", "mono"), ("tri", "tri")])
+def test_phones_keep_the_last_frame_of_each_group(old: str, new: str, subsampling: int) -> None:
+    ids, lengths = aligned(old, LONG, True)
+    converted = AlignmentConverter(MODELS[old], MODELS[new], TREES[new], subsampling=subsampling).convert(ids)
+    segments = split_to_phones(MODELS[new], converted)
+    assert segments.lengths.tolist() == kept_frames(lengths, subsampling, subsampling - 1)
+    assert segments.phones.tolist() == [phone for phone, _ in LONG] and segments.complete.all()
+
+
+def test_repeated_frames_are_those_of_each_shift_in_turn() -> None:
+    ids, lengths = aligned("mono", LONG, True)
+    old, new = MODELS["mono"], MODELS["chain"]
+    converted = AlignmentConverter(old, new, TREES["chain"], subsampling=3, repeat_frames=True).convert(ids)
+    assert converted is not None and len(converted) == len(ids)
+    for place in range(3):
+        segments = split_to_phones(new, converted[place::3])
+        assert segments.lengths.tolist() == kept_frames(lengths, 3, 2 - place)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "converted"),
+    [
+        ([3, 3, 20, 3, 3], [1, 1, 4, 1, 1]),  # of 1, 1, 5, 1 and 0 frames
+        ([9, 3, 8], [2, 1, 2]),  # of 3, 0 and 2 frames: in a tie the earlier phone gives one
+        ([9, 3, 3, 8], [2, 1, 1, 2]),  # of 3, 0, 1 and 2 frames
+        ([10, 3, 3, 9], [3, 1, 1, 2]),  # of 3, 1, 0 and 3 frames: the nearer one is behind
+        ([4, 4], [1, 1]),
+        ([3, 3, 3, 3, 3], None),  # of 3 frames in all
+    ],
+)
+def test_phone_without_a_frame_gets_one_of_the_nearest_phone(lengths: list[int], converted: list[int] | None) -> None:
+    mono, chain = MODELS["mono"], MODELS["chain"]
+    phones = [(2 + number % 2, length - 3) for number, length in enumerate(lengths)]
+    ids = np.concatenate([_of_length(phone, more + 3) for phone, more in phones])
+    found = AlignmentConverter(mono, chain, TREES["chain"], subsampling=4).convert(ids)
+    if converted is None:
+        assert found is None
+    else:
+        assert split_to_phones(chain, found).lengths.tolist() == converted
+
+
+def _of_length(phone: int, length: int) -> np.ndarray[Any, Any]:
+    """Return transition-ids of a monophone with one frame for each state, and the other frames in the first."""
+    model, tree = MODELS["mono"], TREES["mono"]
+    ids: list[int] = []
+    entry = model.topology.entry(phone)
+    for number, found in enumerate(entry[:-1]):
+        pdf = tree.pdf([phone], found.forward_pdf_class)
+        first = int(model.first_ids[model.states_of(np.array([phone, number, pdf, pdf]))])
+        targets = [to for to, _ in found.transitions]
+        loops = 0 if number else length - len(entry) + 1
+        ids += [first + targets.index(number + 1)] + [first + targets.index(number)] * loops
+    return np.array(ids)
+
+
+def test_alignments_are_converted_together_as_one_by_one() -> None:
+    old, new, tree = MODELS["mono"], MODELS["chain"], TREES["chain"]
+    whole = [aligned("mono", phones, True)[0] for phones in (LONG, [(3, 6), (2, 8)], LONG[::-1])]
+    short = np.concatenate([_of_length(phone, 3) for phone in (2, 3, 2, 3, 2)])
+    parts = [whole[0], short, whole[1][:-4][:5], whole[1], short, whole[2]]
+    bounds = np.cumsum([0, *map(len, parts)])
+    converter = AlignmentConverter(old, new, tree, subsampling=4)
+    together = converter.convert_many(np.concatenate(parts), bounds)
+    assert together.is_truncated.tolist() == [False, False, True, False, False, False]
+    assert together.is_short.tolist() == [False, True, False, False, True, False]
+    assert np.diff(together.bounds).tolist() == [len(parts[i]) + 3 >> 2 if i in (0, 3, 5) else 0 for i in range(6)]
+    for number in (0, 3, 5):
+        ids = together.ids[together.bounds[number] : together.bounds[number + 1]]
+        alone = converter.convert(parts[number])
+        for name in ("phones", "lengths"):
+            one, other = (getattr(split_to_phones(new, each), name).tolist() for each in (ids, alone))
+            assert one == other
+
+
+def test_phones_are_those_of_the_map() -> None:
+    model, tree = MODELS["mono"], TREES["mono"]
+    ids, lengths = aligned("mono", [(2, 3), (3, 2), (2, 4)], True)
+    converted = AlignmentConverter(model, model, tree, phone_map={2: 5, 3: 4, 9: 9}).convert(ids)
+    segments = split_to_phones(model, converted)
+    assert segments.phones.tolist() == [5, 4, 5] and segments.lengths.tolist() == lengths
+
+
+def test_path_of_a_phone_has_exactly_its_frames_or_there_is_none() -> None:
+    single = HmmTopology.of({1: (state(0, 0, (0, 0.5), (1, 0.5)), FINAL)})
+    pairs = HmmTopology.of({1: (state(0, 0, (1, 1.0)), state(1, 1, (0, 0.5), (2, 0.5)), FINAL)})
+    old = TransitionModel.of(single, [(1, 0, 0, 0)])
+    new = TransitionModel.of(pairs, [(1, 0, 0, 0), (1, 1, 1, 1)])
+    tree = ContextDependency(1, 0, Split(PDF_CLASS, (0,), Leaf(0), Leaf(1)))
+    for frames in (2, 4, 6):
+        converted = AlignmentConverter(old, new, tree).convert([2] + [1] * (frames - 1))
+        assert converted is not None and new.pdfs(converted).tolist() == [0, 1] * (frames // 2)
+    with pytest.raises(FormatError, match="phone 1 has no path of 3 frames"):
+        AlignmentConverter(old, new, tree).convert([2, 1, 1])
+    with pytest.raises(FormatError, match=r"the tree has no pdf for the phones 1$"):
+        AlignmentConverter(old, new, ContextDependency(1, 0, Table(0, (Leaf(0),)))).convert([2, 1])
+
+
+def test_all_paths_of_a_phone_occur() -> None:
+    """A path of 4 frames through two states with self-loops changes the state after 1, 2 or 3 frames."""
+    two = HmmTopology.of({1: (state(0, 0, (0, 0.9), (1, 0.1)), state(1, 1, (1, 0.9), (2, 0.1)), FINAL)})
+    old = TransitionModel.of(HmmTopology.of({1: (state(0, 0, (0, 0.5), (1, 0.5)), FINAL)}), [(1, 0, 0, 0)])
+    new = TransitionModel.of(two, [(1, 0, 0, 0), (1, 1, 1, 1)])
+    tree = ContextDependency(1, 0, Split(PDF_CLASS, (0,), Leaf(0), Leaf(1)))
+    converter = AlignmentConverter(old, new, tree)
+    found = [tuple(new.pdfs(converter.convert([2, 1, 1, 1])).tolist()) for _ in range(60)]
+    assert set(found) == {(0, 0, 0, 1), (0, 0, 1, 1), (0, 1, 1, 1)}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pdf_classes_are_those_of_the_topology(name: str) -> None:
+    model = MODELS[name]
+    for number, (phone, hmm_state) in enumerate(model.tuples[:, :2].tolist(), 1):
+        of_topology = model.topology.entry(phone)[hmm_state]
+        assert model.pdf_classes(number) == (of_topology.forward_pdf_class, of_topology.self_loop_pdf_class)
+    counts = {len({*sum((model.pdf_classes(n) for n in range(1, len(model.tuples) + 1)
+                         if model.tuples[n - 1, 0] == phone), ())}) for phone in model.topology.phones}  # fmt: skip
+    assert counts == {model.topology.num_pdf_classes(phone) for phone in model.topology.phones}
+
+
+def test_states_of_a_model_are_in_ascending_order_and_occur_once() -> None:
+    entry = (state(0, 0, (0, 0.75), (1, 0.25)), FINAL)
+    topology = HmmTopology.of({3: entry, 1: entry})
+    model = TransitionModel.of(topology, [(3, 0, 0, 0), (1, 0, 2, 2), (1, 0, 1, 1), (3, 0, 0, 0)])
+    assert model.tuples.tolist() == [[1, 0, 1, 1], [1, 0, 2, 2], [3, 0, 0, 0]]
+    assert topology.phones == (1, 3) and topology.entry_of == (-1, 0, -1, 0) and len(topology.entries) == 1
+    assert repr(model) == "TransitionModel(num_transition_ids=6, num_pdfs=3)"
+    assert (model.num_transition_states, model.first_ids.tolist()) == (3, [0, 1, 3, 5, 7])
+
+
+@pytest.mark.parametrize(
+    ("tuples", "log_probs", "message"),
+    [
+        ([], [0.0], "has no transitions"),
+        ([(3, 0, 0, 0)], [0.0, -0.1], "has 2 transition-ids and 1 log-probs"),
+        ([(3, 0, 0, 0)], [0.0, -0.1, 0.1], "positive or not finite"),
+        ([(3, 0, 0, 0)], [0.0, -np.inf, -0.1], "positive or not finite"),
+        ([(3, 0, 1, 1), (3, 0, 0, 0)], [0.0] + [-0.7] * 4, "not in ascending order"),
+        ([(3, 2, 0, 0)], [0.0, -0.1], "is not in the topology"),
+        ([(4, 0, 0, 0)], [0.0, -0.1], "no phone 4"),
+    ],
+)
+def test_inconsistent_model_is_refused(tuples: Any, log_probs: list[float], message: str) -> None:
+    topology = HmmTopology.of({3: (state(0, 0, (0, 0.75), (1, 0.25)), FINAL)})
+    model = TransitionModel(topology, np.array(tuples, np.int32).reshape(-1, 4), np.array(log_probs, np.float32))
+    with pytest.raises(FormatError, match=message):
+        model.check()
+
+
+@pytest.mark.parametrize(
+    ("phones", "entry_of", "message"),
+    [((1, 2), (-1, 0), "has no HMM"), ((0, 1), (0, 2), "has no HMM"), ((0,), (0,), "has no phones"), ((), (), "empty")],
+)
+def test_topology_whose_phones_and_hmms_do_not_fit_is_refused(phones: Any, entry_of: Any, message: str) -> None:
+    entries = tuple((state(0, 0, (0, number), (1, 1 - number)), FINAL) for number in (0.5, 0.25))
+    with pytest.raises(FormatError, match=message):
+        HmmTopology(phones, entry_of, entries).check()
+
+
+ENTRY = "<TopologyEntry> <ForPhones> {} </ForPhones> {} </TopologyEntry> "
+STATES = "<State> 0 <PdfClass> 0 <Transition> 0 0.5 <Transition> 1 0.5 </State> <State> 1 </State>"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ENTRY.format("1 2", STATES) + ENTRY.format("2", STATES), "phone 2 is in two entries"),
+        (ENTRY.format("1", STATES.replace("<State> 1", "<State> 2")), "expected state 1 of an HMM, found 2"),
+        (ENTRY.format("1", STATES.replace("<Transition> 1 0.5", "<Final> 1")), "expected '<Transition>' or '</State>'"),
+        ("<Entry> ", "expected '</Topology>' or '<TopologyEntry>', found '<Entry>'"),
+    ],
+)
+def test_invalid_text_of_a_topology_is_refused(text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        HmmTopologyCodec().read(BytesSource(f"<Topology> {text}</Topology> \n".encode()))
+
+
+def test_end_of_the_file_ends_a_topology() -> None:
+    whole, ended = (
+        HmmTopologyCodec().read(BytesSource(f"<Topology> {ENTRY.format('1 2', STATES)}{end}".encode()))
+        for end in ("</Topology> \n", "")
+    )
+    assert whole == ended and whole.phones == (1, 2)
+
+
+def read_tree(text: str) -> ContextDependency:
+    return ContextDependencyCodec().read(BytesSource(f"ContextDependency 3 1 {text} EndContextDependency ".encode()))
+
+
+def test_tree_of_an_old_kaldi_has_lengths_before_its_pdfs() -> None:
+    tree = ContextDependency(3, 1, Table(1, (None, Leaf(7))))
+    assert read_tree("ToLength SE 0 [ 1 ]\n{ CE 3 CE 4 } ToPdf TE 1 2 ( NULL CE 7 )") == tree
+    assert read_tree("ToPdf TE 1 2 ( NULL CE 7 )") == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ToPdf NULL", "the tree is empty"),
+        ("ToPdf SE 0 [ 1 ]\n{ NULL CE 1 }", "an empty child"),
+        ("ToPdf SE 0 [ 1 ]\n{ CE 1 NULL }", "an empty child"),
+        ("ToPdf TE 0 1 ( CE 1 CE 1 )", r"expected '\)', found 'CE'"),
+        ("ToPdf TE 0 -1 ( )", "number of children of a table is negative"),
+    ],
+)
+def test_invalid_tree_is_refused(text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        read_tree(text)
+
+
+def test_size_of_a_table_is_marked_as_unsigned() -> None:
+    codec = ContextDependencyCodec()
+    data = encoded(codec, ContextDependency(1, 0, Table(0, (None, Leaf(7)))), binary=True)
+    assert data.count(b"\xfc\2\0\0\0") == 1
+    with pytest.raises(FormatError, match="marked by a byte -4"):
+        codec.read(BytesSource(data.replace(b"\xfc\2\0\0\0", b"\4\2\0\0\0")))
+
+
+def test_answers_of_a_tree_are_those_of_its_questions() -> None:
+    """Windows with values on both sides of those that the nodes list, against a walk from node to node."""
+    yes = Table(1, (Leaf(0), None, Split(PDF_CLASS, (1,), Leaf(1), Leaf(2))))
+    no = Split(1, (3,), Split(9, (1,), Leaf(8), Leaf(9)), Split(PDF_CLASS, (0, 2), Leaf(4), Leaf(5)))
+    root = Split(0, (2, 5), yes, no)
+    tree = ContextDependency(2, 1, root)
+    for event in np.ndindex(8, 6, 3):
+        node: EventMap | None = root
+        values = {0: event[0], 1: event[1], PDF_CLASS: event[2]}
+        while node is not None and not isinstance(node, Leaf):
+            if isinstance(node, Table):
+                value = values[node.key]
+                node = node.children[value] if value < len(node.children) else None
+            elif node.key not in values:
+                node = None  # no event has an answer without the key
+            else:
+                node = node.yes if values[node.key] in node.values else node.no
+        assert tree.pdf(event[:2], event[2]) == (node.pdf if node else None), event
+    assert tree.num_pdfs == 10
+    assert tree.possible_pdfs({0: 2, 1: 2}) == [1, 2] and tree.possible_pdfs({0: 1, 1: 0}) == [4, 5]
+    assert tree.possible_pdfs({0: 2, 1: 7}) == [] and tree.possible_pdfs({PDF_CLASS: 1, 0: 2}) == [0, 1]
+
+
+def test_alignment_whose_self_loop_follows_another_phone_is_refused() -> None:
+    model = MODELS["mono"]
+    ids, _ = aligned("mono", [(2, 2), (3, 2)], True)
+    loop = next(number for number in range(1, 200) if model.are_self_loops(number) and model.phones(number) == 5)
+    with pytest.raises(FormatError, match="is this its model"):
+        split_to_phones(model, [*ids, loop])
+
+
+@pytest.mark.parametrize("reorder", [True, False])
+def test_owner_of_each_phone_is_its_alignment(reorder: bool) -> None:
+    parts = [aligned("mono", phones, reorder)[0] for phones in ([(2, 1), (3, 2)], [], [(4, 1)])]
+    segments = split_to_phones(MODELS["mono"], np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
+    assert segments.owners.tolist() == [0, 0, 2] and segments.counts.tolist() == [2, 0, 1]
+    reordered = is_reordered(MODELS["mono"], np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
+    assert reordered.tolist() == [reorder, False, reorder]

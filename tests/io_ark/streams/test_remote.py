@@ -16,6 +16,7 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, MissingFileError, NetworkRefusedError, OpenError, TruncatedError, WriteError
+from io_ark.specifier import is_url
 from io_ark.streams import access, remote
 from io_ark.streams.access import Access
 from io_ark.streams.output import open_output
@@ -414,7 +415,7 @@ def test_urls_are_not_written_where_they_cannot_be(server: RangeServer) -> None:
 
 @pytest.mark.parametrize("spelling", ["feats.ark", "./a://b", "-", "a b|", "C:/x", "s3:/x", "ark:x"])
 def test_local_names_are_no_urls(spelling: str) -> None:
-    assert not remote.is_url(spelling)
+    assert not is_url(spelling)
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,11 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, FormatError, MissingKeyError, OpenError
-from io_ark.tables import blocks, random_access, readers, whole_reads
-from io_ark.tables.whole_reads import raises_again
+from io_ark.tables import blocks, raises_again, random_access, readers
 from tests.support.tables import write_table
 
 KEYS = [f"utt{i:02}" for i in range(12)]
-OWN = {each.__file__ for each in (io_ark.api, blocks, random_access, readers, whole_reads)}
+OWN = {each.__file__ for each in (io_ark.api, blocks, random_access, readers)}
 Step = Callable[[], "str | None"]
 """Takes one entry and returns its key; None at the end."""
 

@@ -10,7 +10,7 @@ import pytest
 
 import io_ark
 from io_ark.errors import ArkError, SpecifierError
-from io_ark.tables.relative import folder_of, in_folder
+from io_ark.tables.loader import folder_of, in_folder
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,6 @@ ROOT = Path(__file__).parents[3]
 CASES = json.loads((ROOT / "reference_data" / "cases.json").read_text())
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(BaseOptions):
     """One option of each type."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from kaldi_compat.cli.compute import ApplicationOptions, ExactComputer, TorchComputer, computer_for, program_options
@@ -13,7 +11,6 @@ from kaldi_compat.options.spectral import FbankOptions
 from kaldi_compat.torch.features.fbank import Fbank
 
 
-@dataclass(frozen=True, kw_only=True)
 class NewOptions(FbankOptions):
     """Options of a feature that the exact engine does not know."""
 
@@ -24,7 +21,7 @@ class New(Fbank):
     Options = NewOptions
 
 
-NEW = FeatureType("new", "new features", NewOptions, f"{__name__}:New", HTK_FBANK)
+NEW = FeatureType("new", "new features", NewOptions, HTK_FBANK)
 
 
 def options(feature: FeatureType, engine: str) -> ApplicationOptions:

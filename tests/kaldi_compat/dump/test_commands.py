@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import signal
 import struct
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kaldi_compat.dump import commands
 from tests.kaldi_compat.dump.test_kill import MAIN, start, wait_for
 from tests.support.dump_data import archive_bytes, dump, edited, failures, make_data, matrices
 
@@ -192,3 +194,19 @@ def test_same_part_started_twice_at_once(tmp_path: Path) -> None:
         assert job.returncode == 0, said
     assert archive_bytes(data) == expected
     assert not list(data.glob("**/*unfinished*"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_children_are_known_whatever_their_names(tmp_path: Path) -> None:
+    program = tmp_path / "a) 7 (b"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    with subprocess.Popen(["sh", "-c", '"$0" 30 & wait', str(program)]) as parent:
+        try:
+            end = time.monotonic() + 20
+            while not (children := commands._list_descendants(parent.pid)) and time.monotonic() < end:
+                time.sleep(0.01)
+            assert len(children) == 1 and {parent.pid, *children} <= set(commands._list_descendants(os.getpid()))
+            assert commands._list_descendants(children[0]) == []
+        finally:
+            for process in (*commands._list_descendants(parent.pid), parent.pid):
+                os.kill(process, signal.SIGKILL)

@@ -20,10 +20,12 @@ import io_ark
 import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump import finalize as finish
+from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import lock
 from kaldi_compat.dump.finalize import link_to_storage
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral import SpectralComputer
+from kaldi_compat.dump.workers import describe_ending
 from kaldi_compat.dump.write import Manifest
 from kaldi_compat.pitch.process import process_pitch
 from kaldi_compat.pitch.tracker import track_pitch
@@ -492,6 +494,44 @@ def test_storage_links_are_those_of_kaldis_script(tmp_path: Path) -> None:
         assert os.readlink(archive) == f"storage/{disk}/{archive.name}"
 
 
+def test_disks_of_the_storage_are_numbered_without_a_gap(tmp_path: Path) -> None:
+    archive, storage = tmp_path / "a.1.ark", tmp_path / "storage"
+    (storage / "other").mkdir(parents=True)
+    link_to_storage(archive, storage)
+    assert not archive.is_symlink()  # without disks, archives stay where they are
+    for number in (1, 3):
+        (storage / str(number)).mkdir()
+    with pytest.raises(DumpError, match=r"storage/2 is missing: the directories of .*/storage are numbered from 1"):
+        link_to_storage(archive, storage)
+    (storage / "2").mkdir()
+    archive.write_text("old")
+    link_to_storage(archive, storage)
+    assert os.readlink(archive) == "storage/2/a.1.ark"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(-9, "killed by SIGKILL: is there enough memory?"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"),
+     (None, "without a status: it has closed its connection"), (3, "with status 3: code that it ran has ended")],
+)  # fmt: skip
+def test_end_of_a_worker_is_described(code: int | None, text: str) -> None:
+    assert describe_ending(code).startswith(text) and ("memory" in describe_ending(code)) == (code == -9)
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_summary_counts_utterances_and_groups_failures(data: Path, lost: int) -> None:
+    keys = keys_of(data / "wav.scp")
+    for key in keys[:lost]:
+        (data / "wav" / f"{key}.wav").unlink()
+    said = said_by(data, status=int(lost > 0))
+    hours = sum(float(line.split()[1]) for line in (data / "utt2dur").read_text().splitlines()) / 3600
+    expected = f"{12 - lost} of 12 utterances have fbank features: {hours:.2f} hours of audio, {lost} failures"
+    assert expected in said and ("the failed utterances are listed in " in said) == (lost > 0)
+    group = f"  {lost} utterance{'s' * (lost > 1)}: "
+    assert (group in said) == (lost > 0) and (f"(first: {keys[0]})" in said) == (lost > 0)
+    assert "and 1 more reasons" not in said and "resampled" not in said
+
+
 # archive number: disk, of raw_fbank_train_960h.<number>.ark on four disks
 STORAGE = {1: 4, 2: 3, 3: 2, 4: 1, 10: 3, 37: 4}
 
@@ -619,6 +659,10 @@ def test_impossible_key_is_refused_at_the_start(data: Path, line: bytes, message
     said = refused(data)
     assert message in said and len(said) < 1000
     assert not (data / "feats.scp").exists() and not (data / "data").exists()
+
+
+def test_script_file_instead_of_the_data_directory_is_named(data: Path) -> None:
+    assert "wav.scp is a file: name the data directory, the folder that has a wav.scp" in refused(data / "wav.scp")
 
 
 def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+import io_ark
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.model import try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from tests.support.dump_data import failures, keys_of, make_data
-from tests.support.extractors import add_fault, arrays
+from tests.support.dump_data import audio, failures, keys_of, make_data, write_wav
+from tests.support.extractors import add_fault, arrays, waves
 
 
 @pytest.fixture
@@ -173,3 +175,217 @@ def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.Monkey
     source = make_source(Job(Layout.of(data, "x"), DumpOptions(preset="wenet", engine="torch")))
     assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
     assert moved == [device]
+
+
+class Samples:
+    """Returns the samples that it is given, as a matrix of one column, and what it was called with."""
+
+    sample_rate = 8000
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.sizes: list[list[int]] = []
+
+    def __call__(self, audio: Sequence[np.ndarray]) -> dict[str, Any]:
+        self.sizes.append([len(each) for each in audio])
+        return {"samples": [each[:, None] for each in audio]}
+
+
+def test_audio_of_other_rates_and_channels_is_that_of_the_extractor(data: Path) -> None:
+    from kaldi_compat.exact.resample import resample_waveform
+
+    key, *others = keys_of(data / "wav.scp")
+    first = waves(data)[key][0]
+    stereo, slow, empty = audio(6000, seed=3, channels=2), audio(5001, seed=4), audio(0, seed=5)
+    for name, samples, rate in zip(others, (stereo, slow, empty), (16000, 8000, 16000), strict=True):
+        write_wav(data / "wav" / f"{name}.wav", samples, rate)
+    assert kaldi_compat.dump(data, Samples(), nj=1).utterances == 3
+    assert failures(data).startswith(f"{others[2]} ") and failures(data).endswith("has no samples\n")
+    found = arrays(data / "samples.scp")
+    expected = {key: resample_waveform(first, 16000, 8000), others[1]: slow[0].astype(np.float32) / 32768}
+    expected[others[0]] = resample_waveform(stereo[0].astype(np.float32) / 32768, 16000, 8000)
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[name][:, 0], value) for name, value in expected.items())
+    log = next((data / "log").glob("*.1.log")).read_text()
+    assert f"{others[0]}: of 2 channels the first one is used" in log and log.count("channels") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "declared", "limit"), [({}, None, 60.0), ({}, 2.0, 2.0), ({"batch_seconds": 1.5}, 2.0, 1.5)]
+)
+def test_batch_holds_as_many_utterances_of_like_length_as_its_seconds_allow(
+    data: Path, options: dict[str, Any], declared: float | None, limit: float
+) -> None:
+    keys = keys_of(data / "wav.scp")
+    lengths = dict(zip(keys, (12000, 4000, 8000, 4800), strict=True))
+    for seed, (key, length) in enumerate(lengths.items()):
+        write_wav(data / "wav" / f"{key}.wav", audio(length, seed), 8000)
+    extractor: Any = Samples()
+    extractor.max_batch_seconds = declared
+    kaldi_compat.dump(data, extractor, nj=1, **options)
+    calls: list[list[int]] = []
+    for length in sorted(lengths.values()):
+        calls = (
+            [*calls[:-1], [*calls[-1], length]]
+            if calls and (len(calls[-1]) + 1) * length / 8000 <= limit
+            else [*calls, [length]]
+        )
+    assert extractor.sizes[-len(calls) :] == calls
+    assert {key: len(value) for key, value in arrays(data / "samples.scp").items()} == lengths
+    assert keys_of(data / "samples.scp") == keys
+
+
+def test_batch_that_does_not_fit_into_memory_is_halved(data: Path) -> None:
+    keys = keys_of(data / "wav.scp")
+    for seed, key in enumerate(keys):
+        write_wav(data / "wav" / f"{key}.wav", audio(8000, seed), 8000)
+    kaldi_compat.dump(data, Samples(), nj=1)
+    whole = arrays(data / "samples.scp")
+
+    class Small(Samples):
+        def __call__(self, audio: Sequence[np.ndarray]) -> dict[str, Any]:
+            self.sizes.append([len(each) for each in audio])
+            if len(audio) > 2 and {*self.sizes[-1]} == {8000}:
+                raise MemoryError
+            return {"samples": [each[:, None] for each in audio]}
+
+    small = Small()
+    assert kaldi_compat.dump(data, small, nj=1).utterances == 4
+    assert [len(sizes) for sizes in small.sizes[-3:]] == [4, 2, 2]
+    found = arrays(data / "samples.scp")
+    assert found.keys() == whole.keys() and all(np.array_equal(found[key], whole[key]) for key in keys)
+
+
+@pytest.mark.parametrize(("extra", "is_good"), [(-11, False), (-10, True), (0, True), (10, True), (11, False)])
+def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: Path, extra: int, is_good: bool) -> None:
+    def rows(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [np.ones((len(each) // 160 + extra, 2), np.float32) for each in audio]
+
+    rows.frame_shift = 0.01  # type: ignore[attr-defined]
+    for seed, key in enumerate(keys_of(data / "wav.scp")):
+        write_wav(data / "wav" / f"{key}.wav", audio(16000, seed))
+    assert kaldi_compat.dump(data, rows, nj=1).utterances == 4 * is_good
+    reason = f"{100 + extra} rows, but its frame shift of 0.01 s makes 100 of the audio\n"
+    assert failures(data).count(reason) == 4 * (not is_good)
+
+
+@pytest.mark.parametrize(("output", "said"), [({}, "returned nothing"), ([], "returned 0 results for 1 utterances")])
+def test_extractor_without_outputs_is_refused(data: Path, output: Any, said: str) -> None:
+    with pytest.raises(DumpError, match=f"^nothing fails for a trial of noise: {said}"):
+        kaldi_compat.dump(data, _named(lambda audio: output, "nothing"), nj=1)
+
+
+def _named(function: Any, name: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+@pytest.mark.parametrize("value", [np.ones(3, bool), np.array(["a"]), np.ones(3, complex), np.array([None])])
+def test_arrays_of_neither_floats_nor_integers_are_refused(value: np.ndarray) -> None:
+    from kaldi_compat.dump.sources import convert_to_array
+
+    with pytest.raises(ValueError, match=r"expected floats or integers$"):
+        convert_to_array(value)
+
+
+def test_types_of_outputs_are_single_precision_and_32_bits() -> None:
+    from kaldi_compat.dump.sources import convert_to_array
+
+    for value in (
+        np.ones(2),
+        torch.ones(2, dtype=torch.float64),
+        torch.ones(2, dtype=torch.bfloat16),
+        np.ones(2, "f2"),
+    ):
+        assert convert_to_array(value).dtype == np.float32 and convert_to_array(value).tolist() == [1.0, 1.0]
+    for kind in ("u1", "i8", "u8", ">i4"):
+        assert convert_to_array(np.array([1, 2], kind)).dtype == np.int32
+    for number in (2**31 - 1, -(2**31)):
+        assert convert_to_array(np.array([number, 0])).tolist() == [number, 0]
+    for number in (2**31, -(2**31) - 1):
+        with pytest.raises(ValueError, match="do not fit 32 bits"):
+            convert_to_array(np.array([0, number]))
+    assert convert_to_array(torch.ones(2, requires_grad=True)).tolist() == [1.0, 1.0]
+    memory = np.ones((2, 2), np.float32)
+    copied = convert_to_array(memory.T)
+    memory[:] = 0
+    assert copied.flags.c_contiguous and copied.sum() == 4
+
+
+@pytest.mark.parametrize("takes", ["lists", "", 1, "Padded"])
+def test_unknown_kind_of_argument_is_refused(data: Path, takes: Any) -> None:
+    extractor: Any = Samples()
+    extractor.takes = takes
+    with pytest.raises(DumpError, match=r"^Samples\.takes is .*: expected 'list' or 'padded'"):
+        kaldi_compat.dump(data, extractor, nj=1)
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [
+        (
+            np.ones(3, np.float32),
+            r"expected an array of floats of shape \(clusters, dim\), not float32 of shape \(3,\)",
+        ),
+        (np.ones((2, 3), np.int32), "expected an array of floats"),
+        (np.ones((0, 3)), "expected an array of floats"),
+        (np.array([[1, np.nan]]), "has NaN or infinities"),
+        (np.array([[1, 1e300]]), "has NaN or infinities"),
+        (None, "save an array of floats with numpy.save"),
+    ],
+)
+def test_file_that_holds_no_centroids_is_refused(data: Path, tmp_path: Path, array: Any, said: str) -> None:
+    if array is None:
+        (tmp_path / "k.npy").write_text("text")
+    else:
+        np.save(tmp_path / "k.npy", array)
+    with pytest.raises(DumpError, match=said), np.errstate(over="ignore"):
+        kaldi_compat.dump(data, Samples(), nj=1, kmeans=str(tmp_path / "k.npy"))
+
+
+def test_labels_are_the_nearest_centroids(data: Path, tmp_path: Path) -> None:
+    centroids = np.array([[0.0, 3.0], [1.0, 0.0], [-2.0, 0.5]])
+    np.save(tmp_path / "k.npy", centroids)
+
+    def features(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return [40 * each[: len(each) // 2 * 2].reshape(-1, 2)[:50] for each in audio]
+
+    kaldi_compat.dump(data, features, nj=1, kmeans=str(tmp_path / "k.npy"))
+    labels = arrays(data / "labels.scp")
+    for key, (samples, _) in waves(data).items():
+        rows = 40 * samples[:100].reshape(-1, 2)
+        distances = ((rows[:, None] - centroids) ** 2).sum(2)
+        assert labels[key].tolist() == distances.argmin(1).tolist() and labels[key].dtype == np.int32
+    with pytest.raises(DumpError, match="2 columns, but the centroids have 3"):
+        np.save(tmp_path / "k.npy", np.ones((2, 3)))
+        kaldi_compat.dump(data, features, nj=1, kmeans=str(tmp_path / "k.npy"))
+
+
+def test_manifests_and_the_outcome_describe_the_files_and_the_audio(data: Path) -> None:
+    key, *others = keys_of(data / "wav.scp")
+    (data / "wav" / f"{key}.wav").unlink()
+    made = kaldi_compat.dump(data, Samples(), nj=1, shard_utterances=2)
+    seconds = {name: len(samples) / rate for name, (samples, rate) in waves_of_files(data, others).items()}
+    assert (made.utterances, made.wanted, [name for name, _ in made.failures]) == (3, 4, [key])
+    assert made.seconds == pytest.approx(sum(seconds.values()), abs=1e-6)
+    for number, keys in ((1, others[:1]), (2, others[1:])):
+        manifest = json.loads((data / "log" / f"dump_Samples_train.{number}.json").read_text().splitlines()[0])
+        assert (manifest["shard"], manifest["utterances"]) == (number, len(keys))
+        assert manifest["seconds"] == pytest.approx(sum(seconds[name] for name in keys), abs=1e-6)
+        assert [name for name, _ in manifest["failures"]] == [key] * (number == 1)
+        found = {tuple(pair) for pair in manifest["files"].values()}
+        paths = [path for path in data.rglob(f"*.{number}.*") if path.suffix not in (".json", ".log")]
+        contents = [path.read_bytes() for path in paths]
+        assert len(manifest["files"]) == len(paths) == 4
+        assert found == {(len(content), zlib.crc32(content)) for content in contents}
+    durations = dict(line.split() for line in (data / "utt2dur").read_text().splitlines())
+    assert {name: float(value) for name, value in durations.items()} == pytest.approx(seconds, abs=1e-3)
+    assert list(durations) == keys_of(data / "samples.scp") == keys_of(data / "utt2num_frames") == others
+
+
+def waves_of_files(data: Path, keys: Sequence[str]) -> dict[str, tuple[np.ndarray, int]]:
+    found = {}
+    for key in keys:
+        wave = io_ark.load(data / "wav" / f"{key}.wav")
+        found[key] = wave.samples[0], int(wave.sample_frequency)
+    return found

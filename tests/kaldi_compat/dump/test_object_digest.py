@@ -192,6 +192,8 @@ def _module_with(value: Any) -> types.ModuleType:
 VALUES: dict[str, Callable[[float], Any]] = {
     "number": lambda x: x,
     "large integer": lambda x: 10**5000 + int(x),
+    "integer of more than 64 bits": lambda x: int(x) << 70,
+    "sign of an integer": lambda x: int(2 * x - 3),
     "text": str,
     "bytes": lambda x: str(x).encode(),
     "array": array,
@@ -207,6 +209,22 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "key of a dictionary": lambda x: {str(x): array(1)},
     "values exchanged in a dictionary": lambda x: {"a": array(x), "b": array(3 - x)},
     "set": lambda x: {"a", "b", x},
+    "last of many numbers": lambda x: [0] * 99 + [x],
+    "order of many numbers": lambda x: [*range(99), x, 3 - x],
+    "type of many numbers": lambda x: ([1] if x > 1 else [True]) * 99,
+    "large integer among many": lambda x: [*range(99), int(x) << 70],
+    "member of a large set": lambda x: {*range(99), x + 200},
+    "large set of a tuple": lambda x: {*range(99), (x, "a")},
+    "value of a large dictionary": lambda x: {**dict.fromkeys(range(99)), "a": x},
+    "key of a large dictionary": lambda x: {**dict.fromkeys(range(99)), x + 200: 1},
+    "values exchanged in a large dictionary": lambda x: {**dict.fromkeys(range(99)), "a": x, "b": 3 - x},
+    "array in a large dictionary": lambda x: {**dict.fromkeys(range(99)), "a": array(x)},
+    "type of a key": lambda x: {1: array(1)} if x > 1 else {"1": array(1)},
+    "key that is a tuple": lambda x: {(x, "a"): array(1)},
+    "value under a tuple": lambda x: {(1, "a"): array(x)},
+    "read-only dictionary": lambda x: types.MappingProxyType({"a": array(x)}),
+    "frozen set of tuples": lambda x: frozenset([(1, x), (2, 3)]),
+    "type of a container": lambda x: [1] if x > 1 else (1,),
     "deque": lambda x: collections.deque([x]),
     "default dictionary": lambda x: collections.defaultdict(list, {"a": [array(x)]}),
     "ordered dictionary": lambda x: collections.OrderedDict(a=array(x)),
@@ -283,7 +301,24 @@ VALUES: dict[str, Callable[[float], Any]] = {
     "order of fields of NumPy": lambda x: np.dtype([(name, "f4") for name in ("ab" if x > 1 else "ba")]),
     "object of a cycle": lambda x: _pair_of_holders(x > 1),
     "state of a C object": lambda x: __import__("decimal").Decimal(x),
+    "states of C objects": lambda x: [__import__("decimal").Decimal(n) for n in (1, x, 3, x)],
+    "cached property": lambda x: type("Made", (), {"weights": functools.cached_property(closure(array(x)))})(),
+    "property": lambda x: type("Made", (), {"weights": property(closure(array(x)))})(),
+    "static method": lambda x: type("Made", (), {"weights": staticmethod(closure(array(x)))})(),
+    "class method": lambda x: type("Made", (), {"weights": classmethod(closure(array(x)))})(),
+    "attribute of a base class": lambda x: type("Made", (type("Base", (), {"weights": array(x)}),), {})(),
+    "content of a list with attributes": lambda x: _words_with([array(x)], 1),
+    "attribute of a list": lambda x: _words_with([1], array(x)),
+    "repetition": lambda x: itertools.repeat(x),
+    "conjugated tensor": lambda x: torch.full((2,), x + 1j).conj(),
+    "number of dimensions": lambda x: np.zeros((1, 2) if x > 1 else 2),
 }
+
+
+def _words_with(content: list[Any], value: Any) -> Words:
+    made = Words(content)
+    made.extra = value  # type: ignore[attr-defined]
+    return made
 
 
 def _pair_of_holders(is_mutual: bool) -> Holder:
@@ -322,6 +357,37 @@ def _cached(value: Any) -> Callable[[], Any]:
     function = functools.lru_cache(lambda: value)
     function()
     return function
+
+
+UNORDERED: dict[str, Callable[[list[Any]], Any]] = {
+    "dictionary": lambda items: {str(item): array(1) for item in items},
+    "dictionary of tuples": lambda items: {(item, 1): array(1) for item in items},
+    "large dictionary": lambda items: {item + 1000 * more: item for more in range(30) for item in items},
+    "attributes": lambda items: types.SimpleNamespace(**{f"a{item}": item for item in items}),
+}
+
+
+@pytest.mark.parametrize("kind", UNORDERED)
+def test_order_of_keys_is_no_part_of_the_digest(kind: str) -> None:
+    first, other = (digest_object(Holder(UNORDERED[kind](items)), wing) for items in ([1, 2, 3, 8], [8, 3, 1, 2]))
+    assert first.parts == other.parts and not first.opaque
+
+
+def test_documentation_and_annotations_of_a_class_are_no_part_of_the_digest() -> None:
+    first, other = (type("Made", (), {"__doc__": text, "__annotations__": {text: int}, "gain": 1}) for text in "ab")
+    assert digest_object(Holder(first()), wing).parts == digest_object(Holder(other()), wing).parts
+
+
+@pytest.mark.parametrize("many", [1, 99])
+def test_device_inside_a_container_is_no_part_of_the_digest(many: int) -> None:
+    for make in (
+        lambda name: [name] * many,
+        lambda name: {name: [1] * many},
+        lambda name: {"a": {name} | {*range(many)}},
+    ):
+        first, other = (digest_object(Holder(make(name)), wing).parts for name in ("cpu", "cuda:1"))
+        assert first == other
+    assert digest_object(Holder(["a cpu"] * many), wing).parts != digest_object(Holder(["a cuda"] * many), wing).parts
 
 
 OPAQUE: dict[str, Callable[[], Any]] = {

@@ -256,3 +256,28 @@ def test_plan_of_fewer_archives_than_it_says_is_refused(data: Path, tmp_path: Pa
         write_sealed(tmp_path / "plan", lines)
         with pytest.raises(PlanError, match="is not a plan of this version"):
             read_plan(tmp_path / "plan")
+
+
+def test_plan_that_cannot_be_read_is_refused_in_one_line(data: Path) -> None:
+    with pytest.raises(PlanError, match=r"^there is no plan .*/none: start without --resume$"):
+        read_plan(data / "none")
+    with pytest.raises(PlanError, match=r"^the plan .*train cannot be read: Is a directory$"):
+        read_plan(data)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 6, 9, 10, 13])
+@pytest.mark.parametrize("nj", [1, 5])
+def test_archives_of_a_size_have_at_most_that_many_utterances_and_differ_by_one(data: Path, size: int, nj: int) -> None:
+    counts = [shard.count for shard in make_plan(job_of(data, shard_utterances=size, nj=nj)).shards]
+    assert sum(counts) == 10 and len(counts) == -(-10 // size)
+    assert max(counts) <= size and max(counts) - min(counts) <= 1 and counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("nj", "part", "archives"), [(1, "", 1), (5, "", 5), (99, "", 10), (2, "1/4", 4), (4, "2/2", 4)]
+)
+def test_each_process_and_each_part_has_an_archive(data: Path, nj: int, part: str, archives: int) -> None:
+    plan = make_plan(job_of(data, nj=nj, shard=part))
+    assert [shard.number for shard in plan.shards] == list(range(1, archives + 1))
+    listed = (data / "wav.scp").read_bytes().splitlines()
+    assert [line for shard in plan.shards for line in read_lines_of(plan, shard, data)] == listed

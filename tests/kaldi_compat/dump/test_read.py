@@ -72,6 +72,16 @@ def test_reading_ahead_is_bounded_in_tasks() -> None:
     entries.close()
 
 
+def test_files_are_read_ahead_up_to_their_number_and_not_beyond() -> None:
+    taken: list[int] = []
+    each = (taken.append(1) or task for task in tasks(100))  # type: ignore[func-returns-value]
+    entries = read_ahead(each, reading([0.0] * 100)[1], 1, 4, Clock())  # type: ignore[arg-type]
+    for number in range(3):
+        next(entries)
+        assert len(taken) == 4 + number
+    entries.close()
+
+
 def test_reading_ahead_is_bounded_in_bytes() -> None:
     started, one = reading([0.0] * 100, size=1000)  # 2000 bytes each: two may wait
     entries = read_ahead(tasks(100), one, 1, 50, Clock(), 4000)  # type: ignore[arg-type]

@@ -8,7 +8,6 @@ import inspect
 import math
 import pickle
 import pydoc
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ OPTIONS = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ranges(BaseOptions):
     """An option of each kind of range."""
 

@@ -12,7 +12,7 @@ import torch
 from kaldi_compat.exact import engine
 from kaldi_compat.exact.engine import make_batch
 from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.options.declaration import info
+from kaldi_compat.options.base import info
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FrameOptions
 from tests.support.native import LEVELS, computing

@@ -135,3 +135,95 @@ def test_pickled_weights_of_the_hub_are_downloaded_only_with_permission(
     source = make_source(Job(Layout.of("data", "x"), options))
     assert source and source.make_local_job().options.transformers == "/downloaded/some/model"
     assert asked == [["*.json", "*.safetensors", *["*.bin"] * allow_pickle]]
+
+
+def test_pickled_weights_beside_other_safetensors_need_permission(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", minversion="5")
+    from safetensors.torch import load_file, save_file
+
+    folder = save_tiny("hubert", tmp_path / "m")
+    weights = load_file(folder / "model.safetensors")
+    torch.save(weights, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    save_file({"other": torch.ones(1)}, folder / "other.safetensors", {"format": "pt"})
+    with pytest.raises(OptionError, match="cannot be opened by transformers"):
+        extractors.open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
+    opened = extractors.open_pretrained(DumpOptions(transformers=str(folder), allow_pickle=True), "cpu")
+    assert not opened.model.training and opened.sample_rate == 16000
+
+
+def test_lengths_are_those_of_each_function_of_the_model() -> None:
+    model = SimpleNamespace(
+        _get_feat_extract_output_lengths=lambda length: (length // 2, length // 4),
+        get_encoded_length=lambda length: length // 320,
+        config=SimpleNamespace(hop_length=100),
+    )
+    functions = extractors._length_functions(model)
+    assert [function(1601) for function in functions] == [400, 5, 17]
+    assert all(type(function(1601)) is int for function in functions)
+    assert extractors._length_functions(SimpleNamespace(config=SimpleNamespace())) == []
+
+
+def test_adapter_shortens_the_output_and_not_the_hidden_states() -> None:
+    def lengths(length: torch.Tensor, add_adapter: bool | None = None) -> torch.Tensor:
+        return length // (10 if add_adapter is False else 40)
+
+    for adapter, expected in ((True, [25, 100]), (False, [25])):
+        config = SimpleNamespace(add_adapter=adapter)
+        model = SimpleNamespace(_get_feat_extract_output_lengths=lengths, config=config)
+        assert [function(1000) for function in extractors._length_functions(model)] == expected
+
+
+@pytest.mark.parametrize(
+    ("properties", "window"),
+    [({"n_samples": 480000}, 480000), ({"max_length": 1024}, 163840), ({"max_length": None}, None), ({}, None),
+     ({"n_samples": 8, "max_length": 3}, 8)],
+)  # fmt: skip
+def test_window_is_that_of_the_feature_extractor(properties: dict[str, Any], window: int | None) -> None:
+    assert extractors._window_of(SimpleNamespace(sampling_rate=16000, **properties)) == window
+
+
+def counts_of(rows: int, utterances: int, width: int, lengths: list[int], mask: Any = None) -> list[int]:
+    pretrained: Any = extractors._Pretrained.__new__(extractors._Pretrained)
+    pretrained.length_functions = [lambda length: length // 320, lambda length: -(-length // 100)]
+    return extractors._Pretrained.counts(pretrained, extractors._Inputs({}, width, lengths), rows, utterances, mask)
+
+
+def test_rows_are_counted_by_the_mask_or_by_the_function_that_fits_the_batch() -> None:
+    mask = torch.tensor([[1, 1, 1], [1, 0, 0]])
+    assert counts_of(3, 2, 960, [960, 640], mask) == [3, 1]
+    assert counts_of(3, 2, 960, [960, 640], mask[:, :2]) == [3, 2]  # a mask of another output does not count
+    assert counts_of(10, 2, 960, [960, 101]) == [10, 2]
+    assert counts_of(960, 2, 960, [960, 101]) == [960, 101]  # a row for each sample
+    for width in (0, 960):
+        assert counts_of(7, 1, width, [960]) == [7]
+        with pytest.raises(ValueError, match="does not tell which of its rows are padding"):
+            counts_of(7, 2, width, [960, 101])
+
+
+def test_hub_that_cannot_be_reached_leaves_what_was_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError("no\nroute")
+
+    def download(name: str, **options: Any) -> Path:
+        asked.append(options)
+        return tmp_path / "cache"
+
+    hub = SimpleNamespace(HfApi=lambda: SimpleNamespace(model_info=fail), snapshot_download=download)
+    monkeypatch.setattr(extractors, "import_extra", lambda *_: hub)
+    assert extractors.local_folder("some/model", allow_pickle=False) == str(tmp_path / "cache")
+    assert (asked[0]["revision"], asked[0]["local_files_only"]) == (None, True)
+    hub.HfApi = lambda: SimpleNamespace(model_info=lambda *_, **__: SimpleNamespace(sha="abc"))
+    extractors.local_folder("some/model", allow_pickle=False)
+    assert (asked[1]["revision"], asked[1]["local_files_only"]) == ("abc", False)
+    hub.snapshot_download = fail
+    with pytest.raises(OptionError, match=r"^--transformers=some/model is not a folder here, .* \(no route\): give"):
+        extractors.local_folder("some/model", allow_pickle=False)
+    (tmp_path / "m").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert extractors.local_folder("m", allow_pickle=False) == str(tmp_path / "m")
+    for name in ("a/b/c", "./x", "~/x", "/x", ".x"):
+        with pytest.raises(OptionError, match="the folder does not exist"):
+            extractors.local_folder(name, allow_pickle=False)

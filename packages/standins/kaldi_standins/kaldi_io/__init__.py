@@ -44,11 +44,11 @@ from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import reason_of
 from io_ark.streams.source import BytesSource, Source
+from io_ark.tables import raises_again
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import Loader, name_key
 from io_ark.tables.script import Script
-from io_ark.tables.whole_reads import raises_again
 from io_ark.tables.writers import CollectedChunks
 from kaldi_standins.as_stored import AsStored
 from kaldi_standins.file_objects import (

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, TypeAlias
 from io_ark.codecs import Codec
 from io_ark.codecs.kinds import Kind
 from io_ark.errors import ArkError, ClosedError, FormatError
-from io_ark.tables.readers import RandomAccessReader, SequentialReader
-from io_ark.tables.whole_reads import raises_again
+from io_ark.tables import raises_again
+from io_ark.tables.random_access import RandomAccessReader
+from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, table_error
 

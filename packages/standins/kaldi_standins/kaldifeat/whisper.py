@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -14,7 +12,6 @@ from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.tensors.energies import power_spectrum
 
 
-@dataclass(frozen=True, kw_only=True)
 class WhisperMelOptions(FrameOptions):
     """Whisper's frames, which are the defaults, and its number of mel bins."""
 

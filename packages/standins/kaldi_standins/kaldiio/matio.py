@@ -16,11 +16,11 @@ from io_ark.specifier import name_of
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL
 from io_ark.streams.output import Output
+from io_ark.tables import raises_again
 from io_ark.tables.blocks import read_entries
 from io_ark.tables.keys import check_key, encode_key
 from io_ark.tables.loader import name_key, read_from
 from io_ark.tables.script import Script
-from io_ark.tables.whole_reads import raises_again
 from io_ark.tables.writers import CollectedChunks
 from io_ark.text import WHITE_SPACE
 from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source

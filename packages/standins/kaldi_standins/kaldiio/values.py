@@ -175,7 +175,7 @@ class KaldiioLoader(Loader):
     """
 
     def __init__(self, access: Access, max_open_files: int, endian: str, *, in_order: bool = False) -> None:
-        files = OpenFiles(max_open_files, access=access.of_script())
+        files = OpenFiles(max_open_files, access=access)
         super().__init__(reading_codec(endian), access, files=files, in_order=in_order)
 
     def load_value(self, key: str | None, text: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -266,3 +267,13 @@ def test_ten_million_utterances_are_planned_within_half_a_minute_and_a_gigabyte(
     assert time.process_time() - start < 30
     assert peak_bytes() - before < 1e9
     assert len(sampler) > 20000
+
+
+def test_utterances_above_the_padded_size_bring_a_warning() -> None:
+    with pytest.warns(UserWarning, match="1 of 2 utterances are longer than max_frames or max_seconds"):
+        sampler = BucketBatchSampler([10, 20], max_frames=15, shuffle=False)
+    assert list(sampler) == [[1], [0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BucketBatchSampler([10, 20], max_frames=15, max_length=15)
+        BucketBatchSampler([10, 20], max_frames=20)

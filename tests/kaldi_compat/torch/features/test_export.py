@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat import Deltas, SlidingCmvn
-from tests.support.cases import SPECTRAL, Case, cases
+from tests.support.cases import LONG_GRAPHS, SPECTRAL, Case, cases
 
 LENGTHS = (4000, 16000, 5600)
 SHORT = (560, 400, 399, 100, 1)  # two frames, one, and none
@@ -42,7 +42,7 @@ def assert_same_for_any_length(other: Any, module: nn.Module, case: Case, length
         assert_close(other(x), module(x))
 
 
-@cases("torch.compile(fullgraph=True), time dynamic")
+@cases("torch.compile(fullgraph=True), time dynamic", slow=LONG_GRAPHS)
 def test_compile(case: Case) -> None:
     torch._dynamo.reset()
     module = case.make()
@@ -110,7 +110,7 @@ def exported(case: Case) -> torch.export.ExportedProgram:
     return torch.export.export(case.make(), (example,), dynamic_shapes=({0: AUTO, 1: AUTO},))
 
 
-@cases("torch.export, batch and time dynamic", group="export")
+@cases("torch.export, batch and time dynamic", group="export", slow=LONG_GRAPHS)
 def test_export(case: Case) -> None:
     module = case.make()
     program = exported(case)
@@ -237,7 +237,7 @@ def in_onnxruntime(
     return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
 
 
-@cases("ONNX in onnxruntime, batch and time dynamic", group="export")
+@cases("ONNX in onnxruntime, batch and time dynamic", group="export", slow=LONG_GRAPHS)
 def test_onnx(case: Case, tmp_path: Path) -> None:
     module = case.make()
     run = in_onnxruntime(exported(case), case.input(LENGTHS[0], 2), tmp_path)

@@ -83,7 +83,8 @@ def on_device(matrices: list[np.ndarray], method: int) -> dict[int, bytes | None
     found: dict[int, bytes | None] = {}
     for parts in compress_rows(features, places, CompressionMethod(method)):
         arrays = [each.cpu().numpy() for each in parts.tensors]
-        made = [None if each is None else b"".join(each) for each in parts.objects(arrays)]
+        objects = zip(*parts.objects(arrays), strict=True)
+        made = [None if head is None else head + codes for head, codes in objects]
         found |= dict(zip(parts.members.tolist(), made, strict=True))
     return found
 

@@ -18,8 +18,10 @@ from kaldi_compat.dump.entries import Audio, Entry, OnGrid
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
+from kaldi_compat.dump.sources import convert_to_array, split_by_utterance
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.options.spectral import FrameOptions
+from kaldi_compat.torch.extractors import pad
 from kaldi_compat.torch.features.rows import features_of_row
 from kaldi_compat.torch.kernels.transfers import Transfers
 from kaldi_compat.torch.tensors.frames import num_frames
@@ -238,3 +240,20 @@ def test_rows_hold_the_samples_of_all_utterances(utterances: list[tuple[int, str
         assert begin >= piece_end
         piece_end = begin + len(piece)
     assert piece_end <= row.length
+
+
+def test_audio_and_outputs_of_an_extractor_pass_through_pinned_memory(
+    gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def device_of(tensor: torch.Tensor) -> torch.device:
+        block = gpu.block_of(tensor)
+        return torch.device("cpu") if block is None or block.owner is None else GPU
+
+    monkeypatch.setattr(torch.Tensor, "device", property(device_of), raising=False)
+    audio = [np.arange(3, dtype=np.float32), np.ones(2, np.float32)]
+    batch, lengths = pad(audio, "cuda:0")
+    assert device_of(batch) == device_of(lengths) == GPU
+    sums = gpu.queued(lambda samples: samples.sum(1, keepdim=True) + 1)(batch)
+    del batch, lengths  # The memory may be given to others now.
+    rows = split_by_utterance(sums, 2)
+    assert [convert_to_array(row).tolist() for row in rows] == [[4.0], [3.0]]

@@ -1,0 +1,122 @@
+"""Manifests of NeMo, made of Kaldi's data directories."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from io_ark.cli.formats import Put, Settings, whole_file
+from io_ark.data_dir.directory import DataDir
+from io_ark.data_dir.durations import measure_recordings, read_durations
+from io_ark.data_dir.segment_times import TO_THE_END
+from io_ark.data_dir.segments import Segment
+from io_ark.data_dir.stage import DataFiles
+from io_ark.errors import FormatError, MissingFileError
+from io_ark.specifier import is_url, parse_rxfilename
+from io_ark.tables.keys import encode_key
+from io_ark.tables.overwriting import refuse_overwriting
+from io_ark.tables.script import Script
+
+# Files of a data directory that are read.
+READ = ("wav.scp", "segments", "text", "utt2spk", "utt2dur", "reco2dur")
+
+
+def refuse_source(source: str, target: str) -> None:
+    """Raise :class:`SpecifierError` if a manifest would replace a file of its data directory, or audio of it."""
+    files = [os.path.join(source, name) for name in READ]
+    refuse_overwriting(target, [f"scp:{files[0]}", *filter(os.path.isfile, files)])
+
+
+def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]]:
+    """Iterate over the utterances of a data directory and the objects of their lines in a manifest.
+
+    An utterance without a transcript yields an error.
+
+    Raises:
+        MissingFileError: the directory has no ``wav.scp``.
+        FormatError: a recording is not a file of its own.
+    """
+    if not os.path.isfile(os.path.join(source, "wav.scp")):
+        raise MissingFileError("has no wav.scp: a manifest of NeMo is made of a data directory", file=source)
+    directory = DataDir(Path(source))
+    recordings = dict(Script.open(directory.file("wav.scp")).items())
+    segments = directory.segments if "segments" in directory else {}
+    utterances = [_segment(segments, key) for key in segments or recordings]
+    for segment in utterances:
+        if segment.channel:
+            message = f"has channel {segment.channel}, which a manifest cannot name: write each channel to a file"
+            raise FormatError(message, file=f"{source}/segments", key=segment.key)
+    for name in {segment.recording for segment in utterances}.intersection(recordings):
+        recordings[name] = _file_of(recordings[name], f"{source}/wav.scp", name)
+    text = directory.text if "text" in directory else None
+    if text is None:
+        print(f"ark: {source} has no text, so the manifest has no transcripts", file=sys.stderr)
+    speakers = directory.utt2spk if "utt2spk" in directory else {}
+    durations = _measure(source, utterances, bool(segments))
+    for segment, duration in zip(utterances, durations, strict=True):
+        key = segment.key
+        if segment.recording not in recordings:
+            yield key, FormatError(f"its recording {segment.recording} has no line", file=f"{source}/wav.scp", key=key)
+            continue
+        if text is not None and key not in text:
+            yield key, FormatError("has no line, so the manifest lacks it", file=f"{source}/text", key=key)
+            continue
+        item: dict[str, Any] = {"audio_filepath": recordings[segment.recording]}
+        if segments:
+            item["offset"] = segment.start
+        item["duration"] = round(duration, 6)
+        if text is not None:
+            item["text"] = text[key]
+        if key in speakers:
+            item["speaker"] = speakers[key]
+        yield key, item
+
+
+def _segment(segments: Any, key: str) -> Segment:
+    """Return the segment of an utterance. An utterance without one is a whole recording."""
+    segment: Segment = segments[key] if segments else Segment(key, key, 0.0, TO_THE_END)
+    return segment
+
+
+def _file_of(place: str, script: str, key: str) -> str:
+    """Return the absolute path of a recording, which must be a file of its own."""
+    target = parse_rxfilename(place)
+    if target.kind != "file" or target.offset or is_url(target.path) or place.endswith("]"):
+        raise FormatError(
+            f"{place!r} is not a file of its own, which audio_filepath has to name: write the audio to a file, and "
+            "name that file in wav.scp",
+            file=script,
+            key=key,
+        )
+    return os.path.abspath(target.path)
+
+
+def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[float]:
+    """Yield the duration of each utterance: of its segment, or from ``utt2dur``, ``reco2dur`` or the audio."""
+    folder = DataFiles(source)
+    whole = {encode_key(segment.recording) for segment in utterances if segment.end == TO_THE_END}
+    known = {} if has_segments else read_durations(folder, whole, "utt2dur")
+    measured = known | measure_recordings(folder, whole.difference(known))
+    for segment in utterances:
+        end = segment.end if segment.end != TO_THE_END else measured.get(encode_key(segment.recording), 0.0)
+        yield end - segment.start
+
+
+@whole_file
+@contextlib.contextmanager
+def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
+    """Write a manifest. The function adds the line of an utterance."""
+    with path.open("wb") as file:
+
+        def put(key: str, item: Any) -> None:
+            try:
+                file.write(json.dumps(item, ensure_ascii=False).encode() + b"\n")
+            except UnicodeEncodeError:
+                raise FormatError("has bytes that are not UTF-8, which JSON needs", key=key) from None
+
+        yield put

@@ -1,0 +1,143 @@
+"""Eigenvectors of a symmetric matrix with the signs that Kaldi's solver chooses.
+
+Source: ``src/matrix/qr.cc`` of Kaldi, after Golub and Van Loan, "Matrix Computations" (3rd edition): Householder
+tridiagonalization (section 8.3.1) and the symmetric QR algorithm with Wilkinson shifts (8.3.2 and 8.3.3).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import FormatError
+
+Float64 = npt.NDArray[np.float64]
+
+EPSILON = 2.0**-52
+TINY = float(np.finfo(np.float64).tiny)
+
+
+def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
+    """Return the eigenvalues of a symmetric matrix, from the largest to the smallest, and its eigenvectors.
+
+    LAPACK, which NumPy calls, chooses other signs of the eigenvectors than Kaldi. Kaldi's algorithm reproduces the
+    signs in Kaldi's models. Only eigenvectors of equal eigenvalues depend on rounding errors.
+
+    Args:
+        matrix: (dim, dim).
+
+    Returns:
+        values: (dim,).
+        vectors: (dim, dim): one eigenvector in each column.
+
+    Raises:
+        FormatError: the matrix contains NaN or infinities, or the algorithm does not converge.
+    """
+    if not np.isfinite(matrix).all():
+        raise FormatError("the covariance matrix contains NaN or infinities: the vectors may be too large")
+    diagonal, off_diagonal, rows = _tridiagonalize(matrix)
+    _diagonalize(diagonal, off_diagonal, rows)
+    values = np.array(diagonal)
+    order = np.argsort(-values, kind="stable")
+    return values[order], rows[order].T
+
+
+def _tridiagonalize(matrix: Float64) -> tuple[list[float], list[float], Float64]:
+    """Return the diagonals of the tridiagonal matrix ``rows @ matrix @ rows.T``, and the orthogonal matrix ``rows``."""
+    dim = len(matrix)
+    work, rows = matrix.copy(), np.eye(dim)
+    off_diagonal = [0.0] * (dim - 1)
+    for k in range(dim - 1, 0, -1):
+        row = work[k, :k].copy()
+        reflector, factor = _householder(row)
+        if not factor:  # The row is tridiagonal, and its element keeps its sign.
+            off_diagonal[k - 1] = float(row[-1])
+            continue
+        off_diagonal[k - 1] = math.sqrt(row @ row)
+        block = work[:k, :k]
+        product = factor * (block @ reflector)
+        product -= 0.5 * factor * (product @ reflector) * reflector
+        block -= np.outer(reflector, product) + np.outer(product, reflector)
+        rows[:k] -= np.outer(factor * reflector, reflector @ rows[:k])
+    return np.diagonal(work).tolist(), off_diagonal, rows
+
+
+def _householder(row: Float64) -> tuple[Float64, float]:
+    """Return ``reflector`` and ``factor`` of the reflection that maps ``row`` to a multiple of its last axis.
+
+    The reflection is ``I - factor * outer(reflector, reflector)``. The factor is 0 if the row needs no reflection.
+    """
+    scaled = row / max(float(np.abs(row).max()), TINY)
+    last, rest = float(scaled[-1]), float(scaled[:-1] @ scaled[:-1])
+    if rest == 0:
+        return scaled, 0.0
+    length = math.sqrt(last * last + rest)
+    head = last - length if last <= 0 else -rest / (last + length)
+    scaled[-1] = head
+    return scaled / head, 2 * head * head / (rest + head * head)
+
+
+def _diagonalize(diagonal: list[float], off_diagonal: list[float], rows: Float64) -> None:
+    """Turn the diagonal of a tridiagonal matrix into its eigenvalues, and apply the rotations to ``rows``.
+
+    Raises:
+        FormatError: the algorithm does not converge.
+    """
+    dim, epsilon = len(diagonal), EPSILON
+    for step in range(500 + 4 * dim):
+        if step >= 100 + 2 * dim and (step - 100 - 2 * dim) % 50 == 0:
+            epsilon *= 2
+        sizes = [abs(value) for value in diagonal]
+        for k, (left, right) in enumerate(itertools.pairwise(sizes)):
+            if abs(off_diagonal[k]) <= epsilon * (left + right):
+                off_diagonal[k] = 0.0
+        end = dim
+        while end > 1 and off_diagonal[end - 2] == 0:
+            end -= 1
+        if end == 1:
+            return
+        start = end - 2
+        while start > 0 and off_diagonal[start - 1] != 0:
+            start -= 1
+        _qr_step(diagonal, off_diagonal, rows, start, end)
+    raise FormatError("the eigenvalues of the covariance matrix cannot be computed: the vectors may be too large")
+
+
+def _qr_step(diagonal: list[float], off_diagonal: list[float], rows: Float64, start: int, end: int) -> None:
+    """Run one QR step with a Wilkinson shift on the dimensions from ``start`` to ``end - 1``."""
+    half = (diagonal[end - 2] - diagonal[end - 1]) / 2
+    scale = max(abs(half), abs(off_diagonal[end - 2]), TINY)
+    half, corner = half / scale, off_diagonal[end - 2] / scale
+    root = math.sqrt(half * half + corner * corner)
+    shift = diagonal[end - 1] - scale * corner * corner / (half + (root if half > 0 else -root))
+    x, bulge = diagonal[start] - shift, off_diagonal[start]
+    for k in range(start, end - 1):
+        c, s = _rotation(x, bulge)
+        p, q, r = diagonal[k], off_diagonal[k], diagonal[k + 1]
+        diagonal[k] = c * (c * p - s * q) - s * (c * q - s * r)
+        off_diagonal[k] = s * (c * p - s * q) + c * (c * q - s * r)
+        diagonal[k + 1] = s * (s * p + c * q) + c * (s * q + c * r)
+        if k > start:
+            off_diagonal[k - 1] = c * off_diagonal[k - 1] - s * bulge
+        upper, lower = rows[k], rows[k + 1]
+        rows[k], rows[k + 1] = c * upper - s * lower, s * upper + c * lower
+        if k < end - 2:
+            bulge = -s * off_diagonal[k + 1]
+            off_diagonal[k + 1] *= c
+            x = off_diagonal[k]
+
+
+def _rotation(x: float, y: float) -> tuple[float, float]:
+    """Return cosine and sine of the rotation that maps ``(x, y)`` to a vector whose second element is 0."""
+    if y == 0:
+        return 1.0, 0.0
+    if abs(y) > abs(x):
+        ratio = -x / y
+        s = 1 / math.sqrt(1 + ratio * ratio)
+        return s * ratio, s
+    ratio = -y / x
+    c = 1 / math.sqrt(1 + ratio * ratio)
+    return c, c * ratio

@@ -1,0 +1,144 @@
+"""Linear discriminant analysis (LDA) of i-vectors and x-vectors.
+
+Source: Kaldi's ``src/ivectorbin/ivector-compute-lda.cc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import FormatError
+from io_ark.logs import logger
+from io_ark.models.eigen import eigen_decomposition
+from io_ark.models.speaker_statistics import format_vector, speaker_groups, vector_matrix
+
+Array = npt.NDArray[Any]
+Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lda:
+    """LDA transform, which keeps the directions that separate speakers best and subtracts the mean of all vectors.
+
+    Attributes:
+        matrix: (dim, columns): Kaldi's ``transform.mat``, which ``transform-vec`` applies. The last column is the
+            offset.
+
+    Raises:
+        FormatError: the matrix does not have two dimensions.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> means = np.repeat(rng.standard_normal((20, 3)) * [9, 1, 0], 5, axis=0)
+    >>> vectors = (means + rng.standard_normal((100, 3))).astype(np.float32)
+    >>> lda = Lda.fit(vectors, speakers=np.repeat(np.arange(20), 5), dim=1)
+    >>> lda, lda.matrix.shape, lda.transform_vectors(vectors).shape
+    (Lda(dim=1), (1, 4), (100, 1))
+    """
+
+    matrix: Array
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.matrix) != 2:
+            raise FormatError(f"an LDA transform is a matrix, not an array of shape {np.shape(self.matrix)}")
+
+    def __repr__(self) -> str:
+        return f"Lda(dim={self.dim})"
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of transformed vectors."""
+        return len(self.matrix)
+
+    @classmethod
+    def fit(
+        cls,
+        vectors: npt.ArrayLike,
+        speakers: Sequence[Any] | Array,
+        *,
+        dim: int,
+        total_covariance_factor: float = 0.0,
+        covariance_floor: float = 1e-6,
+    ) -> Lda:
+        """Estimate a transform, like Kaldi's ``ivector-compute-lda``.
+
+        Each row of the matrix is an eigenvector. The signs of the rows are Kaldi's, except for rows whose eigenvalues
+        are nearly equal: rounding errors then choose the directions, in Kaldi as well.
+
+        Args:
+            vectors: (vectors, input dim): i-vectors or x-vectors.
+            speakers: (vectors,): the speaker of each vector, as strings or integers.
+            dim: number of dimensions that remain.
+            total_covariance_factor: 0 gives the transformed vectors a unit within-speaker covariance, 1 a unit total
+                covariance, and a value between interpolates the covariances.
+            covariance_floor: the smallest eigenvalue of the covariance, relative to the largest eigenvalue.
+
+        Raises:
+            FormatError: the shapes do not fit, a vector contains NaN, ``dim`` is larger than the input dimension, or
+                there are too few vectors or speakers.
+        """
+        array = vector_matrix(vectors)
+        num_vectors, input_dim = array.shape
+        if not 0 < dim <= input_dim:
+            raise FormatError(f"dim={dim} must be from 1 to {input_dim}, the dimension of the vectors")
+        if covariance_floor < 0:
+            raise FormatError(f"covariance_floor={covariance_floor:g} must not be negative")
+        center = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
+        logger.info("2-norm of iVector mean is %g", np.linalg.norm(center))
+        groups = [group.astype(np.float64) for group in speaker_groups(array - center, speakers)]
+        logger.info("Stats have %d speakers, %d utterances. ", len(groups), num_vectors)
+        if len(groups) in (1, num_vectors):
+            raise FormatError("LDA needs several speakers, and speakers with at least 2 vectors")
+        if num_vectors < input_dim:
+            raise FormatError(f"{num_vectors} vectors are too few for LDA: their dimension is {input_dim}")
+        means = np.array([group.mean(axis=0) for group in groups])
+        deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])
+        weighted = means * np.sqrt([[len(group)] for group in groups])
+        within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
+        factor, floor = map(float, np.array([total_covariance_factor, covariance_floor], np.float32))
+        linear = _discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
+        matrix = np.append(linear, -(linear @ center)[:, None], axis=1).astype(np.float32)
+        return cls(matrix)
+
+    def transform_vectors(self, vectors: npt.ArrayLike) -> Array:
+        """Transform vectors of shape (..., input dim) to shape (..., dim), like Kaldi's ``transform-vec``.
+
+        Raises:
+            FormatError: the vectors do not have the dimension of the transform.
+        """
+        array = np.asarray(vectors)
+        if array.ndim == 0 or array.shape[-1] != self.matrix.shape[1] - 1:
+            expected = self.matrix.shape[1] - 1
+            raise FormatError(f"vectors of shape {array.shape} do not fit an LDA transform of {expected} dimensions")
+        return np.asarray(array @ self.matrix[:, :-1].T + self.matrix[:, -1])
+
+
+def _discriminants(normalized: Float64, between: Float64, factor: float, floor: float) -> Float64:
+    """Return the directions that separate speakers, one in each row, from the best to the worst.
+
+    Args:
+        normalized: the covariance that becomes unit.
+        between: the between-speaker covariance.
+        factor: share of the total covariance in ``normalized``, for the log.
+        floor: the smallest eigenvalue of ``normalized``, relative to the largest eigenvalue.
+    """
+    values, vectors = eigen_decomposition(normalized)
+    smallest = floor * values[0]
+    if num_floored := int((values < smallest).sum()):
+        logger.warning("Floored %d eigenvalues of covariance to %g", num_floored, smallest)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whitening = np.maximum(values, smallest)[:, None] ** -0.5 * vectors.T
+    if not np.isfinite(whitening).all():
+        raise FormatError("the vectors of each speaker are equal, or covariance_floor is 0 and the covariance singular")
+    values, vectors = eigen_decomposition(whitening @ between @ whitening.T)
+    logger.info(
+        "Singular values of between-class covariance after projecting with interpolated [total/within] covariance "
+        "with a weight of %g on the total covariance, are: %s", factor, format_vector(values),
+    )  # fmt: skip
+    linear: Float64 = vectors.T @ whitening
+    return linear

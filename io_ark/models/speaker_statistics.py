@@ -1,0 +1,183 @@
+"""Statistics of the vectors of speakers, from which PLDA and LDA are estimated.
+
+Source: Kaldi's ``src/ivector/plda.cc``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from io_ark.errors import FormatError
+from io_ark.logs import logger
+from io_ark.models.eigen import eigen_decomposition
+
+Array = npt.NDArray[Any]
+Float64 = npt.NDArray[np.float64]
+
+
+def vector_matrix(vectors: npt.ArrayLike) -> Array:
+    """Return vectors as an array of shape (vectors, dim) of float32 or float64.
+
+    Raises:
+        FormatError: the array has another shape, is empty, or contains NaN or infinities.
+    """
+    array = np.asarray(vectors)
+    if array.ndim != 2 or 0 in array.shape:
+        raise FormatError(f"expected vectors of shape (vectors, dim), not {array.shape}")
+    array = array if array.dtype == np.float32 else array.astype(np.float64)
+    if invalid := np.flatnonzero(~np.isfinite(array).all(axis=1)).tolist():
+        raise FormatError(f"vector {invalid[0]} contains NaN or infinities: remove it")
+    return array
+
+
+def speaker_groups(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
+    """Yield the vectors of each speaker, in the order of the sorted speakers.
+
+    Args:
+        vectors: (vectors, dim).
+        speakers: (vectors,): the speaker of each vector, as strings or integers.
+
+    Raises:
+        FormatError: there is not one speaker for each vector.
+    """
+    if np.shape(speakers) != vectors.shape[:1]:
+        raise FormatError(f"{len(vectors)} vectors need one speaker each, not speakers of shape {np.shape(speakers)}")
+    numbers = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.flatnonzero(np.diff(numbers[order])) + 1
+    yield from (vectors[part] for part in np.split(order, bounds))
+
+
+class PldaStatistics:
+    """Sums over the vectors of speakers, and the EM algorithm that estimates a PLDA model from them.
+
+    Attributes:
+        num_speakers: number of speakers added.
+        num_vectors: number of vectors added.
+    """
+
+    def __init__(self) -> None:
+        self.num_speakers = self.num_vectors = 0
+        self._scatter = np.zeros((0, 0))  # Sum of the squared deviations of the vectors from their speaker's mean.
+        self._means: dict[int, list[Float64]] = defaultdict(list)  # Means of the speakers, by their number of vectors.
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions of the vectors; 0 before the first vector."""
+        return len(self._scatter)
+
+    def add(self, vectors: Array) -> None:
+        """Add the vectors of one speaker, an array of shape (vectors, dim). All speakers must have the same ``dim``."""
+        if not self.num_speakers:
+            self._scatter = np.zeros((vectors.shape[1],) * 2)
+        wide = vectors.astype(np.float64)
+        mean = wide.mean(axis=0)
+        deviations = wide - mean
+        self._scatter += deviations.T @ deviations
+        self._means[len(wide)].append(mean)
+        self.num_speakers += 1
+        self.num_vectors += len(wide)
+
+    def check(self) -> None:
+        """Check that the vectors determine a model.
+
+        Raises:
+            FormatError: there are too few vectors or speakers.
+        """
+        dim = self.dim
+        if self.num_vectors <= dim:
+            raise FormatError(
+                f"{self.num_vectors} vectors of {dim} dimensions are too few to estimate PLDA: the number of vectors "
+                "must be larger than their dimension"
+            )
+        if self.num_speakers == 1:
+            raise FormatError("all vectors are from one speaker: PLDA needs several speakers")
+        if self.num_speakers == self.num_vectors:
+            raise FormatError("no speaker has several vectors: PLDA needs speakers with at least 2 vectors")
+
+    def estimate(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
+        """Return the mean, the transform and the between-speaker variances of a PLDA model.
+
+        Raises:
+            FormatError: see :meth:`check`, or the covariance matrices are singular.
+        """
+        self.check()
+        groups = {count: np.array(means) for count, means in sorted(self._means.items())}
+        mean = np.concatenate([*groups.values()]).mean(axis=0)
+        centered = {count: means - mean for count, means in groups.items()}
+        within: Float64 = np.eye(len(mean))
+        between: Float64 = np.eye(len(mean))
+        for iteration in range(num_em_iters):
+            logger.info("Plda estimation iteration %d of %d", iteration, num_em_iters)
+            within, between = self._reestimate(within, between, centered)
+            logger.info("Trace of within-class variance is %g", np.trace(within))
+            logger.info("Trace of between-class variance is %g", np.trace(between))
+        logger.info("Norm of mean of iVector distribution is %g", np.linalg.norm(mean))
+        transform, psi = diagonalize_covariances(within, between)
+        psi = np.maximum(psi, 0)  # Rounding errors make a variance of zero negative.
+        logger.info("Diagonal of between-class variance in normalized space is %s", format_vector(psi))
+        return mean, transform, psi
+
+    def _reestimate(self, within: Float64, between: Float64, centered: dict[int, Float64]) -> tuple[Float64, Float64]:
+        """Return the within-speaker and between-speaker covariances after one iteration of EM.
+
+        The mean of a speaker with n vectors is ``x + y``, with the hidden variables ``x ~ N(0, between)`` and
+        ``y ~ N(0, within / n)``. Both have the posterior covariance ``inv(inv(between) + n inv(within))``.
+
+        Args:
+            within: covariance before the iteration.
+            between: covariance before the iteration.
+            centered: the means of the speakers minus the global mean, by the number of vectors of the speaker.
+        """
+        within_precision, between_precision = _inverse(within), _inverse(between)
+        within_sum, between_sum = self._scatter.copy(), np.zeros_like(between)
+        for count, means in centered.items():
+            posterior = _inverse(between_precision + count * within_precision)
+            expected = means @ (count * within_precision) @ posterior
+            rest = means - expected
+            between_sum += len(means) * posterior + expected.T @ expected
+            within_sum += count * (len(means) * posterior + rest.T @ rest)
+        return within_sum / self.num_vectors, between_sum / self.num_speakers
+
+
+def diagonalize_covariances(within: Float64, between: Float64) -> tuple[Float64, Float64]:
+    """Return the transform to a unit within-speaker covariance and a diagonal between-speaker covariance.
+
+    Returns:
+        transform: (dim, dim).
+        psi: (dim,): the between-speaker variances after the transform, from the largest to the smallest.
+
+    Raises:
+        FormatError: the within-speaker covariance is singular.
+    """
+    try:
+        whitening = _inverse(np.linalg.cholesky(within))
+    except np.linalg.LinAlgError:
+        raise FormatError(_SINGULAR) from None
+    psi, vectors = eigen_decomposition(whitening @ between @ whitening.T)
+    return vectors.T @ whitening, psi
+
+
+_SINGULAR = (
+    "the within-speaker covariance matrix is singular: the elements of the vectors are linearly dependent, or constant"
+)
+
+
+def _inverse(matrix: Array) -> Float64:
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        raise FormatError(_SINGULAR) from None
+    if not np.isfinite(inverse).all():
+        raise FormatError(_SINGULAR)
+    return np.asarray(inverse)
+
+
+def format_vector(values: Float64) -> str:
+    """Return a vector in the form of Kaldi's logs."""
+    return f" [ {' '.join(f'{value:g}' for value in values.tolist())} ]"

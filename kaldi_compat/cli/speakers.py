@@ -1,0 +1,130 @@
+"""The vectors of speakers, and scores of trials, for the programs of speaker verification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from io_ark.codecs.text_format import format_row
+from io_ark.streams import open_input, open_output
+from io_ark.tables.overwriting import refuse_overwriting
+from io_ark.text import split_words
+from kaldi_compat.cli.log import as_text, logger
+from kaldi_compat.cli.loop import Counts
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.tables import LookupReader
+from kaldi_compat.errors import FeatureError, OptionError
+
+Find = Callable[[Sequence[str]], Sequence[Any]]
+_TRIALS_AT_ONCE = 1024  # Number of trials whose vectors fit into the cache.
+
+
+def vectors_of_speaker(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
+    """Return the utterances of a speaker that have a vector, and their vectors. Log the other utterances.
+
+    Raises:
+        FeatureError: the speaker has no utterances, or the vectors differ in dimension.
+    """
+    if not utterances:
+        raise FeatureError("Speaker with no utterances.")
+    vectors = []
+    table.prefetch(utterances)
+    for utterance in utterances:
+        (vector,) = table.find_each([utterance])
+        if vector is None:
+            logger.warning("No iVector present in input for utterance %s", utterance)
+        else:
+            vectors.append((utterance, vector))
+    if len({len(vector) for _, vector in vectors}) > 1:
+        raise FeatureError("the vectors of the utterances differ in dimension")
+    return vectors
+
+
+def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
+    """Check a vector from which a model is estimated.
+
+    Args:
+        key: the key of the vector.
+        vector: the vector.
+        dim: the expected dimension.
+        owner: what has this dimension, for the message.
+
+    Raises:
+        FeatureError: the vector has another dimension, is empty, or contains NaN or infinities.
+    """
+    if not len(vector):
+        raise FeatureError(f"{key}: the vector is empty")
+    if len(vector) != dim:
+        raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}")
+    if not np.isfinite(vector).all():
+        raise FeatureError(f"{key}: the vector contains NaN or infinities: remove the utterance")
+
+
+@dataclass
+class Trials:
+    """Scores the trials of a file.
+
+    Attributes:
+        name: name of a score in the log.
+        tables: the names of the tables of the first and the second key, in warnings.
+        find: two functions that return the values under keys, None for a missing key.
+        score: takes the values of the first and of the second keys, and returns the scores.
+    """
+
+    name: str
+    tables: tuple[str, str]
+    find: tuple[Find, Find]
+    score: Callable[[list[Any], list[Any]], Vector]
+
+    def write(self, source: str, target: str, *tables: str) -> Counts:
+        """Write a line for each trial, log the mean score, and count the trials with and without a score.
+
+        Args:
+            source: file with two keys in each line.
+            target: file of the scores.
+            tables: rspecifiers of tables that are read while the scores are written.
+
+        Raises:
+            OptionError: a line does not have two fields.
+            SpecifierError: the target is an input.
+        """
+        refuse_overwriting(target, [source, *tables])
+        counts, total, squares = Counts(), 0.0, 0.0
+        with open_input(source) as opened, open_output(target) as output:
+            for lines in opened.source.read_line_lists():
+                for start in range(0, len(lines), _TRIALS_AT_ONCE):
+                    part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_AT_ONCE]]
+                    pairs = [split_words(line) for line in part]
+                    end = next((at for at, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
+                    scored, scores = self._score(pairs[:end])
+                    texts = zip(scored, format_row(scores).split(), strict=True)
+                    text = "".join(f"{first} {second} {score}\n" for (first, second), score in texts)
+                    output.write(text.encode(errors="surrogateescape"))
+                    total = sum(scores, total)
+                    squares = sum(np.square(scores, dtype=np.float32).tolist(), squares)
+                    counts.done += len(scores)
+                    counts.failed += end - len(scores)
+                    if end < len(pairs):
+                        expected = "expected two fields: key1 key2"
+                        raise OptionError(f"{source}: Bad line {counts.total} in input ({expected}): {part[end]}")
+        if counts.done:
+            mean, scatter = np.float32(total / counts.done), np.float32(squares / counts.done)
+            spread = np.sqrt(scatter - mean * mean)
+            logger.info("Mean %s was %s, standard deviation was %s", self.name, as_text(mean), as_text(spread))
+        return counts
+
+    def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float]]:
+        """Return the pairs that have both values, and their scores. Log the missing keys."""
+        values = [find([pair[side] for pair in pairs]) for side, find in enumerate(self.find)]
+        complete = []
+        for at, (pair, *sides) in enumerate(zip(pairs, *values, strict=True)):
+            missing = next((side for side, value in enumerate(sides) if value is None), None)
+            if missing is None:
+                complete.append(at)
+            else:
+                logger.warning("Key %s not present in %s.", pair[missing], self.tables[missing])
+        first, second = ([side[at] for at in complete] for side in values)
+        return [pairs[at] for at in complete], self.score(first, second).tolist() if complete else []

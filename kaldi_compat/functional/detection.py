@@ -1,0 +1,108 @@
+"""Error rates of detection, such as speaker verification.
+
+Sources: Kaldi's ``src/ivectorbin/compute-eer.cc`` and ``egs/sre08/v1/sid/compute_min_dcf.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kaldi_compat.errors import OptionError
+
+Scores = npt.NDArray[Any]
+Labels = Sequence[Any] | npt.NDArray[Any]
+
+
+def eer(scores: npt.ArrayLike, labels: Labels) -> float:
+    """Return the equal error rate, like Kaldi's ``compute-eer``, but as a proportion between 0 and 1.
+
+    The rate is the share of target trials that score below the threshold at which this share equals the share of
+    nontarget trials above the threshold. Kaldi does not interpolate between scores.
+
+    Args:
+        scores: (trials,): larger scores mean "target".
+        labels: (trials,): True or 1 for target trials and False or 0 for nontarget trials, or the strings "target" and
+            "nontarget".
+
+    Raises:
+        OptionError: the shapes differ, a label is invalid, or all trials are of one kind.
+
+    >>> from kaldi_compat import eer
+    >>> eer([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], ["target"] * 3 + ["nontarget"] * 3)
+    0.3333333333333333
+    """
+    values, is_target = parse_trials(scores, labels)
+    return equal_error_rate(np.sort(values[is_target]), np.sort(values[~is_target]))[0]
+
+
+def min_dcf(
+    scores: npt.ArrayLike, labels: Labels, *, p_target: float = 0.01, c_miss: float = 1.0, c_fa: float = 1.0
+) -> float:
+    """Return the minimum of the normalized detection cost, like Kaldi's ``sid/compute_min_dcf.py``.
+
+    The cost at a threshold is ``c_miss * P_miss * p_target + c_fa * P_fa * (1 - p_target)``, divided by the cost of the
+    better of the two systems that accept all trials or none. Each score is tried as the threshold, and trials with this
+    score are rejected.
+
+    Args:
+        scores: see :func:`eer`.
+        labels: see :func:`eer`.
+        p_target: prior probability of a target trial, between 0 and 1.
+        c_miss: cost of a rejected target trial, above 0.
+        c_fa: cost of an accepted nontarget trial, above 0.
+
+    Raises:
+        OptionError: see :func:`eer`, or a cost or the probability is out of range.
+
+    >>> from kaldi_compat import min_dcf
+    >>> min_dcf([3.1, 2.0, 0.2, 0.5, -1.0, -2.0], [1, 1, 1, 0, 0, 0], p_target=0.5)
+    0.3333333333333333
+    """
+    if not 0 < p_target < 1:
+        raise OptionError(f"p_target must be between 0 and 1, not {p_target:g}")
+    if not (c_miss > 0 and c_fa > 0):
+        raise OptionError(f"c_miss and c_fa must be above 0, not {c_miss:g} and {c_fa:g}")
+    values, is_target = parse_trials(scores, labels)
+    is_target = is_target[np.argsort(values, kind="stable")]  # Kaldi keeps the order of equal scores.
+    miss_rates = np.cumsum(is_target) / is_target.sum()
+    false_alarm_rates = 1 - np.cumsum(~is_target) / (~is_target).sum()
+    costs = c_miss * miss_rates * p_target + c_fa * false_alarm_rates * (1 - p_target)
+    return float(costs.min()) / min(c_miss * p_target, c_fa * (1 - p_target))
+
+
+def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDArray[np.bool_]]:
+    """Return the scores, and True for each target trial. See :func:`eer` for the arguments.
+
+    Raises:
+        OptionError: the shapes differ, a label is invalid, or all trials are of one kind.
+    """
+    values, kinds = np.asarray(scores), np.asarray(labels)
+    if values.ndim != 1 or values.shape != kinds.shape:
+        raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
+    values = values if values.dtype.kind == "f" else values.astype(np.float64)
+    is_text = kinds.dtype.kind in "UO"
+    is_target: npt.NDArray[np.bool_] = kinds == ("target" if is_text else 1)
+    is_nontarget = kinds == ("nontarget" if is_text else 0)
+    if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
+        raise OptionError(f"invalid label {kinds[invalid[0]]!r}: use True and False, or 'target' and 'nontarget'")
+    for kind, of_kind in (("target", is_target), ("non-target", is_nontarget)):
+        if not of_kind.any():
+            raise OptionError(f"No {kind} scores seen.")
+    return values, is_target
+
+
+def equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float, float]:
+    """Return the rate at which as many targets score below the threshold as nontargets above it, and the threshold.
+
+    Args:
+        targets, nontargets: scores, ascending.
+    """
+    places = np.arange(len(targets) - 1)
+    above = (len(nontargets) * places * 1.0 / len(targets)).astype(np.int64)
+    beaten = nontargets[np.maximum(len(nontargets) - 1 - above, 0)] < targets[:-1]
+    place = int(np.argmax(beaten)) if beaten.any() else len(targets) - 1
+    return place / len(targets), float(targets[place])

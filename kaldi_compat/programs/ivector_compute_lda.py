@@ -1,0 +1,77 @@
+"""ivector-compute-lda: estimate an LDA transform of speaker vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from io_ark.models import Lda
+from kaldi_compat.cli.files import printable_wxfilename
+from kaldi_compat.cli.log import logger, vlog
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.cli.speakers import require_usable
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import option
+
+USAGE = """
+Estimates an LDA transform from the vectors of utterances and their speakers. The transform is affine: it subtracts the
+mean of all vectors.
+
+Usage: ivector-compute-lda [options] <ivector-rspecifier> <utt2spk-rspecifier> <lda-wxfilename>
+e.g.:  ivector-compute-lda scp:ivectors.scp ark:data/train/utt2spk transform.mat
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(FileOptions):
+    """Options of ivector-compute-lda."""
+
+    dim: int = option(100, "number of dimensions that remain", ge=1)
+    total_covariance_factor: float = option(
+        0.0, "0 makes the within-speaker covariance unit, 1 the total covariance; values between interpolate them"
+    )
+    covariance_floor: float = option(
+        1e-6, "the smallest eigenvalue of the normalized covariance, relative to the largest eigenvalue", ge=0
+    )
+
+
+@program("ivector-compute-lda", USAGE, Options)
+def main(options: Options, source: str, utt2spk: str, target: str) -> int:
+    """Estimate and write a transform."""
+    vectors, speakers, failed, dim = dict[str, Vector](), list[str](), 0, 0
+    with Tables() as tables:
+        blocks, table = tables.read("vector", source), tables.lookup("token", utt2spk)
+        for block in blocks:
+            for key, vector in block.entries():
+                if key in vectors:
+                    logger.warning("Duplicate iVector found for utterance %s, ignoring it.", key)
+                    failed += 1
+                elif not table.has(key):
+                    logger.warning("utt2spk has no entry for utterance %s, skipping it.", key)
+                    failed += 1
+                else:
+                    dim = dim or len(vector)
+                    require_usable(key, vector, dim, "earlier vectors have")
+                    vectors[key] = vector
+                    speakers.append(table[key])
+    logger.info("Read %d utterances, %d with errors.", len(vectors), failed)
+    if not vectors:
+        raise OptionError("Did not read any utterances.")
+    if options.dim > dim:
+        raise OptionError(f"dim must be at most {dim}, the dimension of the vectors, not {options.dim}")
+    logger.info("Computing within-class covariance.")
+    lda = Lda.fit(
+        np.stack([*vectors.values()]),
+        speakers,
+        dim=options.dim,
+        total_covariance_factor=options.total_covariance_factor,
+        covariance_floor=options.covariance_floor,
+    )
+    vlog(2, "2-norm of transformed iVector mean is %g", np.linalg.norm(lda.matrix[:, -1]))
+    io_ark.save(target, lda.matrix, kind="matrix", binary=options.binary)
+    logger.info("Wrote LDA transform to %s", printable_wxfilename(target))
+    return 0

@@ -1,0 +1,66 @@
+"""ivector-compute-plda: estimate a PLDA model of speaker vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from io_ark.blocks import Block, Skip
+from io_ark.models import Plda
+from io_ark.models.speaker_statistics import PldaStatistics
+from kaldi_compat.cli.log import logger
+from kaldi_compat.cli.loop import for_each
+from kaldi_compat.cli.program import FileOptions, program
+from kaldi_compat.cli.speakers import require_usable, vectors_of_speaker
+from kaldi_compat.cli.tables import Tables
+from kaldi_compat.errors import OptionError
+from kaldi_compat.options.base import option
+
+USAGE = """
+Estimates a PLDA model from the vectors of the utterances of speakers.
+
+Usage: ivector-compute-plda [options] <spk2utt-rspecifier> <ivector-rspecifier> <plda-wxfilename>
+e.g.:  ivector-compute-plda ark:data/train/spk2utt scp:ivectors.scp plda
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(FileOptions):
+    """Options of ivector-compute-plda."""
+
+    num_em_iters: int = option(10, "number of iterations of the EM algorithm")
+
+
+@program("ivector-compute-plda", USAGE, Options)
+def main(options: Options, spk2utt: str, source: str, target: str) -> int:
+    """Estimate and write a model."""
+    statistics, missing = PldaStatistics(), 0
+    with Tables() as tables:
+        speakers, table = tables.read("token-vector", spk2utt), tables.lookup("vector", source)
+
+        def add(speaker: str, utterances: list[str]) -> list[str]:
+            nonlocal missing
+            vectors = vectors_of_speaker(table, utterances)
+            missing += len(utterances) - len(vectors)
+            if not vectors:
+                raise Skip(f"Not producing output for speaker {speaker} since no utterances had iVectors")
+            for utterance, vector in vectors:
+                require_usable(utterance, vector, statistics.dim or len(vector), "earlier vectors have")
+            statistics.add(np.stack([vector for _, vector in vectors]))
+            return utterances
+
+        def add_speakers(block: Block) -> Block:
+            return block.map(add)
+
+        counts = for_each(add_speakers, speakers)
+    if not counts.done:
+        raise OptionError("No stats accumulated, unable to estimate PLDA.")
+    logger.info(
+        "Accumulated stats from %d speakers (%d with no utterances), consisting of %d utterances "
+        "(%d absent from input).",
+        counts.done, counts.failed, statistics.num_vectors, missing,
+    )  # fmt: skip
+    io_ark.save(target, Plda(*statistics.estimate(options.num_em_iters)), binary=options.binary)
+    return 0

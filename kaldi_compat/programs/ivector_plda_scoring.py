@@ -1,0 +1,142 @@
+"""ivector-plda-scoring: score trials with a PLDA model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import io_ark
+from io_ark.blocks import Block
+from io_ark.models import Plda
+from kaldi_compat.cli.log import as_text, logger
+from kaldi_compat.cli.objects import Vector
+from kaldi_compat.cli.program import program
+from kaldi_compat.cli.speakers import Trials
+from kaldi_compat.cli.tables import LookupReader, Tables
+from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.options.base import BaseOptions, option
+
+USAGE = """
+Computes the log-likelihood ratios of trials with a PLDA model. A line of the trials has the keys of a speaker and of an
+utterance, and a line of the scores has the same keys and the score:
+  <speaker> <utterance> <score>
+A speaker is represented by the mean of its vectors (see ivector-mean). Trials with missing vectors have no score.
+
+Usage: ivector-plda-scoring [options] <plda-rxfilename> <train-ivector-rspecifier> <test-ivector-rspecifier>
+                            <trials-rxfilename> <scores-wxfilename>
+e.g.:  ivector-plda-scoring --num-utts=ark:num_utts.ark plda ark:spk_ivectors.ark scp:ivectors.scp trials scores
+See also: ivector-compute-dot-products, ivector-compute-plda
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(BaseOptions):
+    """Options of ivector-plda-scoring."""
+
+    normalize_length: bool = option(True, "scale vectors, by default to their expected length under the model")
+    simple_length_normalization: bool = option(
+        False, "scale vectors to the square root of the dimension instead of their expected length"
+    )
+    num_utts: str = option("", "table of the numbers of utterances of speakers; 1 for all speakers if empty")
+
+
+@program("ivector-plda-scoring", USAGE, Options)
+def main(options: Options, model: str, train: str, test: str, trials: str, target: str) -> int:
+    """Score the trials of a file."""
+    plda = io_ark.load(model, kind="plda")
+    with Tables() as tables:
+        train_blocks, test_blocks = tables.read("vector", train), tables.read("vector", test)
+        numbers = tables.lookup("int", options.num_utts) if options.num_utts else None
+        logger.info("Reading train iVectors")
+        speakers, missing = Vectors("training", "speaker"), 0
+        for block in train_blocks:
+            entries = list(block.entries()) if numbers is None else with_numbers(block, numbers)
+            missing += len(block) - len(entries)
+            speakers.add(plda, options, entries, None if numbers is None else [numbers[key] for key, _ in entries])
+        logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
+        speakers.log_scale()
+        logger.info("Reading test iVectors")
+        utterances = Vectors("test", "utterance")
+        for block in test_blocks:
+            utterances.add(plda, options, list(block.entries()), None)
+        logger.info("Read %d test iVectors.", len(utterances.mapped))
+        utterances.log_scale()
+
+    def score(first: list[tuple[Vector, int]], second: list[tuple[Vector, int]]) -> Vector:
+        enrolled, tested = (np.stack([vector for vector, _ in side]) for side in (first, second))
+        return plda.score_trials(enrolled, tested, [number for _, number in first]).astype(np.float32)
+
+    names = "training iVectors", "test iVectors"
+    counts = Trials("score", names, (speakers.find, utterances.find), score).write(trials, target)
+    logger.info("Processed %d trials, %d had errors.", counts.done, counts.failed)
+    return counts.status
+
+
+def with_numbers(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Vector]]:
+    """Return the entries of a block whose key has a number of utterances. Log the other keys."""
+    entries = []
+    for key, vector in block.entries():
+        if numbers.has(key):
+            entries.append((key, vector))
+        else:
+            logger.warning("Number of utterances not given for speaker %s", key)
+    return entries
+
+
+class Vectors:
+    """The vectors of a table, mapped to the space of a PLDA model.
+
+    Args:
+        name: name of the table in messages.
+        owner: what a key of the table is.
+    """
+
+    def __init__(self, name: str, owner: str) -> None:
+        self.name, self.owner = name, owner
+        self.mapped: dict[str, tuple[Vector, int]] = {}  # vectors and numbers of utterances
+        self.total_scale = 0.0
+
+    def add(self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None) -> None:
+        """Map vectors. ``numbers`` are the numbers of utterances that the vectors are the mean of; None for 1.
+
+        Raises:
+            OptionError: a key is repeated.
+            FeatureError: a vector does not have the dimension of the model, or a number is not positive.
+        """
+        numbers = numbers or [1] * len(entries)
+        for (key, vector), number in zip(entries, numbers, strict=True):
+            if key in self.mapped:
+                raise OptionError(f"Duplicate {self.name} iVector found for {self.owner} {key}")
+            if len(vector) != plda.dim:
+                raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but the PLDA model has {plda.dim}")
+            if number < 1:
+                raise FeatureError(f"{key}: the number of utterances must be positive, not {number}")
+            self.mapped[key] = vector, number
+        if not entries:
+            return
+        wide = np.stack([vector for _, vector in entries]).astype(np.float64)
+        mapped = plda.transform_vectors(wide, normalize_length=False)
+        simple = options.simple_length_normalization
+        factors = plda.length_factors(mapped, numbers, simple_length_normalization=simple)
+        self.total_scale = sum(factors.astype(np.float32).tolist(), self.total_scale)
+        if options.normalize_length:
+            mapped *= factors[:, None]
+        for (key, _), vector, number in zip(entries, mapped.astype(np.float32), numbers, strict=True):
+            self.mapped[key] = vector, number
+
+    def log_scale(self) -> None:
+        """Log the mean of the factors that normalize the length.
+
+        Raises:
+            OptionError: there are no vectors.
+        """
+        if not self.mapped:
+            raise OptionError(f"No {self.name} iVectors present.")
+        mean = as_text(self.total_scale / len(self.mapped))
+        logger.info("Average renormalization scale on %s iVectors was %s", self.name, mean)
+
+    def find(self, keys: Sequence[str]) -> list[tuple[Vector, int] | None]:
+        """Return the vectors and numbers of utterances under keys, None for a missing key."""
+        return [self.mapped.get(key) for key in keys]

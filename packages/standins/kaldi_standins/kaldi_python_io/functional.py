@@ -1,0 +1,36 @@
+"""Functions of kaldi_python_io that read a file with a single object, such as statistics of a corpus."""
+
+from os import PathLike
+from typing import Any
+
+import numpy.typing as npt
+
+from io_ark.specifier import name_of
+from io_ark.streams.access import Access
+from io_ark.tables.loader import read_from
+from kaldi_standins.kaldi_python_io.kinds import FloatCodec
+
+__all__ = ["read_kaldi_mat", "read_kaldi_vec"]
+
+Array = npt.NDArray[Any]
+
+
+def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
+    """Read the matrix of a file, such as CMVN statistics: float32, or float64 if it is stored as double.
+
+    Args:
+        file: the file, with an offset or a range after it if there is one, or a command with ``|``.
+        pipes: allow commands.
+        network: allow URLs.
+
+    Raises:
+        ArkError: the file cannot be opened, or does not hold a matrix.
+    """
+    matrix: Array = read_from(FloatCodec("matrix"), name_of(file), Access(pipes, network))
+    return matrix
+
+
+def read_kaldi_vec(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
+    """Read the float vector of a file; see :func:`read_kaldi_mat`."""
+    vector: Array = read_from(FloatCodec("vector"), name_of(file), Access(pipes, network))
+    return vector

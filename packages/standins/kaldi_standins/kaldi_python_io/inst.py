@@ -1,0 +1,319 @@
+"""Classes of kaldi_python_io: script files by key or number, archives in order, and the writer."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from io_ark.codecs import Codec, codec
+from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
+from io_ark.specifier import name_of, parse_wxfilename
+from io_ark.streams.access import Access
+from io_ark.streams.files import reason_of
+from io_ark.tables.blocks import read_entries
+from io_ark.tables.keys import encode_key
+from io_ark.tables.loader import Loader
+from io_ark.tables.readers import raises_again
+from io_ark.tables.script import Script
+from kaldi_standins import kaldi_io
+from kaldi_standins.file_objects import name_of_stream, open_source, output_file
+from kaldi_standins.kaldi_python_io.kinds import ExampleCodec, FloatCodec
+
+__all__ = [
+    "AlignArchiveReader",
+    "AlignScriptReader",
+    "ArchiveReader",
+    "ArchiveWriter",
+    "Nnet3EgsReader",
+    "Reader",
+    "ScriptReader",
+    "SequentialReader",
+    "Writer",
+    "parse_scps",
+]
+
+Name = str | PathLike[str]
+_INTEGERS = codec("int-vector")
+_FLOATS = FloatCodec()
+
+
+def parse_scps(
+    scp_path: Name,
+    value_processor: Callable[[Any], Any] = lambda value: value,
+    num_tokens: int = 2,
+    restrict: bool = True,
+    *,
+    pipes: bool = True,
+    network: bool = True,
+) -> dict[str, Any]:
+    """Read a file of lines with a key and values, such as ``wav.scp``, ``utt2dur`` or ``text``.
+
+    Args:
+        scp_path: the file, ``-``, or a command with ``|``.
+        value_processor: converts the value of a line: a string if ``num_tokens`` is 2 or the line ends in a word
+            ``|``, otherwise a list of strings.
+        num_tokens: number of words of a line, the key included; less than 2 for any number.
+        restrict: refuse lines that have only a key.
+        pipes: allow commands.
+        network: allow URLs.
+
+    Raises:
+        ArkError: the file cannot be read, a line has another number of words, or two lines have one key.
+    """
+    script = Script.open(scp_path, Access(pipes, network), empty=True)
+    script.check_unique()
+    return {
+        key: value_processor(_value(script.name, key, text.split(), num_tokens, restrict))
+        for key, text in script.lines()
+    }
+
+
+def _value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
+    if words[-1:] == ["|"]:
+        return " ".join(words)
+    if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
+        expected = f"{num_tokens - 1}" if num_tokens >= 2 else "at least 1"
+        raise FormatError(
+            f"has {len(words)} words after the key, not {expected}: set num_tokens (-1 for any number)",
+            file=name,
+            key=key,
+        )
+    return words[0] if num_tokens == 2 else words
+
+
+class Reader:
+    """Looks up the lines of a file by key or number, as :func:`parse_scps` reads them. Base class of readers by key.
+
+    Subclasses override ``_load``, which returns the value of a key.
+
+    Attributes:
+        index_dict: maps keys to the processed values of their lines.
+        index_keys: keys in the order of the file.
+    """
+
+    def __init__(self, scp_path: Name, **kwargs: Any) -> None:
+        self.index_dict = parse_scps(scp_path, **kwargs)
+        self.index_keys = list(self.index_dict)
+
+    def _load(self, key: str) -> Any:
+        return self.index_dict[key]
+
+    def __len__(self) -> int:
+        return len(self.index_dict)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.index_dict
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        for key in self.index_keys:
+            yield key, self._load(key)
+
+    def __getitem__(self, index: int | str) -> Any:
+        if type(index) not in (int, str):
+            raise IndexError(f"a reader has keys and numbers, not {type(index)}")
+        if isinstance(index, int):
+            if not 0 <= index < len(self.index_keys):
+                raise KeyError(f"the number {index} is not in 0 to {len(self.index_keys) - 1}")
+            index = self.index_keys[index]
+        if index not in self.index_dict:
+            raise KeyError(f"no utterance has the key {index}")
+        return self._load(index)
+
+
+class ScriptReader(Reader):
+    """Looks up the float matrices and vectors that a script file names, by key or number.
+
+    Args:
+        ark_scp: the script file, ``-``, or a command with ``|``.
+        matrix: not used: an argument of version 1.0, where it said what to read.
+        pipes: allow commands.
+        network: allow URLs.
+
+    Raises:
+        ArkError: the script file cannot be read or has a key twice, or an object cannot be read.
+    """
+
+    _kind: Codec[Any] = _FLOATS
+
+    def __init__(self, ark_scp: Name, matrix: bool = True, *, pipes: bool = True, network: bool = True) -> None:
+        access = Access(pipes, network)
+        script = Script.open(ark_scp, access)
+        script.check_unique()
+        self.index_dict = {key: _split_offset(place) for key, place in script.lines()}
+        self.index_keys = list(self.index_dict)
+        self._loader = Loader(self._kind, access)
+
+    def _load(self, key: str) -> Any:
+        path, offset = self.index_dict[key]
+        return self._loader.load_value(key, path if offset is None else f"{path}:{offset}")
+
+
+def _split_offset(place: str) -> tuple[str, int | None]:
+    path, _, offset = place.rpartition(":")
+    return (path, int(offset)) if path and offset.isascii() and offset.isdecimal() else (place, None)
+
+
+class AlignScriptReader(ScriptReader):
+    """Looks up the vectors of integers that a script file names, such as alignments: see :class:`ScriptReader`."""
+
+    _kind = _INTEGERS
+
+
+class SequentialReader:
+    """Base class of readers of archives. Each iteration reads the archive again.
+
+    Args:
+        ark_or_pipe: the archive, ``-``, or a command with ``|``.
+        matrix: not used: an argument of version 1.0, where it said what to read.
+        pipes: allow commands.
+        network: allow URLs.
+
+    Raises:
+        ArkError: the archive cannot be opened, or an entry cannot be read.
+    """
+
+    _kind: Codec[Any]
+
+    def __init__(self, ark_or_pipe: Name, matrix: bool = True, *, pipes: bool = True, network: bool = True) -> None:
+        self.ark_or_pipe = ark_or_pipe
+        self._access = Access(pipes, network)
+
+    @raises_again
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        with open_source(self.ark_or_pipe, self._access, whole=True) as source:
+            yield from read_entries(source, self._kind)
+
+
+class ArchiveReader(SequentialReader):
+    """Iterates over the float matrices and vectors of an archive: see :class:`SequentialReader`."""
+
+    _kind = _FLOATS
+
+
+class AlignArchiveReader(SequentialReader):
+    """Iterates over the vectors of integers of an archive, such as alignments: see :class:`SequentialReader`."""
+
+    _kind = _INTEGERS
+
+
+class Nnet3EgsReader(SequentialReader):
+    """Iterates over the training examples of an archive: see :class:`SequentialReader`.
+
+    An example is a list of dictionaries, one for each input and output: its ``name``, its ``index``, a list of tuples
+    (n, t, x), and its ``matrix``, an array, or for sparse matrices a list of rows of pairs (column, (value,)).
+    """
+
+    _kind = ExampleCodec()
+
+
+class Writer:
+    """Base class of writers. Subclasses write entries to ``ark_file`` and lines to ``scp_file``.
+
+    Args:
+        ark_path: the archive, or ``-`` for the standard output.
+        scp_path: the script file, if there is one. A script file of the standard output is not written.
+        pipes: allow commands.
+        network: allow URLs.
+
+    Attributes:
+        ark_file: binary file object.
+        scp_file: text file object, or None.
+
+    Raises:
+        ArkError: a file cannot be opened.
+    """
+
+    scp_file: Any
+
+    def __init__(
+        self, ark_path: Name, scp_path: Name | None = None, *, pipes: bool = True, network: bool = True
+    ) -> None:
+        if scp_path and parse_wxfilename(name_of(ark_path)).kind != "file":
+            warnings.warn(f"{scp_path} is not written: it can only name entries of a file", stacklevel=3)
+            scp_path = None
+        if "\n" in f"{ark_path}" and scp_path:
+            raise SpecifierError(
+                "a script file cannot name an archive with a line feed in its name", file=f"{ark_path}"
+            )
+        self.ark_path, self.scp_path = ark_path, scp_path
+        access = Access(pipes, network)
+        self.ark_file = output_file(name_of(ark_path), access)
+        self.scp_file = None
+        if scp_path:
+            try:
+                lines = output_file(name_of(scp_path), access)
+            except ArkError:
+                self.ark_file.close()
+                raise
+            self.scp_file = io.TextIOWrapper(lines, "utf-8", "surrogateescape", write_through=True)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files."""
+        with contextlib.ExitStack() as stack:
+            for file in filter(None, (self.scp_file, self.ark_file)):
+                stack.callback(_close, file)
+
+    def write(self, key: str, value: Any) -> None:
+        """Write one entry: in subclasses."""
+        raise NotImplementedError
+
+
+def _close(file: Any) -> None:
+    try:
+        file.close()
+    except ArkError:
+        raise
+    except OSError as error:
+        raise WriteError(f"cannot be written: {reason_of(error)}", file=name_of_stream(file)) from error
+
+
+class ArchiveWriter(Writer):
+    """Writes float32 and float64 matrices and vectors to an archive, and their places to a script file.
+
+    Args:
+        ark_path: see :class:`Writer`.
+        scp_path: see :class:`Writer`.
+        matrix: not used: an argument of version 1.0, where it said what to write.
+        pipes: allow commands.
+        network: allow URLs.
+
+    Raises:
+        ArkError: a file cannot be opened or written, or cannot hold the key or value.
+    """
+
+    def __init__(
+        self,
+        ark_path: Name,
+        scp_path: Name | None = None,
+        matrix: bool = True,
+        *,
+        pipes: bool = True,
+        network: bool = True,
+    ) -> None:
+        super().__init__(ark_path, scp_path, pipes=pipes, network=network)
+
+    def write(self, key: str, obj: Any) -> None:
+        """Write one entry.
+
+        Args:
+            key: the key.
+            obj: float32 or float64 array of one or two dimensions.
+        """
+        start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
+        write = kaldi_io.write_vec_flt if np.ndim(obj) == 1 else kaldi_io.write_mat
+        write(self.ark_file, obj, key)
+        if self.scp_file is not None:
+            self.scp_file.write(f"{key}\t{os.path.abspath(self.ark_path)}:{start}\n")

@@ -1,0 +1,101 @@
+"""CSV files of ``ark convert``, as spreadsheets and pandas read them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import io_ark
+from tests.support.ark_program import Ark
+
+RNG = np.random.default_rng(0)
+
+
+def write(kind: Any = None, **values: Any) -> None:
+    with io_ark.writer("ark:in.ark", **({"kind": kind} if kind else {})) as writer:
+        for key, value in values.items():
+            writer[key] = value
+
+
+def test_matrix_has_a_row_for_each_frame(ark: Ark) -> None:
+    write(**{'a,"b': np.array([[1, 0.1], [-1e-30, np.nan]], "f4"), "ü": np.array([[2, np.inf]], "f4")})
+    ark("convert in.ark o.csv")
+    with open("o.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows == [
+        ["utterance", "frame", "0", "1"],
+        ['a,"b', "0", "1.0", "0.1"],
+        ['a,"b', "1", "-1e-30", "nan"],
+        ["ü", "0", "2.0", "inf"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "first"),
+    [
+        ("matrix", RNG.standard_normal((4, 3)).astype(np.float32), "utterance,frame,0,1,2"),
+        ("double-matrix", RNG.standard_normal((4, 3)), "utterance,frame,0,1,2"),
+        ("vector", RNG.standard_normal(3).astype(np.float32), "utterance,0,1,2"),
+        ("double-vector", RNG.standard_normal(3), "utterance,0,1,2"),
+        ("int-vector", np.array([3, -(2**31), 2**31 - 1], np.int32), "utterance,0,1,2"),
+    ],
+)
+def test_numbers_come_back_with_their_type(kind: Any, value: Any, first: str, ark: Ark) -> None:
+    write(kind, a=value, b=value)
+    ark("convert in.ark o.csv")
+    assert Path("o.csv").read_text().splitlines()[0] == first
+    ark("convert o.csv back.ark")
+    back = dict(io_ark.read("back.ark", kind=kind))
+    assert list(back) == ["a", "b"]
+    assert back["a"].dtype == value.dtype
+    np.testing.assert_array_equal(back["a"], value)
+    assert Path("back.ark").read_bytes() == Path("in.ark").read_bytes()
+
+
+def test_numbers_have_a_column_of_values(ark: Ark) -> None:
+    Path("utt2score").write_text("a 1.25\nb 0.1\n")
+    ark("convert ark:utt2score o.csv")
+    assert Path("o.csv").read_text() == "utterance,value\na,1.25\nb,0.1\n"
+
+
+def test_entries_that_no_row_can_hold_fail(ark: Ark) -> None:
+    write(a=np.zeros((2, 3), "f4"), wide=np.zeros((2, 4), "f4"), empty=np.zeros((0, 0), "f4"), b=np.ones((1, 3), "f4"))
+    said = ark("convert in.ark o.csv", 1).err
+    assert "ark: wide: has the columns frame to 3 after frame to 2: a CSV file has one set of columns\n" in said
+    assert "ark: empty: has no values (its shape is (0, 0))" in said
+    assert [line[0] for line in Path("o.csv").read_text().splitlines()] == ["u", "a", "a", "b"]
+
+
+def test_columns_of_spreadsheets_are_read(ark: Ark) -> None:
+    Path("s.csv").write_bytes("\ufeffutterance,pitch,energy\r\nu1,100,-3.5\r\n".encode())
+    ark("convert s.csv back.ark")
+    assert dict(io_ark.read("back.ark"))["u1"].tolist() == [100, -3.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "needs a first line such as 'utterance,frame,0,1'"),
+        ("a,0,1\nb,1,2\n", "needs a first line"),
+        ("utterance\nb\n", "needs a first line"),
+        ("utterance,0,1\nb,1\n", "line 2 has 2 values, not 3"),
+        ("utterance,0\nb,1e\n", "b: has a value that is not a number: could not convert string to float: '1e'"),
+        ("utterance,0\nb,1_000\n", "b: has a value that is not a number: _"),
+        ("utterance,0\nb,x\n", "b: has a value that is not a number"),
+        ("utterance,0\nb,\n", "b: has a value that is not a number"),
+        (f"utterance,0\nb,{'9' * 20}\n", "b: has a value that is not a number"),
+        ("utterance,frame,0\nb,1,2\n", "b: the frames are not 0 to 0 in order"),
+        ("utterance,frame,0\nb,0,2\nb,2,2\n", "b: the frames are not 0 to 1 in order"),
+        ('utterance,0\n"b"x,2\n', "cannot be read: "),
+    ],
+)
+def test_other_files_are_refused(text: str, message: str, ark: Ark) -> None:
+    Path("s.csv").write_text(text)
+    said = ark("convert s.csv back.ark", 2).err
+    assert said.startswith("ark: s.csv: ")
+    assert message in said
+    assert said.count("\n") == 1

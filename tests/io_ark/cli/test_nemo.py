@@ -1,0 +1,122 @@
+"""Manifests of NeMo that ``ark convert`` makes of data directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import wave
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ark_program import Ark
+
+
+def audio(name: str, seconds: float) -> None:
+    with wave.open(name, "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(2 * int(8000 * seconds)))
+
+
+def directory(**files: str) -> None:
+    Path("d").mkdir(exist_ok=True)
+    for name, text in files.items():
+        Path("d", "wav.scp" if name == "wav" else name).write_text(text)
+
+
+def lines(name: str = "m.json") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(name).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def _recordings(ark: Ark) -> None:
+    audio("r1.wav", 1.25)
+    audio("two words; 'é'.wav", 0.5)
+
+
+def test_recordings_have_their_duration_text_and_speaker(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\nu2 two words; 'é'.wav\n", text='u1 hello "wörld"\nu2\n', utt2spk="u1 anna\n")
+    ark("convert d m.json")
+    assert lines() == [
+        {"audio_filepath": os.path.abspath("r1.wav"), "duration": 1.25, "text": 'hello "wörld"', "speaker": "anna"},
+        {"audio_filepath": os.path.abspath("two words; 'é'.wav"), "duration": 0.5, "text": ""},
+    ]
+    assert sorted(os.listdir("d")) == ["text", "utt2spk", "wav.scp"]  # No utt2dur is written.
+
+
+def test_durations_of_the_directory_are_used(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\nu2 missing.wav\n", utt2dur="u2 7.5\n")
+    ark("convert --to nemo d m.jsonl")
+    assert [line["duration"] for line in lines("m.jsonl")] == [1.25, 7.5]
+
+
+def test_segments_have_an_offset(ark: Ark) -> None:
+    directory(
+        wav="u1 r1.wav\nu2 none.wav\n",
+        segments="a u1 0.1 0.4\nb u1 0.3 -1\nc u2 1 -1\n",
+        reco2dur="u2 3\n",
+        text="a x\nb y\nc z\n",
+    )
+    ark("convert d m.json")
+    assert [(line["offset"], line["duration"], line["text"]) for line in lines()] == [
+        (0.1, 0.3, "x"),
+        (0.3, 0.95, "y"),
+        (1.0, 2.0, "z"),
+    ]
+    assert {line["audio_filepath"] for line in lines()} == {os.path.abspath("r1.wav"), os.path.abspath("none.wav")}
+
+
+def test_directory_without_text_is_converted_with_a_message(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n")
+    assert "ark: d has no text, so the manifest has no transcripts\n" in ark("convert d m.json").err
+    assert lines() == [{"audio_filepath": os.path.abspath("r1.wav"), "duration": 1.25}]
+
+
+def test_utterances_without_a_transcript_or_recording_fail(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n", segments="a u1 0 1\nb u1 0 1\nc u3 0 1\n", text="a x\nc z\n")
+    said = ark("convert d m.json", 1).err
+    assert "ark: d/text: b: has no line, so the manifest lacks it\n" in said
+    assert "ark: d/wav.scp: c: its recording u3 has no line\n" in said
+    assert [line["text"] for line in lines()] == ["x"]
+
+
+@pytest.mark.parametrize("place", ["cat r1.wav |", "a.ark:12", "http://host/r1.wav", "-"])
+def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
+    directory(wav=f"u1 {place}\n", text="u1 x\n")
+    said = ark("convert d m.json", 2).err
+    assert f"d/wav.scp: u1: '{place}' is not a file of its own" in said
+    assert not Path("m.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "ark: d: has no wav.scp: a manifest of NeMo is made of a data directory"),
+        ({"wav": "u1 none.wav\n"}, "none.wav: u1: cannot be opened: No such file or directory"),
+        ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1 1\n"}, "d/segments: a: has channel 1, which a manifest"),
+        ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "start and end should be seconds"),
+        ({"wav": ""}, "d: has no entries, so nothing is written"),
+    ],
+)
+def test_directories_that_cannot_be_converted_leave_the_target(files: Any, message: str, ark: Ark) -> None:
+    directory(**files)
+    Path("m.json").write_text("old")
+    assert message in ark("convert d m.json", 2).err
+    assert Path("m.json").read_text() == "old"
+
+
+@pytest.mark.parametrize("target", ["d/wav.scp", "d/text", "r1.wav", "d/../d/utt2spk", "link"])
+def test_sources_are_not_overwritten(target: str, ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n", text="u1 x\n", utt2spk="u1 s\n")
+    Path("link").symlink_to("d/text")
+    before = Path(target).read_bytes()
+    assert "is read as well, and writing would destroy it" in ark(f"convert --to nemo d {target}", 2).err
+    assert Path(target).read_bytes() == before
+
+
+def test_bytes_that_are_not_utf8_fail_alone(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\nu2 r1.wav\n")
+    Path("d/text").write_bytes(b"u1 \xff\nu2 x\n")
+    assert "ark: u1: has bytes that are not UTF-8, which JSON needs" in ark("convert d m.json", 1).err
+    assert [line["text"] for line in lines()] == ["x"]

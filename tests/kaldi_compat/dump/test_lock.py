@@ -1,0 +1,95 @@
+"""Locks of a dump: whole dumps exclude each other, and parts of one plan share the lock once the plan exists."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kaldi_compat.dump import files as locks
+from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.files import lock, share_lock
+
+OTHER, NO_PART = "another dump into the same archives is running", "not a part of the same plan is running"
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    monkeypatch.setattr(locks, "SECONDS_TO_WAIT", 0.2)
+    monkeypatch.setattr(locks, "SECONDS_BETWEEN_TRIES", 0.01)
+    return tmp_path / "lock", tmp_path / "plan"
+
+
+def test_whole_dump_excludes_all_others(places: tuple[Path, Path]) -> None:
+    path, plan = places
+    whole = lock(path)
+    for _ in range(2):
+        with pytest.raises(DumpError, match=f"{OTHER} .it holds {path}.: wait for it"):
+            lock(path)
+        with pytest.raises(DumpError, match=NO_PART):
+            lock(path, plan)
+        plan.touch()
+    os.close(whole)
+    os.close(lock(path))
+
+
+def test_parts_share_the_lock_once_there_is_a_plan(places: tuple[Path, Path]) -> None:
+    path, plan = places
+    first = lock(path, plan)  # which makes the plan
+    with pytest.raises(DumpError, match=NO_PART):
+        lock(path, plan)
+    plan.touch()
+    with pytest.raises(DumpError, match=NO_PART):
+        lock(path, plan)
+    share_lock(first, path)
+    others = [lock(path, plan) for _ in range(2)]
+    with pytest.raises(DumpError, match=OTHER):
+        lock(path)
+    for descriptor in (first, *others):
+        os.close(descriptor)
+    os.close(lock(path))
+
+
+def test_part_waits_for_the_plan_and_a_whole_dump_does_not(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, plan = places
+    monkeypatch.setattr(locks, "SECONDS_TO_WAIT", 60.0)
+    first = lock(path, plan)
+    start = time.monotonic()
+    with pytest.raises(DumpError, match=OTHER):
+        lock(path)
+    assert time.monotonic() - start < 30
+
+    def finish() -> None:
+        plan.touch()
+        share_lock(first, path)
+
+    timer = threading.Timer(0.1, finish)
+    timer.start()
+    os.close(lock(path, plan))
+    timer.join()
+    os.close(first)
+
+
+def test_file_system_without_locks_is_said_and_used(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def flock(descriptor: int, kind: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    os.close(lock(places[0]))
+    assert f"cannot lock {places[0]}: No locks available" in caplog.text
+
+
+def test_system_without_locks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks.check_system()
+    monkeypatch.setattr(locks, "HAS_LOCKS", False)
+    with pytest.raises(DumpError, match="needs a POSIX system"):
+        locks.check_system()
