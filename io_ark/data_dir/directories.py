@@ -312,7 +312,9 @@ def copy(
         stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
         stage.write_from(src, COPIED_UNCHANGED)
         say(f"copied data from {source} to {target}")
-        if stage.find_path("utt2uniq") and not src.find_path("utt2uniq"):  # Kaldi's script moves its own new file as well.
+        if stage.find_path("utt2uniq") and not src.find_path(
+            "utt2uniq"
+        ):  # Kaldi's script moves its own new file as well.
             say(f"file utt2uniq exists in dest {target} but not in src {source}.  Moving it to")
             say.write(f" ... {target}/.backup/utt2uniq")
             stage.move_to_backup("utt2uniq")

@@ -10,7 +10,7 @@ from typing import Any
 
 from kaldi_compat.cli.command_line import CommonOptions, from_script_style, parse, usage, version
 from kaldi_compat.cli.info import info
-from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, get_feature_flags
+from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_feature_flags
 from kaldi_compat.dump.options import FEATURES, PITCH, DumpOptions, Job, Layout, get_spectral_part
 from kaldi_compat.dump.sources import get_extractor_name
 from kaldi_compat.errors import OptionError
@@ -105,8 +105,8 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         for flag in overridden:
             if normalize(flag.name) not in get_feature_flags(feature):
                 raise UsageError(f"--{flag.name} is not an option of {get_spectral_part(feature) or PITCH}")
-    overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in overridden)
-    return Job(Layout.of(places[0], feature, *places[1:]), options, overrides)
+    overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
+    return Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
 
 
 def _options_of(values: dict[str, Any]) -> DumpOptions:

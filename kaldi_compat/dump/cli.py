@@ -19,7 +19,7 @@ from io_ark.text import printable
 from kaldi_compat.cli.program import end_of_process, open_closed_streams, printing
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
-from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, read_confs
+from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, read_confs
 from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.errors import DumpError, convert_to_user_error, group_by_reason
 from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share_lock
@@ -45,7 +45,7 @@ from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.user_code import Interrupted, supervise
-from kaldi_compat.dump.workers import complete, count_cores, run_local, verify_archives
+from kaldi_compat.dump.workers import count_cores, list_complete, run_local, verify_archives
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
@@ -184,7 +184,7 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
     require(is_given, "no extractor is given: pass a feature, a preset, package.module:name, or an object")
     twice = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
     require(source.keys().isdisjoint(options), twice)
-    values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else as_text(value)
+    values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
               for key, value in (source | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
     feature = [extractor] if extractor and not source else []
@@ -237,7 +237,7 @@ def run(job: Job) -> Outcome:
     if job.options.runner == "local":
         parse_devices(job.options.device)
     else:
-        from kaldi_compat.dump.ray_engine import check_cluster
+        from kaldi_compat.dump.ray_runner import check_cluster
 
         check_cluster(job.options.address)
     for name in [name for name, path in job.conf_paths.items() if path is None]:
@@ -269,7 +269,7 @@ def run(job: Job) -> Outcome:
             _choose_runner(job)(job, plan, missing, monitor)
         finally:
             monitor.close()
-        done = complete(job, plan)
+        done = list_complete(job, plan)
         if lost := [shard.number for shard in shards if shard.number not in done]:
             raise DumpError(
                 f"archive {lost[0]} is not complete: check whether another dump into {job.layout.archives} is running, "
@@ -294,7 +294,7 @@ def run(job: Job) -> Outcome:
 def _choose_runner(job: Job) -> Any:
     if job.options.runner == "local":
         return run_local
-    from kaldi_compat.dump.ray_engine import run_on_ray
+    from kaldi_compat.dump.ray_runner import run_on_ray
 
     return run_on_ray
 
@@ -306,7 +306,7 @@ def make_speed_job(job: Job) -> Job:
     # The default log and archive directories move to the new data directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
-    changed = replace(job, layout=Layout.of(target, layout.feature, log, archives))
+    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives))
     check_places(changed.layout)
     continues = job.options.resumes or job.options.shard
     if not (continues and changed.layout.plan.exists()):
@@ -378,7 +378,7 @@ def read_resumed_plan(job: Job) -> DumpPlan:
     current = update_plan(plan, job, layout.plan, with_failures)
     if options.retry_failed:
         for number in {shard.number for shard in plan.select_part(*options.part)}.intersection(with_failures):
-            layout.manifest(number).unlink(missing_ok=True)
+            layout.get_manifest(number).unlink(missing_ok=True)
             _say(f"archive {number} is created again, because some of its utterances failed")
     if current != plan:
         write_plan(current, layout.plan)

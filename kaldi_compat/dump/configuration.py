@@ -46,7 +46,7 @@ def get_feature_flags(feature: str) -> dict[str, Flag]:
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
-def as_text(value: Scalar) -> str:
+def format_value(value: Scalar) -> str:
     """Format the value of an option for a configuration file."""
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
@@ -66,7 +66,7 @@ def read_confs(job: Job) -> dict[str, str]:
     main = texts[job.main_conf]
     in_file = parse_values(job, job.main_conf, main)
     overrides = parse_config("\n".join(job.overrides), "the command line", get_conf_flags(job.main_conf))
-    added = [f"--{flag.name}={as_text(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
+    added = [f"--{flag.name}={format_value(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
     separator = "" if not main or main.endswith("\n") or not added else "\n"
     texts[job.main_conf] = main + separator + "".join(added)
     return texts

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from kaldi_compat.dump.errors import DumpError, LostDeviceError, one_line
+from kaldi_compat.dump.errors import DumpError, LostDeviceError, format_error
 from kaldi_compat.dump.options import CPU
 
 MAX_FFT_PLANS = 16  # Each frame size has a cuFFT plan, which holds device memory.
@@ -59,7 +59,7 @@ def explain_unavailable(error: BaseException, device: str) -> str | None:
     if "CUDA" in text and "out of memory" in text:
         return f"{device} has no memory left for another process: use fewer (--nj), or free it"
     if _GONE.search(text):
-        return f"{device} has disappeared ({one_line(error)[:200]}): --resume continues on others (--device)"
+        return f"{device} has disappeared ({format_error(error)[:200]}): --resume continues on others (--device)"
     return None
 
 
@@ -79,5 +79,5 @@ def watch_device(device: str) -> Iterator[None]:
             raise
         raise LostDeviceError(
             f"{device} no longer works after a fault of the card, its driver or a kernel "
-            f"({one_line(error)[:200]}): {kernels.SWITCH}=0 in the environment disables our kernels"
+            f"({format_error(error)[:200]}): {kernels.SWITCH}=0 in the environment disables our kernels"
         ) from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, block_of
 from io_ark.text import printable
 from kaldi_compat.cli.objects import durations_of, waves_of
-from kaldi_compat.dump.errors import one_line, reason_for, shorten
+from kaldi_compat.dump.errors import format_error, remove_key, shorten
 from kaldi_compat.dump.options import FEATS
 from kaldi_compat.exact.arrays import Doubles, Integers
 
@@ -47,16 +47,16 @@ class Failure:
     def __len__(self) -> int:
         return 1
 
-    def each(self) -> list[Failure]:
+    def separate(self) -> list[Failure]:
         """Return a list of this failure, like the methods of blocks that return a list of utterances."""
         return [self]
 
 
-def failed(index: int, key: str, error: BaseException) -> Failure:
+def make_failure(index: int, key: str, error: BaseException) -> Failure:
     """Return the failure of an utterance whose processing raised an error."""
     if isinstance(error, MemoryError):
         return Failure(index, key, "not enough memory for it: cut it into segments")
-    return Failure(index, key, reason_for(key, one_line(error)))
+    return Failure(index, key, remove_key(key, format_error(error)))
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ class Utterances:
     def split(self, bounds: Sequence[int]) -> list[Self]:
         """Split the utterances at ascending bounds, from 0 to the number of utterances. Samples are not copied."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
-        return [self._part(slice(first, end), block) for (first, end), block in blocks]
+        return [self._make_part(slice(first, end), block) for (first, end), block in blocks]
 
-    def _part(self, utterances: slice, block: Block) -> Self:
+    def _make_part(self, utterances: slice, block: Block) -> Self:
         return replace(self, index=self.index + utterances.start, block=block)
 
-    def halves(self) -> list[Self]:
+    def halve(self) -> list[Self]:
         return self.split([0, len(self) // 2, len(self)])
 
-    def each(self) -> list[Self]:
+    def separate(self) -> list[Self]:
         return self.split(range(len(self) + 1))
 
     @property
@@ -113,15 +113,15 @@ class Audio(Utterances):
     place: OnGrid | None = None
 
     @classmethod
-    def of(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
+    def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
         return cls(index, block_of([key], [wave]), place)
 
-    def durations(self) -> Doubles:
+    def get_durations(self) -> Doubles:
         return durations_of(self.block)
 
     @property
     def seconds(self) -> float:
-        return float(self.durations().sum())
+        return float(self.get_durations().sum())
 
 
 @dataclass(frozen=True)
@@ -132,15 +132,15 @@ class Features(Utterances):
     name: str = FEATS  # Name of the output. An utterance has the same position in all outputs.
 
     @classmethod
-    def of(cls, audio: Audio, features: Any) -> Features:
-        return cls(audio.index, block_of([audio.key], [features]), audio.durations())
+    def from_array(cls, audio: Audio, features: Any) -> Features:
+        return cls(audio.index, block_of([audio.key], [features]), audio.get_durations())
 
     @property
     def seconds(self) -> float:
         return float(self.durations.sum())
 
-    def _part(self, utterances: slice, block: Block) -> Self:
-        return replace(super()._part(utterances, block), durations=self.durations[utterances])
+    def _make_part(self, utterances: slice, block: Block) -> Self:
+        return replace(super()._make_part(utterances, block), durations=self.durations[utterances])
 
 
 @dataclass(frozen=True)
@@ -152,5 +152,5 @@ class Encoded(Features):
     left_uncompressed: int = 0  # Number of matrices that were not compressed because of NaN or infinities.
 
 
-Entry = Audio | Failure
-Result = Features | Failure
+AudioOrFailure = Audio | Failure
+FeaturesOrFailure = Features | Failure

@@ -14,7 +14,7 @@ from kaldi_compat.errors import KaldiCompatError
 EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
-def one_line(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
@@ -47,10 +47,12 @@ def convert_to_user_error(error: BaseException) -> DumpError:
     if isinstance(error, ModuleNotFoundError):
         return DumpError(not_installed(error.name or "a package"))
     if isinstance(error, EXPECTED):
-        return DumpError(one_line(error))
+        return DumpError(format_error(error))
     if isinstance(error, MemoryError):
-        return DumpError(f"out of memory ({one_line(error)}): use fewer processes (nj) or a smaller window_utterances")
-    return DumpError(f"internal error, please report it with the .log files: {type(error).__name__}: {one_line(error)}")
+        text = format_error(error)
+        return DumpError(f"out of memory ({text}): use fewer processes (--nj) or a smaller --window-utterances")
+    name = type(error).__name__
+    return DumpError(f"internal error, please report it with the .log files: {name}: {format_error(error)}")
 
 
 MAX_REASON_CHARACTERS = 400  # A message may contain a command with millions of characters.
@@ -74,10 +76,10 @@ def group_by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
-def reason_for(key: str, message: str) -> str:
+def remove_key(key: str, message: str) -> str:
     """Return an error message without the utterance's key, to be shown after the key.
 
-    >>> reason_for("utt1", "Failed to compute features for utterance utt1: it is empty")
+    >>> remove_key("utt1", "Failed to compute features for utterance utt1: it is empty")
     'Failed to compute features: it is empty'
     """
     name = re.escape(key)

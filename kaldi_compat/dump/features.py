@@ -12,7 +12,7 @@ from io_ark.blocks import Skip, Wave, block_of
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import paste_columns
 from kaldi_compat.dump.configuration import parse_confs
-from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.entries import Audio, Failure, Features, FeaturesOrFailure, make_failure
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
@@ -44,25 +44,27 @@ class DeviceComputer:
         if self.pitch is None:
             assert spectral is not None
             return spectral
-        pitch = self.pitch([one for audio in batch for one in audio.each()])
+        pitch = self.pitch([one for audio in batch for one in audio.separate()])
         if spectral is None:
             return lambda: pitch
         by_index = {result.index: result for result in pitch}
         return lambda: [
-            self._paste(utterance, by_index[utterance.index]) for result in spectral() for utterance in result.each()
+            self._paste(utterance, by_index[utterance.index])
+            for result in spectral()
+            for utterance in result.separate()
         ]
 
-    def figures(self) -> dict[str, float]:
-        return self.spectral.figures() if self.spectral else {}
+    def take_figures(self) -> dict[str, float]:
+        return self.spectral.take_figures() if self.spectral else {}
 
-    def _paste(self, spectral: Result, pitch: Result) -> Result:
+    def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
             parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
             features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)
         except Skip as reason:
-            return failed(spectral.index, spectral.key, reason)
+            return make_failure(spectral.index, spectral.key, reason)
         return Features(spectral.index, block_of([spectral.key], [features]), spectral.durations)
 
 
@@ -78,21 +80,21 @@ class PitchComputer:
         self.may_downsample = spectral is not None and spectral.allow_downsample
         self.may_upsample = spectral is not None and spectral.allow_upsample
 
-    def __call__(self, batch: Sequence[Audio]) -> list[Result]:
+    def __call__(self, batch: Sequence[Audio]) -> list[FeaturesOrFailure]:
         """Return the pitch features or the failure of each utterance. Every element of the batch is one utterance."""
-        results: list[Result] = []
+        results: list[FeaturesOrFailure] = []
         good = []
         for audio in batch:
             try:
                 good.append((audio, self._get_samples(audio.value)))
             except (KaldiCompatError, MemoryError) as error:
-                results.append(failed(audio.index, audio.key, error))
+                results.append(make_failure(audio.index, audio.key, error))
         for audio, track in track_pitches(good, self.options):
             features: Matrix = np.zeros((0, 0), np.float32)
             if len(track):
                 noise = UtteranceNoise(self.seed, audio.key)
                 features = np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
-            results.append(Features.of(audio, features))
+            results.append(Features.from_array(audio, features))
         return results
 
     def _get_samples(self, wave: Wave) -> npt.NDArray[Any]:

@@ -167,7 +167,7 @@ def whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
         raise
 
 
-def chunks_of(path: Path) -> Iterator[bytes]:
+def read_in_chunks(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file in chunks."""
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):

@@ -17,7 +17,7 @@ from io_ark.codecs import codec
 from io_ark.data_dir.stage import decode_key
 from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import chunks_of, encode_name, make_directory, whole_file, write_whole
+from kaldi_compat.dump.files import encode_name, make_directory, read_in_chunks, whole_file, write_whole
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, Job, Layout
@@ -98,7 +98,7 @@ def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> No
     storage = layout.archives / "storage"
     if storage.is_dir():
         for number, output in product(numbers, trial.outputs):
-            link_to_storage(layout.archive(number, output), storage)
+            link_to_storage(layout.get_archive(number, output), storage)
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
@@ -122,12 +122,12 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     """Write the files of the data directory from the archives' manifests. The call can be repeated."""
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
-        scripts = [layout.script(shard.number, output) for shard in plan.shards]
+        scripts = [layout.get_script(shard.number, output) for shard in plan.shards]
         _concatenate(scripts, layout.data / f"{output}.scp")
     with_frames = job.options.write_utt2num_frames and bool(trial.framed)
     for name, is_requested in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
         if is_requested:
-            _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
+            _concatenate([layout.get_file_of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
     if shift := get_shift(plan):
         write_whole(layout.data / FRAME_SHIFT, shift + "\n")
     warnings = write_confs(job, plan)
@@ -227,7 +227,7 @@ def write_speaker_means(job: Job, output: str) -> None:
 
 def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[str, Any]]) -> None:
     """Write an archive with an entry for each speaker, and its script file to the data directory."""
-    archive, writer = layout.speaker_archive(name), codec(kind)
+    archive, writer = layout.get_speaker_archive(name), codec(kind)
     script = archive.with_suffix(".scp")
     with whole_file(script) as lines, whole_file(archive) as file:
         for speaker, value in entries:
@@ -253,14 +253,14 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
-            raise DumpError(f"{layout.archive(shard.number)} is not complete: create it with --resume")
+            raise DumpError(f"{layout.get_archive(shard.number)} is not complete: create it with --resume")
         yield manifest
 
 
 def _concatenate(sources: Sequence[Path], target: Path) -> None:
     with whole_file(target) as out:
         for source in sources:
-            for chunk in chunks_of(source):
+            for chunk in read_in_chunks(source):
                 out.write(chunk)
 
 

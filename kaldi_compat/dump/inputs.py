@@ -15,7 +15,7 @@ from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier, parse_rxfilename
 from kaldi_compat.dump.configuration import parse_confs
 from kaldi_compat.dump.errors import PlanError
-from kaldi_compat.dump.files import Stamp, chunks_of, get_stamp
+from kaldi_compat.dump.files import Stamp, get_stamp, read_in_chunks
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources import make_source
 
@@ -97,6 +97,6 @@ class InputWatch:
 
 def digest(path: Path) -> str:
     hasher = hashlib.sha256()
-    for chunk in chunks_of(path):
+    for chunk in read_in_chunks(path):
         hasher.update(chunk)
     return hasher.hexdigest()

@@ -19,8 +19,8 @@ from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npy
 from kaldi_compat.dump.call_record import CallRecord, record_calls
 from kaldi_compat.dump.devices import parse_devices
-from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
-from kaldi_compat.dump.errors import DumpError, PlanError, one_line
+from kaldi_compat.dump.entries import Audio, Failure, Features, FeaturesOrFailure, make_failure
+from kaldi_compat.dump.errors import DumpError, PlanError, format_error
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
 from kaldi_compat.dump.sources import (
     ALONE,
@@ -167,7 +167,7 @@ def _read_centroids(path: str) -> Array:
     try:
         array = load_npy(path)
     except ArkError as error:
-        raise DumpError(f"--kmeans: {one_line(error)}: save an array of floats with numpy.save") from None
+        raise DumpError(f"--kmeans: {format_error(error)}: save an array of floats with numpy.save") from None
     if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
         raise DumpError(
             f"--kmeans={path}: expected an array of floats of shape (clusters, dim), not {array.dtype} of shape "
@@ -338,7 +338,7 @@ def make_noise(samples: int) -> Array:
 
 def _describe_error(error: BaseException) -> str:
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-    return f"{kind}{one_line(error)[:MAX_MESSAGE_CHARACTERS]}"
+    return f"{kind}{format_error(error)[:MAX_MESSAGE_CHARACTERS]}"
 
 
 def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
@@ -378,7 +378,7 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
         )
 
 
-class ModelComputer:
+class ExtractorComputer:
     """Computes the outputs of a job's extractor."""
 
     memory = None
@@ -400,20 +400,20 @@ class ModelComputer:
         self.window = job.options.window_utterances, BATCHES_IN_WINDOW * self.max_seconds
         self.counts = {"halved": 0.0, "resampled": 0.0}
 
-    def figures(self) -> dict[str, float]:
+    def take_figures(self) -> dict[str, float]:
         """Return the counts for the summary since the previous call."""
         counts, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
         """Compute a window of utterances and return a function that returns their results."""
-        results: list[Result] = []
+        results: list[FeaturesOrFailure] = []
         ready: list[PreparedAudio] = []
         for audio in batch:
             try:
                 ready.append(self._check_and_prepare(audio))
             except Exception as error:
-                results.append(failed(audio.index, audio.key, error))
+                results.append(make_failure(audio.index, audio.key, error))
         ready.sort(key=lambda utterance: (len(utterance.samples), utterance.audio.index))
         waiting = deque(ready)
         while waiting:
@@ -456,7 +456,7 @@ class ModelComputer:
     def _compute_padded_seconds(self, utterance: PreparedAudio) -> float:
         return max(utterance.audio.seconds, self.model.extractor.window_seconds)
 
-    def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[Result]:
+    def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[FeaturesOrFailure]:
         """Return the results of a group. If memory is short, put the group back and halve the size of batches."""
         try:
             outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])
@@ -480,10 +480,10 @@ class ModelComputer:
                 return [result for utterance in group for result in self._compute_group([utterance], waiting)]
             audio = group[0].audio
             if isinstance(error, MemoryError):
-                return [failed(audio.index, audio.key, error)]
+                return [make_failure(audio.index, audio.key, error)]
             return [Failure(audio.index, audio.key, _describe_error(error))]
         pairs = zip(group, outputs, strict=True)
-        return [result for utterance, arrays in pairs for result in self._results(utterance.audio, arrays)]
+        return [result for utterance, arrays in pairs for result in self._make_results(utterance.audio, arrays)]
 
     def _check_arrays(self, audio: Audio, arrays: dict[str, Any]) -> None:
         check_arrays(arrays, self.trial.outputs)
@@ -493,7 +493,7 @@ class ModelComputer:
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
                 raise ValueError(f"{rows} rows, but its frame shift of {shift:g} s makes {expected:.0f} of the audio")
 
-    def _results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[Result]:
+    def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
         for name, (kind, _) in self.trial.outputs.items():
             value = arrays[name].astype(np.float32) if kind == CODE_MATRIX else arrays[name]
-            yield Features(audio.index, block_of([audio.key], [value]), audio.durations(), name=name)
+            yield Features(audio.index, block_of([audio.key], [value]), audio.get_durations(), name=name)

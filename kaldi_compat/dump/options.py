@@ -204,28 +204,28 @@ class Layout:
         vars(self).update(name=name, log_stem=stem, plan=plan, lock=lock, failures=failures)
 
     @classmethod
-    def of(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
+    def from_paths(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
         """Return the layout with the scripts' defaults, ``<data>/log`` and ``<data>/data``."""
         return cls(
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
 
-    def archive(self, shard: int, output: str = FEATS) -> Path:
+    def get_archive(self, shard: int, output: str = FEATS) -> Path:
         """Path of the archive of an output, for a part of the utterances."""
         output_part = "" if output == FEATS else f"_{output}"
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
-    def script(self, shard: int, output: str = FEATS) -> Path:
-        return self.archive(shard, output).with_suffix(".scp")
+    def get_script(self, shard: int, output: str = FEATS) -> Path:
+        return self.get_archive(shard, output).with_suffix(".scp")
 
-    def speaker_archive(self, name: str) -> Path:
+    def get_speaker_archive(self, name: str) -> Path:
         return self.archives / f"{name}_{self.name}.ark"
 
-    def manifest(self, shard: int) -> Path:
+    def get_manifest(self, shard: int) -> Path:
         """Path of an archive's manifest, which exists once the archive is complete."""
-        return self.of_archive(shard, "json")
+        return self.get_file_of_archive(shard, "json")
 
-    def of_archive(self, shard: int, name: str) -> Path:
+    def get_file_of_archive(self, shard: int, name: str) -> Path:
         """Path of the manifest, the log, or the part of ``utt2num_frames`` or ``utt2dur`` of an archive."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 

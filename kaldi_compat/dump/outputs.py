@@ -33,8 +33,8 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     """
     numbers = [shard.number for shard in plan.select_part(*job.options.part)]
     layout, places = job.layout, list(product(numbers, plan.trial.outputs))
-    tables = [path(*place) for place in places for path in (layout.archive, layout.script)]
-    parts = [layout.of_archive(*part) for part in product(numbers, ("json", "log", FRAMES, DURATIONS))]
+    tables = [path(*place) for place in places for path in (layout.get_archive, layout.get_script)]
+    parts = [layout.get_file_of_archive(*part) for part in product(numbers, ("json", "log", FRAMES, DURATIONS))]
     written = [*tables, layout.plan, layout.lock, layout.failures, *parts, *list_outputs_in_data(job, plan)]
     # The dump must not replace other files of the data directory, or files that the extractor has used.
     protected = [name_of(path) for name in DATA_FILES if (path := layout.data / name) not in written]
@@ -75,7 +75,7 @@ def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
     by_speaker += ["cmvn"] if BY_SPEAKER in options.cmvn_levels else []
     for name in by_speaker:
         yield layout.data / f"{name}.scp"
-        yield from (layout.speaker_archive(name), layout.speaker_archive(name).with_suffix(".scp"))
+        yield from (layout.get_speaker_archive(name), layout.get_speaker_archive(name).with_suffix(".scp"))
     names = {
         FRAMES: options.write_utt2num_frames and trial.framed,
         DURATIONS: options.write_utt2dur,

@@ -27,7 +27,7 @@ from io_ark.tables.script import split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.segments import SegmentOptions, cut_segment, parse_segment
 from kaldi_compat.dump.commands import read_from_command
-from kaldi_compat.dump.entries import Audio, Entry, Failure, OnGrid, failed
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure, OnGrid, make_failure
 from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import DumpOptions, Job
 from kaldi_compat.dump.plan import DumpPlan, Shard, read_lines_of
@@ -81,10 +81,10 @@ class Lines:
         return _parse_task(self.index + number, self.lines[number])
 
 
-Read = list[Audio | Failure | Lines]
+ReadResult = list[Audio | Failure | Lines]
 
 
-def tasks_of(
+def list_tasks(
     job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
     """Yield the files to read for an archive, in order, and a failure for each invalid line.
@@ -135,7 +135,7 @@ def _parse_segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
     try:
         return index, parse_segment(text)
     except Skip as reason:
-        return index, failed(index, split_words(text)[0], reason)
+        return index, make_failure(index, split_words(text)[0], reason)
 
 
 class TaskReader:
@@ -158,14 +158,14 @@ class TaskReader:
         self._codec = codec("wave")
         self._of_thread = threading.local()
 
-    def __call__(self, task: Task | Lines | Failure) -> Read:
+    def __call__(self, task: Task | Lines | Failure) -> ReadResult:
         """Read a task. The result ends with the unread lines if the audio of the lines is too large to read at once."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
-    def _read_lines(self, lines: Lines) -> Read:
-        entries: Read = []
+    def _read_lines(self, lines: Lines) -> ReadResult:
+        entries: ReadResult = []
         done = size = 0
         while done < len(lines) and size < self._bytes_at_once:
             audio = self._load_block(lines.lines, done)
@@ -203,20 +203,21 @@ class TaskReader:
         return OnGrid(memory.tensor, 0) if is_there else None
 
 
-def read_task(task: Task, options: DumpOptions) -> list[Entry]:
+def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
     """Read a task's audio. If the file cannot be read, all its utterances become failures."""
     try:
         wave = read_audio(task.rxfilename, options)
     except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
-        return [failed(index, key, error) for index, key, _ in task.utterances]
+        return [make_failure(index, key, error) for index, key, _ in task.utterances]
     return [_cut(wave, *utterance) for utterance in task.utterances]
 
 
-def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> Entry:
+def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
     try:
-        return Audio.of(index, key, recording if segment is None else cut_segment(recording, segment, SegmentOptions()))
+        wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
+        return Audio.from_wave(index, key, wave)
     except (Skip, AudioError) as reason:
-        return failed(index, key, reason)
+        return make_failure(index, key, reason)
 
 
 def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
@@ -260,10 +261,10 @@ class Clock:
                 self.busy += time.perf_counter() - start
 
 
-def waiting_bytes(options: DumpOptions) -> int:
+def get_max_waiting_bytes(options: DumpOptions) -> int:
     """Return the maximum number of bytes of audio that may wait in a process.
 
-    >>> [waiting_bytes(DumpOptions(device="cuda", nj=nj)) >> 20 for nj in (1, 8, 100)]
+    >>> [get_max_waiting_bytes(DumpOptions(device="cuda", nj=nj)) >> 20 for nj in (1, 8, 100)]
     [256, 128, 32]
     """
     if not options.on_gpu:
@@ -273,21 +274,21 @@ def waiting_bytes(options: DumpOptions) -> int:
 
 def read_ahead(
     tasks: Iterable[Task | Lines | Failure],
-    read: Callable[[Any], Read],
+    read: Callable[[Any], ReadResult],
     threads: int,
     max_files: int,
     clock: Clock,
     max_bytes: int = MAX_WAITING_BYTES,
-) -> Generator[Entry]:
+) -> Generator[AudioOrFailure]:
     """Yield the results of the tasks in order, while threads already read the next tasks.
 
     The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if
     audio of the size of the largest task so far would exceed ``max_bytes``.
     """
     largest = 1
-    pending: deque[tuple[int, Future[Read]]] = deque()
+    pending: deque[tuple[int, Future[ReadResult]]] = deque()
 
-    def read_timed(task: Task | Lines | Failure) -> Read:
+    def read_timed(task: Task | Lines | Failure) -> ReadResult:
         with clock.running():
             return read(task)
 

@@ -120,7 +120,7 @@ def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) 
 
 def _describe_sizes(job: Job, plan: DumpPlan) -> str:
     numbers = [shard.number for shard in plan.shards]
-    sizes = {name: sum(job.layout.archive(number, name).stat().st_size for number in numbers)
+    sizes = {name: sum(job.layout.get_archive(number, name).stat().st_size for number in numbers)
              for name in plan.trial.outputs}  # fmt: skip
     return ", ".join(f"{name}: {size / 2**20:.1f} MiB" for name, size in sizes.items())
 
@@ -158,7 +158,7 @@ def _draw_extremes(job: Job, plan: DumpPlan, count: int) -> str:
 
 def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
     for shard in plan.shards:
-        with open(job.layout.of_archive(shard.number, DURATIONS), "rb") as lines:
+        with open(job.layout.get_file_of_archive(shard.number, DURATIONS), "rb") as lines:
             for line in lines:
                 key, seconds = line.split()
                 yield key.decode("utf-8", "surrogateescape"), float(seconds)

@@ -14,7 +14,7 @@ from io_ark.errors import ArkError
 from kaldi_compat.cli.compute import ExactComputer, SpectralExtractor, VtlnOptions
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.dump.configuration import parse_confs
-from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.entries import Audio, Failure, Features, FeaturesOrFailure, make_failure
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import list_input_paths
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
@@ -32,7 +32,7 @@ MAX_GROUP_SAMPLES = (
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 Product = TypeVar("Product")
 # A function that waits for work in progress on a device, and returns its results.
-Pending = Callable[[], Sequence[Result]]
+Pending = Callable[[], Sequence[FeaturesOrFailure]]
 
 
 class SpectralComputer:
@@ -57,7 +57,7 @@ class SpectralComputer:
         results = [result for audio in _group_audio(batch) for result in self.compute(audio)]
         return lambda: results
 
-    def compute(self, audio: Audio) -> list[Result]:
+    def compute(self, audio: Audio) -> list[FeaturesOrFailure]:
         """Compute utterances together, or in halves to isolate an utterance that fails or needs the slow path."""
         return compute_in_halves(self._compute_block, audio)
 
@@ -68,7 +68,7 @@ class SpectralComputer:
             if isinstance(error, KaldiCompatError | ArkError) or "DefaultCPUAllocator" not in str(error):
                 raise
             raise MemoryError from error  # torch reports insufficient memory as a RuntimeError.
-        return Features(audio.index, block, audio.durations())
+        return Features(audio.index, block, audio.get_durations())
 
     def _make_noise(self, audio: Audio) -> NoiseSource:
         if len(audio) == 1:
@@ -78,7 +78,7 @@ class SpectralComputer:
             raise Skip
         return BlockNoise(self.seed, audio.block.names(), num_frames(computer.plan, audio.block.lengths))
 
-    def figures(self) -> dict[str, float]:
+    def take_figures(self) -> dict[str, float]:
         return {}
 
 
@@ -88,10 +88,10 @@ def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Pr
         return [work(audio)]
     except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError) as error:
         if len(audio) > 1:
-            return [result for half in audio.halves() for result in compute_in_halves(work, half)]
+            return [result for half in audio.halve() for result in compute_in_halves(work, half)]
         if isinstance(error, RuntimeError) and not isinstance(error, KaldiCompatError | ArkError):
             raise
-        return [failed(audio.index, audio.key, error)]
+        return [make_failure(audio.index, audio.key, error)]
 
 
 def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:

@@ -22,7 +22,7 @@ from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
 from kaldi_compat.dump.user_code import end_with_parent, signal_name
-from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
+from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verify_manifest
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -123,7 +123,7 @@ class _Workers:
     def _finish(self, worker: _Worker, shard: int) -> None:
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
-            path = self.job.layout.archive(shard)
+            path = self.job.layout.get_archive(shard)
             raise OutputError(f"{path} was written, but has disappeared or changed since: resume with --resume")
         worker.shard = None
         self.monitor.record_done(manifest)
@@ -268,7 +268,7 @@ def _make_reporter(tasks: Any, shard: Shard) -> Any:
     return report
 
 
-def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
+def list_complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
     """Return the counts of the complete archives by number. Of their files, only the sizes are checked."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
@@ -277,7 +277,7 @@ def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
     """Return the counts of the complete archives by number. Damaged archives are reported, and count as missing."""
     options, counts = job.options, dict[int, Counts]()
-    check = partial(verified_manifest, job.layout, checksums=options.verify)
+    check = partial(verify_manifest, job.layout, checksums=options.verify)
     with ThreadPoolExecutor(min(options.nj, count_cores())) as pool:
         for number, verification in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
             try:
@@ -285,7 +285,7 @@ def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], obje
                     counts[number] = manifest.counts
             except DamagedError as damage:
                 say(f"archive {number} is created again: {damage}")
-                job.layout.manifest(number).unlink(missing_ok=True)
+                job.layout.get_manifest(number).unlink(missing_ok=True)
     return counts
 
 

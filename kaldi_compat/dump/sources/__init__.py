@@ -83,7 +83,7 @@ class ExtractorSource(ABC):
         return f"--{self.option}={getattr(self.options, self.option)}"
 
     @classmethod
-    def name_of(cls, value: str) -> str:
+    def get_name(cls, value: str) -> str:
         """Return the name of the extractor as a part of file names, from the value of the option."""
         return Path(value).stem
 
@@ -149,7 +149,7 @@ def get_source_class(option: str) -> type[ExtractorSource]:
 
 def get_extractor_name(options: DumpOptions) -> str:
     value = getattr(options, options.source).rstrip("/")
-    return _NOT_IN_NAMES.sub("-", get_source_class(options.source).name_of(value))
+    return _NOT_IN_NAMES.sub("-", get_source_class(options.source).get_name(value))
 
 
 def make_source_option(extractor: Any, name: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.dump.call_record import CallRecord
-from kaldi_compat.dump.errors import DumpError, one_line
+from kaldi_compat.dump.errors import DumpError, format_error
 from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources import (
@@ -49,7 +49,7 @@ class ModuleSource(ExtractorSource):
         self._fresh = self._called = ObjectDigest()
 
     @classmethod
-    def name_of(cls, value: str) -> str:
+    def get_name(cls, value: str) -> str:
         """Return the name of the object, without its module."""
         return Path(value.rpartition(":")[2]).name
 
@@ -97,7 +97,7 @@ class ModuleSource(ExtractorSource):
         except DumpError:
             raise
         except (Exception, SystemExit) as error:
-            reason = f"{type(error).__name__}: {one_line(error)}"
+            reason = f"{type(error).__name__}: {format_error(error)}"
             raise DumpError(f"--module={name_in_module} cannot be made: {reason}") from error
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:

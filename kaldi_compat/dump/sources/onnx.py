@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.extras import import_extra
-from kaldi_compat.dump.errors import DumpError, one_line
+from kaldi_compat.dump.errors import DumpError, format_error
 from kaldi_compat.dump.files import Stamp, get_stamp
 from kaldi_compat.dump.options import CPU
 from kaldi_compat.dump.sources import ALONE, DEFAULT_RATE, NO_DIGESTS, Array, Digests, Extractor, ExtractorSource
@@ -48,7 +48,7 @@ class OnnxSource(ExtractorSource):
         try:
             session = runtime.InferenceSession(path, settings, providers=[(provider, provider_options)])
         except Exception as error:
-            raise DumpError(f"--onnx={path} cannot be opened: {one_line(error)[:300]}") from error
+            raise DumpError(f"--onnx={path} cannot be opened: {format_error(error)[:300]}") from error
         inputs = [argument.name for argument in session.get_inputs()]
         outputs = [argument.name for argument in session.get_outputs()]
         if len(inputs) != 1:

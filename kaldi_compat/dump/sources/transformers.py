@@ -19,7 +19,7 @@ class TransformersSource(ExtractorSource):
     option = "transformers"
 
     @classmethod
-    def name_of(cls, value: str) -> str:
+    def get_name(cls, value: str) -> str:
         """Return the name of the folder, including dots."""
         return Path(value).name
 

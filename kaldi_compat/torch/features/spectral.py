@@ -162,7 +162,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
-        return self._compute(self._checked(samples, lengths, vtln_warp, tracing(samples)), generator)
+        return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing(samples)), generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None

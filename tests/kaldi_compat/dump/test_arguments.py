@@ -22,7 +22,7 @@ from kaldi_compat.errors import OptionError
 )
 def test_options_stand_anywhere_and_take_values_after_a_space(argv: list[str]) -> None:
     given = parse_arguments(["dump", *argv])
-    assert given == Job(Layout.of("data", "fbank"), DumpOptions(nj=8, compress=False, resume=True))
+    assert given == Job(Layout.from_paths("data", "fbank"), DumpOptions(nj=8, compress=False, resume=True))
 
 
 def test_option_has_the_type_of_another_feature_that_has_it() -> None:

@@ -12,7 +12,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, WaveBlock
 from kaldi_compat.cli.compute import SpectralExtractor
 from kaldi_compat.dump import cli, read, shard, write
-from kaldi_compat.dump.entries import Audio, Encoded, Failure, Result
+from kaldi_compat.dump.entries import Audio, Encoded, Failure, FeaturesOrFailure
 from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
@@ -96,12 +96,12 @@ def test_dump_in_blocks_has_the_bytes_of_one_utterance_after_the_other(
     calls: list[str] = []
     compute = SpectralComputer.compute
 
-    def compute_each(self: SpectralComputer, audio: Audio) -> list[Result]:
-        calls.extend(one.key for one in audio.each())
-        return [result for one in audio.each() for result in compute(self, one)]
+    def compute_each(self: SpectralComputer, audio: Audio) -> list[FeaturesOrFailure]:
+        calls.extend(one.key for one in audio.separate())
+        return [result for one in audio.separate() for result in compute(self, one)]
 
     monkeypatch.setattr(SpectralComputer, "compute", compute_each)
-    monkeypatch.setattr(TaskReader, "_block", lambda self, lines, first: None)
+    monkeypatch.setattr(TaskReader, "_load_block", lambda self, lines, first: None)
     assert dump(data, *options) == 0
     assert results_of(data) == in_blocks and len(calls) == 40
 

@@ -39,7 +39,9 @@ def test_threads_are_shared_by_processes_and_limited_by_the_environment(
     data: Path, monkeypatch: pytest.MonkeyPatch, variable: str, cores: int, nj: int, threads: int
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
-    job = Job(Layout.of(data, "x"), DumpOptions(module=":x", nj=nj), extractor=lambda audio: [x[:3] for x in audio])
+    job = Job(
+        Layout.from_paths(data, "x"), DumpOptions(module=":x", nj=nj), extractor=lambda audio: [x[:3] for x in audio]
+    )
     assert try_extractor(job, cores)[0].threads == threads
 
 
@@ -117,7 +119,7 @@ def test_module_without_a_file_has_none(data: Path) -> None:
     from kaldi_compat.dump.sources import make_source
 
     for name in ("sys:intern", "builtins:len", "no_such_module:f", ":f"):
-        source = make_source(Job(Layout.of(data, "x"), DumpOptions(module=name)))
+        source = make_source(Job(Layout.from_paths(data, "x"), DumpOptions(module=name)))
         assert source and source.list_files() == {}, name
 
 
@@ -172,7 +174,7 @@ def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.Monkey
 
     moved: list[str] = []
     monkeypatch.setattr(Frontend, "to", lambda self, place: moved.append(place) or self)
-    source = make_source(Job(Layout.of(data, "x"), DumpOptions(preset="wenet", engine="torch")))
+    source = make_source(Job(Layout.from_paths(data, "x"), DumpOptions(preset="wenet", engine="torch")))
     assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
     assert moved == [device]
 

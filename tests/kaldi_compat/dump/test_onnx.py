@@ -21,7 +21,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def source(path: Path, **options: Any) -> ExtractorSource:
-    found = make_source(Job(Layout.of(path.parent, "x"), DumpOptions(onnx=str(path), **options)))
+    found = make_source(Job(Layout.from_paths(path.parent, "x"), DumpOptions(onnx=str(path), **options)))
     assert found
     return found
 

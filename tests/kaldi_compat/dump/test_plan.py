@@ -155,11 +155,11 @@ def test_unsorted_list_keeps_its_order(tmp_path: Path) -> None:
 
 
 def test_layout_is_that_of_kaldis_scripts() -> None:
-    layout = Layout.of("exp/data/train/", "mfcc_pitch")
+    layout = Layout.from_paths("exp/data/train/", "mfcc_pitch")
     assert layout.name == "train"
-    assert layout.archive(3) == Path("exp/data/train/data/raw_mfcc_pitch_train.3.ark").absolute()
+    assert layout.get_archive(3) == Path("exp/data/train/data/raw_mfcc_pitch_train.3.ark").absolute()
     assert layout.log == Path("exp/data/train/log")
-    assert Layout.of("d", "fbank", "l", "a").script(1) == Path("a/raw_fbank_d.1.scp").absolute()
+    assert Layout.from_paths("d", "fbank", "l", "a").script(1) == Path("a/raw_fbank_d.1.scp").absolute()
 
 
 def test_speeds_need_a_directory() -> None:

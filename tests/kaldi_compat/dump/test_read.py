@@ -22,7 +22,7 @@ from io_ark.blocks import WaveBlock
 from io_ark.errors import ArkError, FormatError
 from io_ark.tables.script import Script
 from kaldi_compat.dump import read
-from kaldi_compat.dump.entries import Audio, Entry, Failure
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import (
@@ -46,11 +46,11 @@ def tasks(count: int) -> list[Task]:
 def reading(delays: list[float], size: int = 10) -> tuple[list[int], object]:
     started: list[int] = []
 
-    def one(task: Task) -> list[Entry]:
+    def one(task: Task) -> list[AudioOrFailure]:
         ((index, key, _),) = task.utterances
         started.append(index)
         time.sleep(delays[index])
-        return [Audio.of(index, key, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
+        return [Audio.from_wave(index, key, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
 
     return started, one
 
@@ -117,14 +117,14 @@ def mixed_script(root: Path) -> list[bytes]:
     return [line.encode() for line in lines]
 
 
-def separate(entries: Iterable[Entry]) -> list[tuple[object, ...]]:
+def separate(entries: Iterable[AudioOrFailure]) -> list[tuple[object, ...]]:
     """Return what entries hold, utterance by utterance."""
     return [
         (each.index, each.key, each.reason)
         if isinstance(each, Failure)
         else (each.index, each.key, each.value.sample_frequency, each.value.samples.tolist())
         for entry in entries
-        for each in entry.each()
+        for each in entry.separate()
     ]
 
 
@@ -140,7 +140,7 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
     reader = TaskReader(options)
     tasks = read._iterate_script_tasks(iter(lines), lambda: reader.lines_at_once)
     found = list(read_ahead(tasks, reader, 2, 32, Clock()))
-    assert separate(found) == separate(cast(list[Entry], alone))
+    assert separate(found) == separate(cast(list[AudioOrFailure], alone))
     assert any(len(each) > 1 for each in found) == bool(native.library())
 
 
@@ -161,7 +161,7 @@ def test_files_that_are_too_large_for_a_block_are_not_loaded_into_one(
     blocks = [each.block for each in found if isinstance(each, Audio) and len(each) > 1]
     assert all((2 * block.lengths <= 3000).all() for block in blocks if isinstance(block, WaveBlock))
     assert bool(blocks) == bool(native.library())
-    assert len(separate(cast(list[Entry], found))) == 10
+    assert len(separate(cast(list[AudioOrFailure], found))) == 10
 
 
 def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,9 +172,9 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     write_wav(data / "wav" / "r.wav", audio(48000, 3))
     (data / "wav.scp").write_text(f"r1 {data}/wav/r.wav\nr2 {data}/wav/r.wav\n")
     (data / "segments").write_text("a r1 0 1\nb r1 1 2\nc r2 0 1\nd r1 2 2.5\n")
-    job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
+    job = Job(Layout.from_paths(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
     plan = make_plan(job)
-    found = list(read.tasks_of(job, plan, plan.shards[0], Script.open(str(data / "wav.scp"))))
+    found = list(read.list_tasks(job, plan, plan.shards[0], Script.open(str(data / "wav.scp"))))
     found_tasks = [task for task in found if isinstance(task, Task)]
     assert [[key for _, key, _ in task.utterances] for task in found_tasks] == [["a", "b"], ["c"], ["d"]]
     cut = [each for task in found_tasks for each in read_task(task, DumpOptions())]

@@ -180,10 +180,10 @@ def test_manifest_of_another_archive_is_not_taken(tmp_path: Path) -> None:
     write_wav(data / "wav" / "spk0-utt001.wav", audio(2000, 1))
     write_wav(data / "wav" / "spk0-utt000.wav", audio(2000, 0))
     assert dump(data, "--shard-utterances=1") == 0
-    layout = Layout.of(data, "fbank")
+    layout = Layout.from_paths(data, "fbank")
     first, second = read_manifest(layout, 1), read_manifest(layout, 2)
     assert first and second and [size for size, _ in first.files.values()] == [s for s, _ in second.files.values()]
-    layout.manifest(2).write_bytes(layout.manifest(1).read_bytes())
+    layout.get_manifest(2).write_bytes(layout.get_manifest(1).read_bytes())
     assert read_manifest(layout, 2) is None
 
 

@@ -67,7 +67,7 @@ def test_source_without_files_or_digests_cannot_be_made() -> None:
 
     assert Half.__abstractmethods__ == {"files", "digests"}
     with pytest.raises(TypeError, match="abstract"):
-        Half(Job(Layout.of(".", "x")))  # type: ignore[abstract]
+        Half(Job(Layout.from_paths(".", "x")))  # type: ignore[abstract]
 
 
 def save_external(path: Path, scale: float, place: str = "graph") -> list[str]:
@@ -110,7 +110,7 @@ def save_external(path: Path, scale: float, place: str = "graph") -> list[str]:
 def test_resume_refuses_other_weights_beside_an_onnx_graph(data: Path, tmp_path: Path, place: str) -> None:
     (name,) = save_external(tmp_path / "e.onnx", 1.0, place)
     graph = (tmp_path / "e.onnx").read_bytes()
-    job = Job(Layout.of(data, "e"), DumpOptions(onnx="e.onnx"))
+    job = Job(Layout.from_paths(data, "e"), DumpOptions(onnx="e.onnx"))
     source = make_source(job)
     assert source and source.list_files() == {"--onnx": Path("e.onnx"), f"--onnx/{name}": Path(name)}
     if place == "constant":
@@ -150,7 +150,7 @@ def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, m
 def test_damaged_graph_has_no_files_outside(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.onnx"
     path.write_bytes(content)
-    source = make_source(Job(Layout.of(tmp_path, "x"), DumpOptions(onnx=str(path))))
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(onnx=str(path))))
     assert source and source.list_files() == {"--onnx": path}
 
 
@@ -494,7 +494,7 @@ def test_index_of_divided_weights_names_files(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"x": "sub/a.safetensors", "y": "b.safetensors"}}))
-    source = make_source(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
     names = {"config.json", "sub/a.safetensors", "b.safetensors", index.name}
     assert source and source.list_files() == {f"--transformers/{name}": tmp_path / name for name in names}
     index.write_text("[" * 10_000)
@@ -505,7 +505,7 @@ def test_weights_of_every_kind_are_compared(tmp_path: Path) -> None:
     names = ["config.json", "model.safetensors", "pytorch_model-00001-of-00002.bin", "pytorch_model.bin"]
     for name in (*names, "README.md", "model.bin.lock", "training_args.pt"):
         (tmp_path / name).touch()
-    source = make_source(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
     assert source and list(source.list_files()) == [f"--transformers/{name}" for name in names]
 
 

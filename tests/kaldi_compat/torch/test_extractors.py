@@ -132,7 +132,7 @@ def test_pickled_weights_of_the_hub_are_downloaded_only_with_permission(
     hub = SimpleNamespace(HfApi=lambda: api, snapshot_download=download)
     monkeypatch.setattr(extractors, "import_extra", lambda *_: hub)
     options = DumpOptions(transformers="some/model", allow_pickle=allow_pickle)
-    source = make_source(Job(Layout.of("data", "x"), options))
+    source = make_source(Job(Layout.from_paths("data", "x"), options))
     assert source and source.make_local_job().options.transformers == "/downloaded/some/model"
     assert asked == [["*.json", "*.safetensors", *["*.bin"] * allow_pickle]]
 

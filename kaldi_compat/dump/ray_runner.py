@@ -16,7 +16,7 @@ from typing import Any
 
 from io_ark.extras import not_installed
 from kaldi_compat.dump.devices import prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, convert_to_user_error, one_line
+from kaldi_compat.dump.errors import DumpError, OutputError, convert_to_user_error, format_error
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -49,7 +49,7 @@ def _no_cluster(address: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        raise DumpError(f"no Ray cluster at --address={address}: {one_line(error)}: start one, or change it") from None
+        raise DumpError(f"no Ray cluster at --address={address}: {format_error(error)}: start a cluster") from None
 
 
 def check_cluster(address: str) -> None:
@@ -87,13 +87,13 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
                 try:
                     message = ray.get(reference)
                 except (ray.exceptions.RayError, OSError) as error:
-                    raise DumpError(f"archive {shard.number} was not written: {one_line(error)[:300]}: resume with "
+                    raise DumpError(f"archive {shard.number} was not written: {format_error(error)[:300]}: resume with "
                                     "--resume") from None  # fmt: skip
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
                     raise OutputError(
                         message
-                        or f"{job.layout.archive(shard.number)}: missing or changed on this node's disk: "
+                        or f"{job.layout.get_archive(shard.number)}: missing or changed on this node's disk: "
                         "use a directory that all nodes share"
                     )
                 monitor.record_done(manifest)
