@@ -1,4 +1,4 @@
-"""The configuration of the features: Kaldi's files, and options of the command line, which take precedence."""
+"""Read the configuration of the features from Kaldi's files, and from the command line, which takes precedence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kaldi_compat.options.config import Flag, flag_table, normalize, parse_confi
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
-# Options of the programs that a dump does not use.
+# Options of Kaldi's programs that a dump refuses in configuration files, with the end of the message.
 NOT_IN_CONF = {
     "output_format": "which writes only Kaldi's format",
     "write_utt2dur": "which writes utt2dur to the data directory itself",
@@ -41,7 +41,7 @@ def get_conf_flags(conf: str) -> dict[str, Flag]:
 
 @cache
 def get_feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags of a feature that a dump's command line accepts. Pasted pitch has no flags there."""
+    """Return the flags of a feature that the command line of a dump accepts. There are no flags for pasted pitch."""
     table = get_conf_flags(f"{get_spectral_part(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
@@ -73,13 +73,13 @@ def read_confs(job: Job) -> dict[str, str]:
 
 
 def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
-    """Return the values of the options that a configuration sets, by flag."""
+    """Return the values of the options that the text of a configuration file sets, by flag."""
     path = job.conf_paths.get(conf)
     return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 
 
 def changed_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Return the options that two texts of a configuration file set differently, with both values."""
+    """Return the options whose values differ between two texts of a configuration file, with both values."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
     old, new = (defaults | parse_values(job, conf, text) for text in (before, now))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
@@ -99,7 +99,7 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
         for name, instead in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
             place = job.conf_paths[conf] or conf
-            unused = f"{place}: {flag} has no place in the configuration of a dump, {instead}"
+            unused = f"{place}: {flag} has no effect in a dump, {instead}: remove it"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
         configured[PITCH] = _options_of(job, PITCH_CONF, texts)

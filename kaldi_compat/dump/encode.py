@@ -52,7 +52,7 @@ class Encoder:
         return _make_encoded(features, packed, block.shapes[:, 0])
 
     def _encode_together(self, features: ArrayBlock) -> PackedBlock | None:
-        """Encode matrices together; None if a matrix is empty or cannot be compressed."""
+        """Encode matrices together. Return None if a matrix is empty or cannot be compressed."""
         if not features.shapes.all():
             return None
         if self.method is not None:
@@ -86,7 +86,7 @@ def _pack_uncompressed(block: ArrayBlock) -> PackedBlock:
 
 
 def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
-    """Return the archive entry of one object, whose key ends with a newline in ``keys`` and a space in the entry."""
+    """Return the archive entry of one object. ``keys`` is its key and a newline; the entry has a space instead."""
     return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
 
 

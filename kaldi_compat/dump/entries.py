@@ -1,8 +1,8 @@
-"""Entries that the stages of a dump pass on: audio, features, and utterances that failed.
+"""Blocks of utterances that one stage of a dump passes to the next: audio, features, and failures.
 
-Audio and features are blocks of consecutive utterances of an archive's list; a long utterance is a block by itself.
-Every entry has a number of utterances (``len``), the position of its first utterance (``index``), the seconds of its
-audio, and its size in memory.
+A block of audio or features has consecutive utterances of an archive's list. A long utterance is a block by itself.
+Every block has a number of utterances (``len``), the position of its first utterance (``index``), the duration of its
+audio (``seconds``), and its size in memory (``nbytes``). A failure is a block of one utterance.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Failure:
         return 1
 
     def separate(self) -> list[Failure]:
-        """Return a list of this failure, like the methods of blocks that return a list of utterances."""
+        """Return a list of this failure, as :meth:`Utterances.separate` returns a list of single utterances."""
         return [self]
 
 
 def make_failure(index: int, key: str, error: BaseException) -> Failure:
     """Return the failure of an utterance whose processing raised an error."""
     if isinstance(error, MemoryError):
-        return Failure(index, key, "not enough memory for it: cut it into segments")
+        return Failure(index, key, "the memory is too small for this utterance: cut it into segments")
     return Failure(index, key, remove_key(key, format_error(error)))
 
 

@@ -1,4 +1,4 @@
-"""Entry point of the program ``kaldi-compat``: takes ^C quietly while the rest of the program is still imported."""
+"""Entry point of the program ``kaldi-compat``, which ends without a traceback if ^C comes during the imports."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Callable
 
 from kaldi_compat.errors import INTERRUPTED_STATUS
 
-# Commands of the packages beside the product, which declare them as entry points of the group COMMANDS.
+# Packages that implement commands of ``kaldi-compat``. They declare the commands as entry points of the group COMMANDS.
 PACKAGE_OF_COMMAND = {"conform": "explain", "explain": "explain"}
 COMMANDS = "kaldi_compat.commands"
-INVALID_STATUS = 2  # as of other invalid command lines of this program
+INVALID_STATUS = 2  # Exit status for an invalid command line.
 
 
 def main() -> int:
-    """Run this process's command line and return the exit status; the process may end here."""
+    """Run the command line of this process and return the exit status. The process may end instead."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
+        signal.signal(signal.SIGINT, _end)  # The command installs its own handler before it changes anything.
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name == "data":
         from io_ark.data_dir.scripts import run_data_command
 
         if signal.getsignal(signal.SIGINT) is _end:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # it removes its temporary files first
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # The exception lets jobs remove temporary files.
         status = run_data_command(sys.argv[2:])
         if status != INTERRUPTED_STATUS:
             return status

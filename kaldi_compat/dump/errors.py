@@ -1,4 +1,4 @@
-"""Errors that stop a dump as a whole, and failed utterances, which are recorded and stop nothing."""
+"""Errors that stop a dump, and the reasons of failed utterances, which do not stop it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class PlanError(DumpError):
 
 
 class OutputError(DumpError):
-    """An archive cannot be written, or does not read back as it was written."""
+    """An archive cannot be written, or reads back with other bytes than were written."""
 
 
 class UnavailableError(DumpError):
-    """A GPU cannot be opened now."""
+    """A GPU cannot be opened now, for example because another process uses it."""
 
 
 class LostDeviceError(DumpError):
@@ -57,7 +57,7 @@ def convert_to_user_error(error: BaseException) -> DumpError:
 
 MAX_REASON_CHARACTERS = 400  # A message may contain a command with millions of characters.
 
-# Files, offsets and times in a reason, which differ between utterances.
+# Files, offsets and times in the reason of a failure. Reasons that differ only in these belong to one group.
 _PARTICULARS = re.compile(r"\S*/\S*(?: \S*/\S*)*|\S+\.\w{1,5}:(?:[0-9]+:)?|[0-9]+\.[0-9]+")
 
 

@@ -27,8 +27,8 @@ class DeviceComputer:
     """Computes the features of a job, batch by batch, on one device.
 
     Attributes:
-        memory: returns the memory to read wave files into; None for ordinary memory.
-        window: maximum number of utterances, and of seconds of audio, that :meth:`submit` accepts.
+        memory: function that returns the memory to read wave files into; None for ordinary memory.
+        window: maximum number of utterances, and maximum seconds of audio, in a batch.
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = CPU) -> None:
@@ -76,7 +76,7 @@ class PitchComputer:
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
-        spectral = options.get(job.spectral)  # The tracker itself has no options that allow to resample.
+        spectral = options.get(job.spectral)  # The pitch tracker has no options to allow resampling.
         self.may_downsample = spectral is not None and spectral.allow_downsample
         self.may_upsample = spectral is not None and spectral.allow_upsample
 
@@ -101,13 +101,14 @@ class PitchComputer:
         """Return the samples of the first channel at the tracker's sampling rate.
 
         Raises:
-            AudioError: the sampling rate differs, and the options of the spectral feature forbid to resample.
+            AudioError: the sampling rate differs, and the options of the spectral feature do not allow resampling.
         """
         rate, expected = wave.sample_frequency, self.options.sample_frequency
         if rate == expected:
             return np.asarray(wave.samples[0])
         if not (self.may_downsample if rate > expected else self.may_upsample):
-            raise AudioError(f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}")
+            text = f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
+            raise AudioError(f"{text}: correct pitch.conf, or resample the audio")
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)
 
 

@@ -1,7 +1,7 @@
 """Digest and watch the files, apart from the audio, that decide the computed numbers.
 
-Workers read these files themselves, at different times. An archive is finished only if the files still have the
-digests of the plan, and so is the job.
+Workers read these files at different times. An archive, or the job, is finished only if the files still have the
+digests of the plan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources import make_source
 
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
-# Files of the data directory, if they are present.
+# Files of the data directory that decide the numbers. Some may be missing.
 IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 # Options of a feature that name a table with a value for each speaker or utterance.
 IN_CONF = ("vtln_map", "utt2spk")
@@ -29,7 +29,7 @@ IN_CONF = ("vtln_map", "utt2spk")
 def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str] | None = None) -> dict[str, Path]:
     """Return the paths of possible input files, by name in the data directory, or by the flag that names the file.
 
-    With ``used``, these include the files that an extractor has used in its trial.
+    ``used`` has additional files that an extractor has used in its trial.
     """
     paths = {name: job.layout.data / name for name in IN_DATA}
     options = parse_confs(job, confs).get(job.spectral)
@@ -48,10 +48,10 @@ def list_extractor_paths(job: Job) -> dict[str, Path]:
 
 
 def _find_table_file(rspecifier: str) -> Path | None:
-    """Return the file that a table is read from; None for another source, such as a command."""
+    """Return the file from which a table is read; None for a command or another source."""
     try:
         source = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
-    except ArkError:  # Without a table there is nothing to compare, and the reader reports an invalid table.
+    except ArkError:  # An empty rspecifier has no file. The reader of the table reports an invalid rspecifier.
         return None
     return Path(source.path) if source.kind == "file" else None
 
@@ -70,9 +70,9 @@ class InputWatch:
 
     Args:
         job: the job.
-        settings: the plan's settings, which hold the digests.
-        stamps: the inputs' stamps at the time of the previous comparison. An input with a different stamp is compared
-            by its digest. Another node of a cluster may see different stamps.
+        settings: settings of the plan, which have the digests.
+        stamps: stamps of the inputs at the previous comparison. If a stamp differs, as it may on another node of a
+            cluster, the digest of the input is compared.
     """
 
     def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:
@@ -89,8 +89,8 @@ class InputWatch:
                 continue
             if (digest(path) if now else None) != self._digests.get(name):
                 raise PlanError(
-                    f"{path} changed while it was being used: put the old one back and resume with --resume, or start "
-                    "again without it"
+                    f"{path} changed while it was being used: restore the old file and resume with --resume, or start "
+                    "again without --resume"
                 )
             self._stamps[name] = now
 

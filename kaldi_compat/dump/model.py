@@ -1,4 +1,4 @@
-"""Run an extractor: group utterances by duration into batches that do not change an utterance's numbers."""
+"""Run an extractor on batches of utterances with similar durations, without changing the numbers of an utterance."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ BATCHES_IN_WINDOW = 8  # A window of utterances that are sorted by duration hold
 # rows are odd for some durations and even for others.
 TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)
 FIRST_CALL_SECONDS = 1.0
-# Index of the audio whose rows, with those of the longest audio, determine the frame shift.
+# Index in TRIAL_SECONDS of the audio that is compared with the longest audio to measure the frame shift.
 SHIFT_REFERENCE = 1
-# Relative tolerance of a batch: the largest difference from a single utterance, divided by the largest value.
+# Tolerance of the difference between outputs in a batch and of a single utterance, divided by the largest value.
 TOLERANCE, HALF_PRECISION_TOLERANCE = 1e-5, 3e-2
-# Tolerance of a declared frame shift: rows, and share of the expected rows.
+# Tolerance of the number of rows if the frame shift is declared: in rows, plus a share of the expected rows.
 MAX_ROW_ERROR, MAX_ROW_ERROR_SHARE = 5, 0.05
 MAX_MESSAGE_CHARACTERS = 300
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-RESERVED = ("wav", "cmvn")  # Script files of a data directory with another meaning.
+RESERVED = ("wav", "cmvn")  # Names of script files that have another meaning in a data directory.
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def get_kind(value: Array) -> str:
     """Return the kind of an output."""
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
-        raise ValueError(f"returned an array of shape {value.shape}: expected a vector or a matrix for each utterance")
+        raise ValueError(f"returned an array of shape {value.shape}: return a vector or a matrix for each utterance")
     return kinds[value.ndim, value.dtype.kind]
 
 
@@ -175,7 +175,9 @@ def _read_centroids(path: str) -> Array:
         )
     centroids = np.asarray(array, np.float32)
     if not np.isfinite(centroids).all():
-        raise DumpError(f"--kmeans={path} has NaN or infinities: every frame would get the same label")
+        raise DumpError(
+            f"--kmeans={path} has NaN or infinities, which give every frame the same label: compute it again"
+        )
     return centroids
 
 
@@ -195,7 +197,7 @@ _trial_extractors: dict[
 
 
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
-    """Open an extractor and call it with noise, to learn the kinds of its outputs and the effect of padding.
+    """Open an extractor, and call it with noise to find out the kinds of its outputs and the effect of padding.
 
     Args:
         job: the job.
@@ -222,7 +224,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             raise DumpError(f"{extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
         for name in outputs:
             if not _NAME.fullmatch(name) or name in RESERVED:
-                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp"
+                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename it"
                 raise DumpError(f"{extractor.name} {text}")
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
@@ -234,8 +236,8 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         digests = model.source.compute_digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
         notes.append(
-            f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared by --resume, which is refused "
-            "unless the object has a version or --trust-extractor is added"
+            f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared, so --resume is refused unless "
+            "the object has a version or --trust-extractor is added"
         )
     shift = extractor.frame_shift
     framed = Trial(outputs).framed
@@ -342,17 +344,17 @@ def _describe_error(error: BaseException) -> str:
 
 
 def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
-    """Raise ValueError unless an utterance's outputs have these kinds and columns, are not empty, and are finite."""
+    """Raise ValueError unless the arrays of an utterance have these kinds and columns, and are finite and not empty."""
     if arrays.keys() != outputs.keys():
         raise ValueError(f"returned {', '.join(arrays)} instead of {', '.join(outputs)}")
     for name, (kind, columns) in outputs.items():
         value = arrays[name]
         if get_kind(value) != kind:
-            raise ValueError(f"{name} is a {get_kind(value)} here, and was a {kind}")
+            raise ValueError(f"{name} is a {get_kind(value)}, but was a {kind} in the trial")
         if not len(value):
             raise ValueError(f"{name} is empty: the audio is too short")
         if columns and value.shape[-1] != columns:
-            raise ValueError(f"{name} has {value.shape[-1]} columns here, and had {columns}")
+            raise ValueError(f"{name} has {value.shape[-1]} columns, but had {columns} in the trial")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
@@ -373,8 +375,8 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
     if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise PlanError(
-            f"{changed[0]}{more} of {name} is not what the plan was made for: each process must load or initialize it "
-            "alike; give the same extractor, add --trust-extractor, or start again without --resume"
+            f"{changed[0]}{more} of {name} differs from the plan: make sure that each process loads or initializes it "
+            "in the same way; pass the same extractor, add --trust-extractor, or start again without --resume"
         )
 
 
@@ -427,7 +429,7 @@ class ExtractorComputer:
         if not wave.samples.size:
             raise ValueError("the audio is empty")
         if len(wave.samples) > 1:
-            logger.warning("%s: of %d channels the first one is used", audio.key, len(wave.samples))
+            logger.warning("%s: only the first of %d channels is used", audio.key, len(wave.samples))
         self.counts["resampled"] += bool(extractor_rate and wave.sample_frequency != extractor_rate)
         return self._prepare(audio)
 
@@ -457,7 +459,7 @@ class ExtractorComputer:
         return max(utterance.audio.seconds, self.model.extractor.window_seconds)
 
     def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[FeaturesOrFailure]:
-        """Return the results of a group. If memory is short, put the group back and halve the size of batches."""
+        """Return the results of a group. If memory runs out, put the group back and halve the size of batches."""
         try:
             outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])
             for utterance, arrays in zip(group, outputs, strict=True):
@@ -491,7 +493,7 @@ class ExtractorComputer:
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
-                raise ValueError(f"{rows} rows, but its frame shift of {shift:g} s makes {expected:.0f} of the audio")
+                raise ValueError(f"{rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}")
 
     def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
         for name, (kind, _) in self.trial.outputs.items():

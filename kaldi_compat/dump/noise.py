@@ -1,7 +1,7 @@
 """Dithering noise that depends only on the plan's seed and the utterance's key.
 
-In Kaldi's programs, the noise of an utterance depends on all earlier utterances. Here an utterance can be computed
-anywhere, in any order, and repeatedly.
+In Kaldi's programs, the noise of an utterance depends on all earlier utterances. In a dump, the noise of an utterance
+is the same on every machine, in any order, and when the utterance is computed again.
 """
 
 from __future__ import annotations

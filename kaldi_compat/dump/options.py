@@ -24,8 +24,8 @@ BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
-# Options that name an extractor. kaldi_compat/dump/sources has a file for each option. The first option that has a
-# value decides.
+# Options that name an extractor. kaldi_compat/dump/sources has a file for each option. If several options have values,
+# the first one names the extractor.
 SOURCES = "onnx", "transformers", "module", "preset"
 # Options that require the option on the right.
 NEEDED = {"layers": "transformers", "statistics": "preset"}
@@ -109,14 +109,14 @@ class DumpOptions(BaseOptions):
     address: str = option("auto", "address of the Ray cluster")
     shard: str = option("", "compute only this part of the archives, such as 3/100, for job arrays")
 
-    # Plain values that follow from the options.
+    # Values that are computed from the options above.
     on_gpu: ClassVar[bool]
     seconds_in_batch: ClassVar[float]
-    # Features differ by rounding between "CPU" and "GPU". A frame's features do not depend on its batch, so a dump on a
-    # GPU may be resumed with batches of another size.
+    # "CPU" or "GPU", between which features differ by rounding. The features of a frame do not depend on its batch, so a
+    # dump on a GPU may be resumed with batches of another size.
     processor: ClassVar[str]
     cmvn_levels: ClassVar[tuple[str, ...]]
-    by_speaker: ClassVar[bool]  # The speaker of each utterance is needed.
+    by_speaker: ClassVar[bool]  # True if an option needs the speaker of each utterance.
     source: ClassVar[str]  # The option that names the extractor; "" for Kaldi's features.
     layer_numbers: ClassVar[list[int]]
     resumes: ClassVar[bool]
@@ -132,8 +132,8 @@ class DumpOptions(BaseOptions):
             bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
         )
         require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
-        require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: give device=cuda, too")
-        exclusive = "pool=... and kmeans=... exclude each other: pooled vectors have no frames"
+        require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: also pass device=cuda")
+        exclusive = "pool=... and kmeans=... exclude each other (pooled vectors have no frames): pass one"
         require(not self.kmeans or not self.pool, exclusive)
         are_numbers = all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in layers)
         require(are_numbers or not self.layers, f"layers are numbers such as 9,12; not {self.layers!r}")
@@ -141,10 +141,10 @@ class DumpOptions(BaseOptions):
         is_unique = len(set(layer_numbers)) == len(layer_numbers)
         require(is_unique, f"layers={self.layers} names a layer twice: name it once")
         for name, needed in NEEDED.items():
-            require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=..., too")
+            require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=...: pass both")
         sources = [name for name in SOURCES if getattr(self, name)]
         can_combine = len(sources) < 2 or tuple(sources) == COMBINED_SOURCES
-        require(can_combine, f"{'=... and '.join(sources)}=... exclude each other")
+        require(can_combine, f"{'=... and '.join(sources)}=... exclude each other: pass one of them")
         factors = tuple(filter(None, map(str.strip, self.speeds.split(","))))
         for factor in factors:
             expected = "speeds are positive numbers from 0.01 to 100, such as 0.9,1.0,1.1"
@@ -211,7 +211,7 @@ class Layout:
         )
 
     def get_archive(self, shard: int, output: str = FEATS) -> Path:
-        """Path of the archive of an output, for a part of the utterances."""
+        """Return the path of an archive of an output."""
         output_part = "" if output == FEATS else f"_{output}"
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
@@ -222,11 +222,11 @@ class Layout:
         return self.archives / f"{name}_{self.name}.ark"
 
     def get_manifest(self, shard: int) -> Path:
-        """Path of an archive's manifest, which exists once the archive is complete."""
+        """Return the path of an archive's manifest, which exists once the archive is complete."""
         return self.get_file_of_archive(shard, "json")
 
     def get_file_of_archive(self, shard: int, name: str) -> Path:
-        """Path of the manifest, the log, or the part of ``utt2num_frames`` or ``utt2dur`` of an archive."""
+        """Return the path of an archive's manifest ("json"), "log", or part of ``utt2num_frames`` or ``utt2dur``."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 

@@ -1,7 +1,7 @@
-"""Pack a batch's audio into one row of samples without padding, for devices that need large batches.
+"""Pack the audio of a batch into one row of samples without padding, for GPUs, which need large batches.
 
-Every utterance starts at a multiple of the frame shift after the previous utterance, so all frames of the row lie on
-one grid. Frames across a border between utterances (about two per utterance) are computed and dropped.
+An utterance starts at a multiple of the frame shift, so the frames of all utterances lie on one grid. The frames across
+a border between utterances (about two per utterance) are computed and dropped.
 
 Threads read wave files into pinned memory in which the samples already lie on such a grid (:class:`PinnedMemory`), and
 the GPU assembles a row from this memory. Other audio (from archives, commands or recordings with segments; resampled,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
-# The number of frames in a row is a multiple of this value, since cuFFT creates a plan for each row length.
+# The number of frames in a row is rounded up to a multiple of this value, so that few cuFFT plans are needed.
 ROW_MULTIPLE_FRAMES = 1024
-# Header size in bytes of nearly all wave files. Samples after a longer header are not on the grid, and are copied.
+# Header size in bytes of nearly all wave files. After a longer header, the samples are not on the grid and are copied.
 HEADER_BYTES = 44
 # Copying fewer samples on the host takes less time than starting a copy to the GPU, which takes about 10 us.
 MIN_PIECE_SAMPLES = 1 << 16

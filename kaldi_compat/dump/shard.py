@@ -33,7 +33,9 @@ from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 logger = logging.getLogger(__name__)
 
 STDERR = 2
-MAX_WAITING_BATCHES = 4  # Computed batches that wait to be encoded and written, so that computing need not wait.
+MAX_WAITING_BATCHES = (
+    4  # Number of computed batches that may wait to be encoded and written, while the next is computed.
+)
 # Reports the progress of an archive: utterances, seconds of audio and failures so far.
 Report = Callable[[int, float, int], None]
 
@@ -96,8 +98,8 @@ class ShardRunner:
                 batch.result()
         if writer.done != shard.count:
             raise DumpError(
-                f"archive {shard.number} has {writer.done} of its {shard.count} utterances: has "
-                f"{self.job.layout.data / self.plan.listing} changed meanwhile?"
+                f"archive {shard.number} has {writer.done} of its {shard.count} utterances: check whether "
+                f"{self.job.layout.data / self.plan.listing} has changed during the dump"
             )
         self.inputs.check()
         work = {"wall": time.perf_counter() - start, "read": reading.busy / self.job.options.readers}
@@ -111,7 +113,7 @@ class ShardRunner:
                     writer.add(encoded)
 
     def _compute_results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[FeaturesOrFailure]]:
-        """Yield the results of each batch in the order of the list. The next batch starts before a batch ends."""
+        """Yield the results of the batches in the order of the list. A batch starts before the previous batch ends."""
         started: deque[tuple[list[Failure], Pending]] = deque()
         for batch in self._read_batches(shard, reading):
             with computing.running():
@@ -177,7 +179,7 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Log our packages' messages to a file during this block. Without messages the file is not created."""
+    """Write the log messages of this block to a file, which is not created without messages."""
     with contextlib.suppress(OSError):
         path.unlink()
     handler = _QuietHandler(path, mode="a", delay=True)
@@ -198,7 +200,7 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
-    """Append standard error to a file, and remove the file if it is empty at the end. Ignore errors of the disk."""
+    """Append standard error of this block to a file. Remove an empty file at the end, and ignore errors of the disk."""
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:

@@ -27,7 +27,7 @@ Fingerprint = tuple[int, int]
 # Names of an archive's files in manifests.
 ARCHIVE, SCRIPT = "archive", "script"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
-VERIFICATION_BYTES = 64 << 20  # Amount of written data after which an archive is read back.
+VERIFICATION_BYTES = 64 << 20  # Number of written bytes after which they are synchronized to the disk and read back.
 
 
 class DamagedError(Exception):
@@ -54,7 +54,7 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return the manifest of a complete archive; None without a manifest, or if the size of a file does not match."""
+    """Return the manifest of a complete archive; None if there is none, or a file is missing or has changed."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:
@@ -62,10 +62,10 @@ def read_manifest(layout: Layout, shard: int) -> Manifest | None:
 
 
 def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Return the manifest of a complete archive after checking its files; None if the archive is not complete.
+    """Check the files of a complete archive and return its manifest; None if there is no manifest.
 
     Raises:
-        DamagedError: the archive has to be recreated. The message has the reason.
+        DamagedError: the archive has to be recreated, because a file is missing or does not match the manifest.
     """
     path = layout.get_manifest(shard)
     try:
@@ -119,7 +119,7 @@ def compute_fingerprint(path: Path) -> Fingerprint:
 class ArchiveWriter:
     """Writes one archive of a plan, its script file, lengths and manifest.
 
-    A thread reads the written data back in the meantime.
+    A thread reads the written data back while the next data are computed and written.
 
     Args:
         layout: locations of the files.
@@ -240,8 +240,8 @@ class _Verification:
         self.stop()
         if (self._size, self._checksum) != (self._file.size, self._file.checksum):
             raise OutputError(
-                f"{self._file.temporary} does not read back as it was written ({self._size} bytes of "
-                f"{self._file.size}, or other ones): check the disk"
+                f"{self._file.temporary} reads back with other bytes than were written ({self._size} of "
+                f"{self._file.size} bytes were read): check the disk"
             )
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Sources of extractors. Every source has a file with the name of its option, and a class such as ``PresetSource``."""
+"""Sources of extractors. A source is a class such as ``PresetSource``, in a file with the name of its option."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Digests:
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
-NO_DIGESTS = Digests()  # Of a source whose files decide everything.
+NO_DIGESTS = Digests()  # The digests of an extractor whose numbers depend only on files.
 
 
 class ExtractorSource(ABC):
@@ -207,7 +207,7 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
             raise ValueError(f"returned {number} results for {count} utterances")
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
-            raise ValueError(f"returned {len(entries[i])} rows where its lengths say {length}")
+            raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows")
         entries[i] = entries[i][:length]
     return entries
 

@@ -62,7 +62,7 @@ class ModuleSource(ExtractorSource):
         self._object = self._create_object(device)
         if not callable(self._object):
             kind = type(self._object).__name__
-            raise DumpError(f"{self.job.feature}: a {kind} cannot be called: expected a class or factory of a callable")
+            raise DumpError(f"{self.job.feature}: a {kind} cannot be called: name a class or factory of a callable")
         self._fresh = self._prepare_modules(device)
         return _make_extractor(self._object, self.job, device)
 
@@ -88,7 +88,7 @@ class ModuleSource(ExtractorSource):
         if self.job.extractor is not None:
             return self.job.extractor
         if not colon or not name:
-            raise DumpError(f"--module={name_in_module}: expected package.module:name or path/to/file.py:name")
+            raise DumpError(f"--module={name_in_module}: write package.module:name or path/to/file.py:name")
         try:
             target = _import_module(place)
             for part in name.split("."):
@@ -98,7 +98,7 @@ class ModuleSource(ExtractorSource):
             raise
         except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {format_error(error)}"
-            raise DumpError(f"--module={name_in_module} cannot be made: {reason}") from error
+            raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
 
     def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return the digests of everything that the object refers to, and of environment variables."""

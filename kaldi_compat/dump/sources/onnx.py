@@ -52,7 +52,8 @@ class OnnxSource(ExtractorSource):
         inputs = [argument.name for argument in session.get_inputs()]
         outputs = [argument.name for argument in session.get_outputs()]
         if len(inputs) != 1:
-            raise DumpError(f"--onnx={path} has the inputs {', '.join(inputs)}: expected one, of audio or features")
+            text = f"--onnx={path} has the inputs {', '.join(inputs)}"
+            raise DumpError(f"{text}: export a model with one input, of audio or features")
         frontend = PresetSource(self.job).open_array_frontend() if self.options.preset else None
 
         def compute(samples: Array, rate: float) -> Any:

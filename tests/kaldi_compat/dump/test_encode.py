@@ -132,7 +132,7 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(ArchiveWriter, "add", spoil)
     monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
-    assert "does not read back as it was written" in said_by(data, status=255) and spoilt
+    assert "reads back with other bytes than were written" in said_by(data, status=255) and spoilt
     assert not list((data / "data").iterdir())
 
 

@@ -154,14 +154,14 @@ def test_module_of_a_package_is_found_in_the_working_directory(data: Path, tmp_p
 FAULTS = {
     1: "RuntimeError: one bad utterance",
     2: "means has NaN or infinities",
-    3: "means has 3 columns here, and had 4",
+    3: "means has 3 columns, but had 4 in the trial",
     4: "returned a str: expected an array or a tensor",
     5: "returned nothing",
     6: "means is empty: the audio is too short",
     7: "returned other instead of means",
-    8: "not enough memory for it: cut it into segments",
-    9: "means is a int-matrix here, and was a matrix",
-    10: "returned an array of shape (): expected a vector or a matrix for each utterance",
+    8: "the memory is too small for this utterance: cut it into segments",
+    9: "means is a int-matrix, but was a matrix in the trial",
+    10: "returned an array of shape (): return a vector or a matrix for each utterance",
 }
 
 
@@ -222,7 +222,7 @@ def test_resume_refuses_an_object_with_other_weights(data: Path) -> None:
     for key, (samples, _) in waves(data).items():
         np.testing.assert_allclose(arrays(data / "xvector.scp")[key], [2 * np.abs(samples).mean()], rtol=1e-5)
     (data / "log" / "dump_Scale_train.1.json").unlink()
-    with pytest.raises(DumpError, match=r"^factor of Scale is not what the plan was made for"):
+    with pytest.raises(DumpError, match=r"^factor of Scale differs from the plan"):
         kaldi_compat.dump(data, Scale(3.0), nj=1, resume=True)
     assert kaldi_compat.dump(data, Scale(2.0), nj=1, resume=True).utterances == 9
 
@@ -385,7 +385,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
     [
         (["--module=nothing.py:Mean"], "nothing.py is missing"),
         (["--module=extract.py:Other"], "AttributeError"),
-        (["--module=extract.py"], "expected package.module:name"),
+        (["--module=extract.py"], "write package.module:name"),
         (["--module=no_such_package.x:y"], "No module named 'no_such_package'"),
         (["--module=json:JSONDecoder"], "cannot be called"),
         (["--module=os.path:join"], "fails for a trial"),
@@ -394,7 +394,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--transformers=./none"], "the folder does not exist"),
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
-        (["--module=exits.py:f"], "--module=exits.py:f cannot be made: SystemExit: 3"),
+        (["--module=exits.py:f"], "--module=exits.py:f cannot be created: SystemExit: 3"),
         (["--module=extract.py:rows_off", "--per-speaker"], "there are none among the outputs: --pool=mean makes them"),
     ],
 )

@@ -681,7 +681,7 @@ def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFi
 @pytest.mark.parametrize("name", ["log", "data"])
 def test_file_in_place_of_a_directory_is_named(data: Path, name: str) -> None:
     (data / name).write_text("")
-    assert f"{data / name} cannot be made a directory: File exists" in refused(data)
+    assert f"the directory {data / name} cannot be created: File exists" in refused(data)
 
 
 def test_unwritable_output_is_named(data: Path) -> None:

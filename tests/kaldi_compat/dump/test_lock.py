@@ -91,5 +91,5 @@ def test_file_system_without_locks_is_said_and_used(
 def test_system_without_locks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     locks.check_system()
     monkeypatch.setattr(locks, "HAS_LOCKS", False)
-    with pytest.raises(DumpError, match="needs a POSIX system"):
+    with pytest.raises(DumpError, match="needs file locks"):
         locks.check_system()

@@ -209,7 +209,7 @@ def test_audio_of_other_rates_and_channels_is_that_of_the_extractor(data: Path) 
     assert found.keys() == expected.keys()
     assert all(np.array_equal(found[name][:, 0], value) for name, value in expected.items())
     log = next((data / "log").glob("*.1.log")).read_text()
-    assert f"{others[0]}: of 2 channels the first one is used" in log and log.count("channels") == 1
+    assert f"{others[0]}: only the first of 2 channels is used" in log and log.count("channels") == 1
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: P
     for seed, key in enumerate(keys_of(data / "wav.scp")):
         write_wav(data / "wav" / f"{key}.wav", audio(16000, seed))
     assert kaldi_compat.dump(data, rows, nj=1).utterances == 4 * is_good
-    reason = f"{100 + extra} rows, but its frame shift of 0.01 s makes 100 of the audio\n"
+    reason = f"{100 + extra} rows, but the declared frame shift of 0.01 s requires 100\n"
     assert failures(data).count(reason) == 4 * (not is_good)
 
 
