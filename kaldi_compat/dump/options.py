@@ -112,7 +112,7 @@ class DumpOptions(BaseOptions):
     # Values that are computed from the options above.
     on_gpu: ClassVar[bool]
     seconds_in_batch: ClassVar[float]
-    # "CPU" or "GPU", between which features differ by rounding. The features of a frame do not depend on its batch, so a
+    # "CPU" or "GPU": features differ by rounding between both. The features of a frame do not depend on its batch, so a
     # dump on a GPU may be resumed with batches of another size.
     processor: ClassVar[str]
     cmvn_levels: ClassVar[tuple[str, ...]]

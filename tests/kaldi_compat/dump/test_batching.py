@@ -207,7 +207,7 @@ def test_a_lack_of_memory_is_known_without_a_name_of_torch_2_5(monkeypatch: pyte
 
 def without_room_for(monkeypatch: pytest.MonkeyPatch, computer: PackedComputer, error: Exception) -> None:
     """Let rows of more than 6 s fail with an error."""
-    features = computer._features
+    features = computer._compute_features
 
     def hungry(row: Row, parts: Sequence[Part]) -> torch.Tensor:
         if row.length > 1024 * 160 + 240:
