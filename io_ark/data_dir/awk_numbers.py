@@ -57,7 +57,7 @@ def format_number(value: float) -> bytes:
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return one line for each line of a chunk: its first field, and its number from ``values`` in awk's notation."""
+    """Return the lines of a chunk with only their first field, followed by a number of ``values`` in awk's notation."""
     keys, numbers = get_column(chunk, awk=True), list(values)
     if all(abs(value) < _SAME_IN_BOTH_FORMATS for value in numbers):
         return b"".join([b"%b %.6g\n" % pair for pair in zip(keys, numbers, strict=True)])

@@ -310,7 +310,7 @@ def get_utt2num_frames(
 
 
 def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
-    """Yield lines of segments, each of which is a whole recording."""
+    """Yield lines of a segments file whose segments are whole recordings."""
     if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in read_chunks(f"{folder}/utt2dur"):
@@ -319,7 +319,7 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print segments, each of which is a whole recording."""
+    """Print a segments file whose segments are whole recordings."""
     helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with locked(folder):
         sys.stdout.buffer.writelines(generate_segments(helper, folder))

@@ -125,7 +125,7 @@ def _need_sox(say: Printer, text: str) -> str:
     return path
 
 
-def files_at_speed(
+def change_files_to_speed(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
     """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations."""
@@ -163,7 +163,7 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
             parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find_path(name))})
             continue
         speakers, utterances, recordings = (Renaming(listing, f"sp{factor}-") for listing in listings)
-        parts.append(files_at_speed(src, factor, speakers, utterances, recordings))
+        parts.append(change_files_to_speed(src, factor, speakers, utterances, recordings))
         for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
             if path := src.find_path(name):
                 parts[-1][name] = scale_durations(renaming.rename_lines(path), speed)
@@ -191,7 +191,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
         utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.require(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
             speakers.suffix = b""
-        for name, chunks in files_at_speed(src, factor, speakers, utterances, recordings).items():
+        for name, chunks in change_files_to_speed(src, factor, speakers, utterances, recordings).items():
             stage.write(name, chunks)
             if name == "utt2spk":
                 write_spk2utt(stage)

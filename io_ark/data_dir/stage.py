@@ -318,7 +318,7 @@ def read_changes(folder: str, name: str, process: str) -> list[Rename]:
 
 
 def _is_ours(folder: str, rename: Rename, process: str) -> bool:
-    """Return True if a job renames like this: it replaces a file by its temporary file, or moves or removes a data file."""
+    """Return True if a rename puts a temporary file in place, moves a data file into ``.backup``, or removes a data file."""
     old, new = rename
     for name in filter(None, rename):
         if name != os.path.normpath(name) or not is_inside(folder, name):
@@ -490,8 +490,8 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
 
     Args:
         *folders: paths of the directories.
-        beside: all other directories that the job changes, which are made if missing. All locks are taken together, because
-            jobs that lock directories one after another can block each other forever.
+        beside: other directories that the job changes, which are made if missing. All directories are locked together,
+            because jobs that lock directories one after another can block each other forever.
 
     Raises:
         DataDirError: a directory exists and has other files.

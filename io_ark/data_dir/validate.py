@@ -256,7 +256,7 @@ def validate(
     """Check a data directory up to its first fault.
 
     Raises:
-        DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` is that of Kaldi's script.
+        DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` equals Kaldi's status.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):

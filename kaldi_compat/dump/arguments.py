@@ -88,7 +88,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         return usage(DUMP_USAGE, DumpOptions, CommonOptions)
     if line.standard.version:
         return version("kaldi-compat")
-    options = _options_of({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
+    options = _make_options({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
     leading = [] if options.source else ["<feature>"]
     if not len(leading) < len(line.arguments) <= len(leading) + 3:
         actual = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
@@ -109,7 +109,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     return Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
 
 
-def _options_of(values: dict[str, Any]) -> DumpOptions:
+def _make_options(values: dict[str, Any]) -> DumpOptions:
     """Return the options of a dump. The outputs of an extractor are compressed only on request."""
     try:
         options = DumpOptions(**values)

@@ -78,7 +78,7 @@ def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
     return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 
 
-def changed_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
+def compare_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
     """Return the options whose values differ between two texts of a configuration file, with both values."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
     old, new = (defaults | parse_values(job, conf, text) for text in (before, now))
@@ -94,7 +94,7 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     configured: dict[str, Any] = {}
     if job.spectral:
         conf = f"{job.spectral}.conf"
-        options = configured[job.spectral] = _options_of(job, conf, texts)
+        options = configured[job.spectral] = _parse_options(job, conf, texts)
         defaults = {field.name: field.default for field in fields(options)}
         for name, instead in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
@@ -102,12 +102,12 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
             unused = f"{place}: {flag} has no effect in a dump, {instead}: remove it"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
-        configured[PITCH] = _options_of(job, PITCH_CONF, texts)
-        configured["pitch_postprocess"] = _options_of(job, PROCESS_CONF, texts)
+        configured[PITCH] = _parse_options(job, PITCH_CONF, texts)
+        configured["pitch_postprocess"] = _parse_options(job, PROCESS_CONF, texts)
     return configured
 
 
-def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
+def _parse_options(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
     options, table = get_options_class(conf), get_conf_flags(conf)
     values = parse_values(job, conf, texts.get(conf, ""))
     try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kaldi_compat.dump.errors import DumpError, LostDeviceError, format_error
 from kaldi_compat.dump.options import CPU
 
-MAX_FFT_PLANS = 16  # Limits the device memory of cuFFT plans, of which torch keeps one for each frame size.
+MAX_FFT_PLANS = 16  # Limits the device memory of cuFFT plans. Torch caches a plan for each frame size.
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")

@@ -52,7 +52,7 @@ def make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"the directory {path} cannot be created: {error.strerror}: choose another one") from None
+        raise OutputError(f"the directory {path} cannot be created: {error.strerror}: choose another path") from None
     if not os.access(path, os.W_OK):
         raise OutputError(f"{path} is not writable for you: change its permissions, or choose another directory")
 
@@ -238,6 +238,6 @@ def _try_lock(descriptor: int, kind: int, path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        # Without locks, two simultaneous dumps do no harm: their temporary files differ and their archives are equal.
+        # Without locks, two simultaneous dumps do no harm, because they write equal archives under different names.
         logger.warning("cannot lock %s: %s", path, error.strerror)
     return True

@@ -48,7 +48,7 @@ class Outcome:
 
     Attributes:
         utterances: number of utterances with features.
-        wanted: number of utterances in the data directory, all of which should have features.
+        wanted: number of utterances in the data directory that should have features.
         failures: key and reason of each failed utterance.
         seconds: seconds of audio.
         work: busy seconds of each stage, seconds of "wall" time and number of "uncompressed" matrices, summed over the

@@ -122,7 +122,7 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     return walk.result
 
 
-def changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
+def find_changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
     """Return the paths of the values that calls of an object have changed.
 
     The paths lead to the smallest values that changed, and never to the container around them.

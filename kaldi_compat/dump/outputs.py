@@ -47,7 +47,7 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     }
     replaced = [name_of(path) for path in written if path not in unchanged]
     # A part of a job does not look up the files of all lines of wav.scp, because every part would repeat this.
-    refuse_replacing(replaced, [*_inputs(job, confs), *protected], every_line=not job.options.shard)
+    refuse_replacing(replaced, [*_iterate_inputs(job, confs), *protected], every_line=not job.options.shard)
     for path in tables:
         check_place(path)
     _check_folders(job, plan, written)
@@ -60,7 +60,7 @@ def check_speed_outputs(job: Job, changed: Job) -> None:
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
         written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
     written += [Path(job.options.report)] if job.options.report else []
-    refuse_replacing(map(name_of, written), _inputs(job, read_confs(job)), every_line=not job.options.shard)
+    refuse_replacing(map(name_of, written), _iterate_inputs(job, read_confs(job)), every_line=not job.options.shard)
 
 
 def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
@@ -108,7 +108,7 @@ def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
     return Path(f"{layout.data / output}{FORMATS[format_name]}")
 
 
-def _inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
+def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
     """Yield the files that a dump reads."""
     script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=name_of(script))

@@ -100,7 +100,7 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
             gaps = np.diff(part.starts) - steps[begin : end - 1] * shift
             on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # There is a header between files.
             steps[begin : end - 1] += np.where(on_grid, gaps // shift, 0)
-            runs += _runs(part, part.place, begin, spans, on_grid)
+            runs += _find_runs(part, part.place, begin, spans, on_grid)
         begin = end
     first_frames = np.cumsum(steps) - steps
     frames = -(-max(int(steps.sum()), 1) // ROW_MULTIPLE_FRAMES) * ROW_MULTIPLE_FRAMES
@@ -125,7 +125,7 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     return Row(tuple(pieces), length, first_frames, counts, frames)
 
 
-def _runs(
+def _find_runs(
     part: Part, place: OnGrid, begin: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, OnGrid]]:
     """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first sample.

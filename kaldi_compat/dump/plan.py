@@ -21,7 +21,7 @@ from typing import Any
 from io_ark import __version__
 from io_ark.data_dir.stage import refuse_half_changed
 from io_ark.text import printable
-from kaldi_compat.dump.configuration import changed_values, read_confs
+from kaldi_compat.dump.configuration import compare_values, read_confs
 from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.errors import DumpError, PlanError, shorten
 from kaldi_compat.dump.files import Stamp, read_sealed, write_sealed
@@ -193,7 +193,7 @@ def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
         options = None
         if None not in texts:
             with suppress(OptionError):  # The old text may have an option that this version lacks.
-                options = changed_values(job, conf, *texts)
+                options = compare_values(job, conf, *texts)
         changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
         changes |= {conf: False} if options is None else changed
     for name, *values in _find_differences(before["options"], now["options"]):

@@ -1,8 +1,8 @@
 """Speed perturbation: data directories like those of ``utils/perturb_data_dir_speed.sh``, and the audio itself.
 
-The script writes commands of ``sox ... speed``. A dump resamples by Kaldi's windowed sinc instead: it treats audio of
-rate r as audio of rate r * factor, resamples it to r, and rounds it to 16 bits. The samples differ from the output of
-sox, which uses another filter and adds dithering noise.
+The script writes commands of ``sox ... speed``. A dump resamples by Kaldi's windowed sinc instead. It treats audio of rate
+r as audio of rate r * factor, resamples the audio to rate r, and rounds it to 16 bits. The samples differ from the output
+of sox, which uses another filter and adds dithering noise.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
 def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> None:
     """Make a data directory with the source's utterances at these speeds.
 
-    The result is that of ``utils/perturb_data_dir_speed_3way.sh``: names get the prefix ``sp<factor>-``, except for
-    factor 1.0; commands in ``wav.scp`` make the audio. Files of a data directory that the target had before are in its
-    ``.backup`` afterwards.
+    As with ``utils/perturb_data_dir_speed_3way.sh``, names get the prefix ``sp<factor>-``, except for factor 1.0, and
+    commands in ``wav.scp`` change the audio. Data files that the target had before are moved into its ``.backup``.
 
     Raises:
         DumpError: source and target are the same, the source lacks a file, or the target has features.

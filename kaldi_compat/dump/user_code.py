@@ -64,22 +64,22 @@ class _Process:
 
     def __init__(self) -> None:
         self.folder = os.open(".", os.O_RDONLY)
-        self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _identity(number)}
+        self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _get_identity(number)}
         self.streams = sys.stdin, sys.stdout, sys.stderr
 
     def restore(self) -> list[str]:
         """Undo the changes, and describe the changes that are errors."""
-        if not all(map(_identity, (self.folder, *self.copies.values()))):
+        if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:
                 os._exit(CLOSED_FILES)  # The job cannot even log an error without these files.
             sys.stdin, sys.stdout, sys.stderr = self.streams
             return ["closed files of the program"]
         changes = []
-        if _identity(self.folder) != _identity("."):
-            changes.append(f"changed the working directory to {_folder_name()}")
+        if _get_identity(self.folder) != _get_identity("."):
+            changes.append(f"changed the working directory to {_get_folder_name()}")
             os.fchdir(self.folder)
         for number, copy in self.copies.items():
-            if (now := _identity(number)) != _identity(copy):
+            if (now := _get_identity(number)) != _get_identity(copy):
                 os.dup2(copy, number)
                 changes += [] if now else [f"closed the standard stream {number}"]
             os.close(copy)
@@ -92,7 +92,7 @@ class _Process:
         return changes
 
 
-def _identity(place: int | str) -> tuple[int, int] | None:
+def _get_identity(place: int | str) -> tuple[int, int] | None:
     try:
         status = os.stat(place)
     except OSError:
@@ -100,7 +100,7 @@ def _identity(place: int | str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _folder_name() -> str:
+def _get_folder_name() -> str:
     try:
         return os.getcwd()
     except OSError:
@@ -144,7 +144,7 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         os._exit(message.partition(token)[2][0])
     code = os.waitstatus_to_exitcode(ending)
     how = "ended the process "
-    how += f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
+    how += f"by {get_signal_name(-code)}" if code < 0 else f"with status {code}"
     how = "closed files of the program" if code == CLOSED_FILES else how
     say(
         f"{name} has {how} before the job was done; complete archives are kept, and --resume creates the "
@@ -153,7 +153,7 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     os._exit(255)
 
 
-def signal_name(number: int) -> str:
+def get_signal_name(number: int) -> str:
     """Return the name of a signal, such as SIGKILL; its number for a signal without a name."""
     try:
         return signal.Signals(number).name

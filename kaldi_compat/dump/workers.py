@@ -21,7 +21,7 @@ from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.user_code import end_with_parent, signal_name
+from kaldi_compat.dump.user_code import end_with_parent, get_signal_name
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verify_manifest
 
 TRIES = 3
@@ -182,7 +182,7 @@ def describe_ending(code: int | None) -> str:
         return "without a status: the worker has closed its connection"
     if code >= 0:
         return f"with status {code}: code in the worker has ended the process, as os._exit does"
-    name = signal_name(-code)
+    name = get_signal_name(-code)
     return f"killed by {name}" + (": check that there is enough memory" if name == "SIGKILL" else "")
 
 
@@ -269,7 +269,7 @@ def _make_reporter(tasks: Any, shard: Shard) -> Any:
 
 
 def list_complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
-    """Return the counts of the complete archives by number. Of their files, only the sizes are checked."""
+    """Return the counts of the complete archives by number. Only the sizes of files are checked."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from kaldi_compat.dump.call_record import CallRecord
 from kaldi_compat.dump.errors import DumpError, format_error
-from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object
+from kaldi_compat.dump.object_digest import ObjectDigest, digest_object, find_changed_values
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.sources import (
     DEFAULT_RATE,
@@ -121,8 +121,8 @@ class ModuleSource(ExtractorSource):
                 f"{self.job.feature} creates the module {late[-1]} after its first call, in training mode: create it "
                 "before, or call its eval()"
             )
-        later = changed_values(self._called, after)
-        changed = {path: reason for path, reason in changed_values(self._fresh, after).items()
+        later = find_changed_values(self._called, after)
+        changed = {path: reason for path, reason in find_changed_values(self._fresh, after).items()
                    if any(other == path or other.startswith(f"{path}.") for other in later)}  # fmt: skip
         digests = self.compute_digests(sorted(changed), sorted(record.variables))
         opaque = {path: reason for path, reason in after.opaque.items()
