@@ -24,7 +24,7 @@ from io_ark.data_dir.line_fields import (
 )
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import DIED, choose_lines, parse_positive, read_id_list, refuse_lines_with, shuffle
+from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
 from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, exits_with, refuse_target, warn
@@ -53,8 +53,8 @@ def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
 
 
 def write_spk2utt(stage: Stage) -> None:
-    path = stage.find_path("utt2spk")
-    refuse = refuse_lines_with("Invalid line in utt2spk file", path, DIED)
+    path = stage.find("utt2spk")
+    refuse = make_refusal("Invalid line in utt2spk file", path, DIED)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse))
 
 
@@ -82,7 +82,7 @@ def subset(
     utterance_count, subset_size = src.count_lines("utt2spk"), parse_positive(number)
     if subset_size > utterance_count:
         raise say.fail("cannot subset to more utterances than you originally had.")
-    if flag == "--shortest" and not src.find_path("feats.scp"):
+    if flag == "--shortest" and not src.find("feats.scp"):
         raise say.fail("you selected --shortest but no feats.scp exist.")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (subset_size or spk_list or utt_list):
@@ -92,21 +92,19 @@ def subset(
 
         def write_files(names: str, keys: Container[bytes]) -> None:
             for name in names.split():
-                if path := src.find_path(name):
+                if path := src.find(name):
                     write_filtered(stage, path, name, keys, may_end_blank=True)
 
-        segments = src.find_path("segments")
+        segments = src.find("segments")
         names = FILES_BY_UTTERANCE.replace("wav.scp", "segments") if segments else FILES_BY_UTTERANCE
-        write_files(names, read_id_list(stage.find_path("utt2spk")))
-        write_files(FILES_BY_SPEAKER, read_id_list(stage.find_path("spk2utt")))
-        if (
-            segments
-        ):  # Kaldi's script reads the recordings of segments with filter_scp.pl, so fields are split as in Perl.
-            recordings = set(sort_unique_values(stage.find_path("segments"), 2, awk=False))
+        write_files(names, read_id_list(stage.find("utt2spk")))
+        write_files(FILES_BY_SPEAKER, read_id_list(stage.find("spk2utt")))
+        if segments:  # Kaldi's script reads the recordings with filter_scp.pl, so fields are split as in Perl.
+            recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         else:
-            recordings = set(read_keys(*filter(None, [stage.find_path("wav.scp")])))
+            recordings = set(read_keys(*filter(None, [stage.find("wav.scp")])))
         write_files("reco2file_and_channel reco2dur" + " wav.scp" * bool(segments), recordings)
-        if stm := src.find_path("stm"):
+        if stm := src.find("stm"):
             comments = (line for line in read_lines(stm) if line.startswith(b";;"))
             write_filtered(stage, stm, "stm", recordings, comments)
         stage.write_from(src, "frame_shift")
@@ -119,7 +117,7 @@ def _choose_utterances(
     say: Printer, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
 ) -> None:
     """Write utt2spk and spk2utt of a subset."""
-    utt2spk, spk2utt = src.find_path("utt2spk"), src.find_path("spk2utt")
+    utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or flag in ("--speakers", "--per-spk")
     if is_by_speaker:
         src.require(say, "spk2utt")
@@ -138,17 +136,17 @@ def _choose_utterances(
         speakers = (split_fields(line, awk=True) for line in read_lines(spk2utt))
         stage.write("spk2utt", (_spread_utterances(speaker, size) for speaker in speakers))
     elif flag == "--shortest":
-        frames = src.find_path("utt2num_frames")
+        frames = src.find("utt2num_frames")
         if frames and is_sorted(frames):
             lengths = list(read_lines(frames))
         else:
-            lengths = sort_lines([read_chunks(frames) if frames else measure_features(src.find_path("feats.scp"))])
+            lengths = sort_lines([read_chunks(frames) if frames else measure_features(src.find("feats.scp"))])
         write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lengths, size))
     else:
         stage.write("utt2spk", choose_lines(utt2spk, size, flag))
     if is_by_speaker:
-        path = stage.find_path("spk2utt")
-        refuse = refuse_lines_with("Invalid line in spk2utt file", path, DIED)
+        path = stage.find("spk2utt")
+        refuse = make_refusal("Invalid line in spk2utt file", path, DIED)
         stage.write("utt2spk", convert_to_utt2spk(read_chunks(path), refuse))
     else:
         write_spk2utt(stage)
@@ -186,24 +184,22 @@ def combine(say: Printer, target: str, *sources: str, extra_files: str = "", ski
             "segments": lambda src: generate_segments(helper, src.folder),
         }
         for name in (*generators, *COMBINED_FILES.split(), *extra_files.replace("utt2uniq", "").split()):
-            exists = [bool(src.find_path(name)) for src in srcs]
+            exists = [bool(src.find(name)) for src in srcs]
             if not any(exists):
                 say.write(f"{info} not combining {name} as it does not exist")
             elif not all(exists) and name not in generators:
                 say.write(f"{info} **not combining {name} as it does not exist everywhere**")
             else:
                 for src in srcs if name == "segments" else ():
-                    if not src.find_path(name):
+                    if not src.find(name):
                         warn(f"{info} will generate missing segments for {src.folder}")
-                files = [
-                    read_chunks(src.find_path(name)) if src.find_path(name) else generators[name](src) for src in srcs
-                ]
+                files = [read_chunks(src.find(name)) if src.find(name) else generators[name](src) for src in srcs]
                 stage.write(name, sort_lines(files))
                 say(f"combined {name}")
         write_spk2utt(stage)
         if frame_shift:
             stage.copy(frame_shift, "frame_shift")
-        has_images = say.as_script and stage.find_path("images.scp")
+        has_images = say.as_script and stage.find("images.scp")
         if not skip_fix and not has_images:
             fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
     # The recipe's script for images can only fix a directory that is in place.
@@ -214,18 +210,18 @@ def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
     """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift."""
     first: tuple[DataFiles, bytes] | None = None
     for src in srcs:
-        if src.find_path("feats.scp") and (path := src.find_path("frame_shift")):
+        if src.find("feats.scp") and (path := src.find("frame_shift")):
             value = b"".join(read_chunks(path))
             if first and first[1] != value:
                 message = f"different frame_shift in directories {src.folder} and  {first[0].folder}. Cannot combine features."
                 raise say.with_name(f"{say.name}:error").fail(message)
             first = src, value
-    return first[0].find_path("frame_shift") if first else ""
+    return first[0].find("frame_shift") if first else ""
 
 
 def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
     """Yield lines of utt2uniq for utterances that were never renamed."""
-    for chunk in read_chunks(src.find_path("utt2spk")):
+    for chunk in read_chunks(src.find("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
 
@@ -295,26 +291,24 @@ def copy(
     src.require(say.with_name("copy_data_dir.sh"))
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say, sources=[source]) as stage:
-        utterances = Renaming(src.find_path("utt2spk"), utt_prefix, utt_suffix)
+        utterances = Renaming(src.find("utt2spk"), utt_prefix, utt_suffix)
         with exits_with(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
-        if src.find_path("utt2uniq") or utt_prefix or utt_suffix:
-            stage.write("utt2uniq", utterances.pair_names(src.find_path("utt2uniq")))
-        utt2spk = src.find_path("utt2spk")
+        if src.find("utt2uniq") or utt_prefix or utt_suffix:
+            stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
+        utt2spk = src.find("utt2spk")
         stage.write("utt2spk", speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)))
         write_spk2utt(stage)
-        has_segments = bool(src.find_path("segments"))
-        if has_segments and not src.find_path("wav.scp"):
+        has_segments = bool(src.find("segments"))
+        if has_segments and not src.find("wav.scp"):
             raise say.fail("", f"is missing, but {source} has segments: add it", f"{source}/wav.scp")
         stage.write_from(src, COPIED_BY_UTTERANCE, utterances.rename_lines)
         stage.write_from(src, COPIED_BY_RECORDING, None if has_segments else utterances.rename_lines)
         stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
         stage.write_from(src, COPIED_UNCHANGED)
         say(f"copied data from {source} to {target}")
-        if stage.find_path("utt2uniq") and not src.find_path(
-            "utt2uniq"
-        ):  # Kaldi's script moves its own new file as well.
+        if stage.find("utt2uniq") and not src.find("utt2uniq"):  # Kaldi's script moves its own new file as well.
             say(f"file utt2uniq exists in dest {target} but not in src {source}.  Moving it to")
             say.write(f" ... {target}/.backup/utt2uniq")
             stage.move_to_backup("utt2uniq")
@@ -329,7 +323,7 @@ def _validate_like_source(say: Printer, src: DataFiles, target: str, options: st
         for parameter in parameters
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    missing = [name for name in ("feats.scp", "text", *optional_files) if not src.find_path(name)]
+    missing = [name for name in ("feats.scp", "text", *optional_files) if not src.find(name)]
     chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing), *options.split()}
     if unknown := chosen.difference(flags):
         message = f"--validate-opts has the unknown options {' '.join(sorted(unknown))}: choose from {' '.join(flags)}"
@@ -356,8 +350,8 @@ def divide_speakers(
     with Stage(target, say, sources=[source], changes_sources=True) as stage:
         if seconds_per_spk_max != -1:
             get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), source)
-        durations = _read_durations(src.find_path("utt2dur")) if seconds_per_spk_max > 0 else None
-        refuse = refuse_lines_with("bad utt2spk line, expected two fields", utt2spk, 1)
+        durations = _read_durations(src.find("utt2dur")) if seconds_per_spk_max > 0 else None
+        refuse = make_refusal("bad utt2spk line, expected two fields", utt2spk, 1)
         spk2utt = convert_to_spk2utt(read_chunks(utt2spk), refuse)
         speakers = [line.split() for line in sorted(spk2utt, key=get_sort_key)]
         if not respect_speaker_info:
@@ -369,7 +363,7 @@ def divide_speakers(
         )
         stage.write("utt2spk", groups)
         write_spk2utt(stage)
-        if DataFiles(target).find_path("cmvn.scp"):
+        if DataFiles(target).find("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")
             say(f"moving {target}/cmvn.scp to {target}/.backup/cmvn.scp")
         stage.write_from(src, "feats.scp segments wav.scp reco2file_and_channel text stm glm ctm")
@@ -391,9 +385,7 @@ class _Durations(dict[bytes, float]):
 def _read_durations(path: str) -> _Durations:
     durations = _Durations()
     durations.path = path
-    for chunk in require_two_fields(
-        read_chunks(path), refuse_lines_with("bad utt2dur line, expected two fields", path, 1)
-    ):
+    for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):
         for key, value in zip(get_column(chunk), get_column(chunk, 2), strict=True):
             if not is_number(value):
                 raise DataDirError("expected an utterance and its duration in seconds: correct the line", path, key=key)
@@ -404,14 +396,10 @@ def _read_durations(path: str) -> _Durations:
 def _divide_speaker(
     speaker: bytes, names: list[bytes], max_count: int, max_seconds: float, durations: _Durations | None
 ) -> list[bytes]:
-    """Return lines of utt2spk in which a speaker's utterances belong to new speakers.
+    """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers.
 
-    Args:
-        speaker: name of the old speaker.
-        names: utterances of the old speaker.
-        max_count: maximum number of utterances of a new speaker; 0 or less for no limit.
-        max_seconds: maximum duration of a new speaker in seconds. A longer utterance becomes a new speaker by itself.
-        durations: durations of utterances; None to ignore ``max_seconds``.
+    A new speaker has at most ``max_count`` utterances (0 or less is no limit). With durations, the utterances of a new
+    speaker have at most ``max_seconds``, except for a longer utterance, which becomes a speaker by itself.
     """
     groups: list[list[bytes]] = []
     seconds = 0.0
@@ -455,20 +443,20 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory, removing utterances whose transcript occurs more than about ``max_count`` times."""
     src = DataFiles(source)
-    if not src.find_path("text"):
+    if not src.find("text"):
         raise say.fail(f"Invalid input directory {source}")
     if parse_positive(max_count) <= 1:
         raise say.fail(f"invalid max-count '{max_count}'")
     refuse_same(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         for name in sorted(os.listdir(source)):
-            if src.find_path(name) and not name.startswith("."):
-                stage.copy(src.find_path(name), name)
-        stage.write("text", _thin_out_repetitions(src.find_path("text"), parse_positive(max_count)))
+            if src.find(name) and not name.startswith("."):
+                stage.copy(src.find(name), name)
+        stage.write("text", _thin_out_repetitions(src.find("text"), parse_positive(max_count)))
         say.write(f"Reduced number of utterances from {src.count_lines('text')} to {stage.count_lines('text')}")
         say.write("Using fix_data_dir.sh to reconcile the other files.")
         stage.require(say)
-        has_images = say.as_script and stage.find_path("images.scp")
+        has_images = say.as_script and stage.find("images.scp")
         if not has_images:
             fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
             stage.discard_backup()

@@ -411,10 +411,8 @@ class DataDir(os.PathLike[str]):
             names = sorted(segments)
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
             directories.write_spk2utt(stage)
-            if src.find_path("text"):
-                texts = {
-                    line.split()[0]: line.split()[1:] for line in read_lines(src.find_path("text")) if line.split()
-                }
+            if src.find("text"):
+                texts = {line.split()[0]: line.split()[1:] for line in read_lines(src.find("text")) if line.split()}
                 parts = ([texts.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
                 joined = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
                 stage.write("text", (line + b"\n" for line in joined))

@@ -120,7 +120,7 @@ def compute_in_parts(
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
         measure(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
-    stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.find_path(f"{base}/{name}"))))
+    stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.find(f"{base}/{name}"))))
 
 
 def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
@@ -162,13 +162,13 @@ def get_utt2dur(
 
             times = compute_segment_durations(segments, measure_or_fail)
             stage.write("utt2dur", (replace_values(part, seconds) for part, seconds in times))
-        elif has_shift and stage.find_path("utt2num_frames"):
+        elif has_shift and stage.find("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
-            rows = (split_fields(line, awk=True) for line in read_lines(stage.find_path("utt2num_frames")))
+            rows = (split_fields(line, awk=True) for line in read_lines(stage.find("utt2num_frames")))
             stage.write(
                 "utt2dur", (b" ".join([format_duration(*[*row, b"", b""][:2]), *row[2:]]) + b"\n" for row in rows)
             )
-        elif stage.find_path("wav.scp"):
+        elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
             if not write_from_headers(say, stage, "utt2dur", "utterance"):
                 entire = read_entire_file | _reads_entire(say, wav, "utt2dur")
@@ -176,7 +176,7 @@ def get_utt2dur(
                 compute_in_parts(
                     say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, entire)
                 )
-        elif stage.find_path("feats.scp"):
+        elif stage.find("feats.scp"):
             say("wave file does not exist so getting durations from feats files")
             if has_shift:
                 say(f"using frame_shift={os.fsdecode(shift)} from file {folder}/frame_shift")
@@ -190,7 +190,7 @@ def get_utt2dur(
 
 def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool:
     """Write durations from the headers of SPHERE files. Return False if some of the audio is not in such files."""
-    durations = read_sphere_durations(stage.find_path("wav.scp"))
+    durations = read_sphere_durations(stage.find("wav.scp"))
     if durations is None:
         say(f"could not get {what} lengths from sphere-file headers, using wav-to-duration")
         return False
@@ -217,7 +217,7 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
         entire: count samples instead of reading headers.
     """
     durations = read_durations(src, names)
-    if (missing := names.difference(durations)) and (path := src.find_path("wav.scp")):
+    if (missing := names.difference(durations)) and (path := src.find("wav.scp")):
         from io_ark.api import load_scp
 
         refuse_endless_entries(path, missing)
@@ -232,7 +232,7 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
 def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
     """Return the durations of recordings or utterances in seconds from a file. Missing keys are left out."""
     durations: dict[bytes, float] = {}
-    for chunk in read_chunks(path) if (path := src.find_path(file)) else ():
+    for chunk in read_chunks(path) if (path := src.find(file)) else ():
         pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
         durations.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
     return durations
@@ -270,7 +270,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
             say(f"{wav} indexed by utt-id; copying utt2dur to reco2dur")
             stage.copy(f"{folder}/utt2dur", "reco2dur")
             return 0
-        if not stage.find_path("wav.scp"):
+        if not stage.find("wav.scp"):
             raise say.fail(f"Expected {wav} to exist")
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
@@ -293,7 +293,7 @@ def get_utt2num_frames(
         if stage.has_lines("utt2num_frames"):
             say(f"{folder}/utt2num_frames already present!")
             return 0
-        if stage.find_path("feats.scp"):
+        if stage.find("feats.scp"):
             compute_in_parts(say, stage, "utt2num_frames", nj, "feats.scp", measure_features)
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0

@@ -10,7 +10,7 @@ from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, 
 from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces, sort_unique_values, split_fields
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys, select_lines
-from io_ark.data_dir.lists import read_id_list, refuse_lines_with
+from io_ark.data_dir.lists import make_refusal, read_id_list
 from io_ark.data_dir.segment_times import find_open_ended_segments
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.stage import (
@@ -98,22 +98,22 @@ class _Fix:
     def run(self) -> None:
         """Sort all files, and filter them by recordings, speakers and utterances."""
         for name in dict.fromkeys((*SORTED_FILES, *self.utterance_files, *self.speaker_files)):
-            if self.stage.find_path(name):
+            if self.stage.find(name):
                 self.stage.back_up(name)
                 self.check(name)
                 self.sort(name)
         self.filter_recordings()
         self.filter_speakers()
-        paths_before = self.stage.find_path("utt2spk"), self.stage.find_path("segments")
+        paths_before = self.stage.find("utt2spk"), self.stage.find("segments")
         self.filter_utterances()
-        if paths_before != (self.stage.find_path("utt2spk"), self.stage.find_path("segments")):
+        if paths_before != (self.stage.find("utt2spk"), self.stage.find("segments")):
             self.filter_speakers()
             self.filter_recordings()
             self.make_spk2utt()
 
     def check(self, name: str) -> None:
         """Raise DataDirError for content that would be lost. With ``strip_cr``, remove carriage returns at line ends."""
-        path = self.stage.find_path(name)
+        path = self.stage.find(name)
         refuse_byte_order_mark(path)
         return_count = 0
         for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -131,7 +131,7 @@ class _Fix:
 
     def sort(self, name: str) -> None:
         """Sort a file by its keys, and remove repeated lines."""
-        path = self.stage.find_path(name)
+        path = self.stage.find(name)
         if is_sorted(path):
             return
         unique_lines = []
@@ -141,7 +141,7 @@ class _Fix:
             if name != "spk2utt" and any(line.split() != first.split() for line in repetitions):
                 self.report_two_values(name, path, key)
         self.stage.write(name, unique_lines)
-        if not have_same_bytes(self.stage.find_path(os.path.join(BACKUP, name)), self.stage.find_path(name)):
+        if not have_same_bytes(self.stage.find(os.path.join(BACKUP, name)), self.stage.find(name)):
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
@@ -157,7 +157,7 @@ class _Fix:
 
     def filter(self, keys: Container[bytes], name: str, reason: str = "") -> None:
         """Remove the lines of a file whose key is not one of ``keys``. With a ``reason``, print the numbers of lines."""
-        path = self.stage.find_path(name)
+        path = self.stage.find(name)
         blank_lines: list[int] = []
         selected_count, line_count = select_lines(keys, path, None, refuse=blank_lines.append)
         if blank_lines or selected_count != line_count:
@@ -169,21 +169,21 @@ class _Fix:
 
     def filter_recordings(self) -> None:
         """Keep the recordings that both segments and the files by recording have."""
-        stage, path = self.stage, self.stage.find_path("segments")
+        stage, path = self.stage, self.stage.find("segments")
         if not path:
             return
-        if not stage.find_path("wav.scp"):
+        if not stage.find("wav.scp"):
             raise self.say.fail(f"{self.folder}/segments exists but not {self.folder}/wav.scp")
         if not stage.has_lines("segments"):
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
             raise self.say.fail("", _EMPTY, path)
-        recordings = read_id_list(stage.find_path("wav.scp"))
+        recordings = read_id_list(stage.find("wav.scp"))
         segments = [line for chunk in read_chunks(path) for line in _cut_to_four_fields(chunk)]
         used_segments = []
         for number, line in enumerate(segments, 1):
             recording = get_field(line, 2)
             if not recording:
-                refuse_lines_with("Bad line without a recording", path)(number)
+                make_refusal("Bad line without a recording", path)(number)
             if recording in recordings:
                 used_segments.append(line)
         stage.write("segments", used_segments)
@@ -191,23 +191,23 @@ class _Fix:
             counts = f"from {len(segments)} to {len(used_segments)} lines"
             self.say(f"filtered {self.folder}/segments {counts} based on filter recordings.")
         # Kaldi's script reads these recordings with filter_scp.pl, so fields are split as in Perl.
-        recordings = set(sort_unique_values(stage.find_path("segments"), 2, awk=False))
+        recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
-            if stage.find_path(name):
+            if stage.find(name):
                 self.filter(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
         """Write spk2utt from utt2spk, and return the speakers."""
-        refuse = refuse_lines_with("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
-        self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find_path("utt2spk")), refuse))
-        return read_keys(self.stage.find_path("spk2utt"), awk=True)
+        refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
+        self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
+        return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
         """Keep the speakers that utt2spk and the files by speaker have."""
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
-            if self.stage.find_path(name):
-                listed = read_id_list(self.stage.find_path(name))
+            if self.stage.find(name):
+                listed = read_id_list(self.stage.find(name))
                 common = [speaker for speaker in speakers if speaker in listed]
                 if len(common) != len(speakers):
                     text = f"filtered speakers from {len(speakers)} to {len(common)} lines"
@@ -217,10 +217,10 @@ class _Fix:
                 speakers = common
         known = set(speakers)
         self.filter(known, "spk2utt", "speakers")
-        refuse = refuse_lines_with("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
-        self.stage.write("utt2spk", convert_to_utt2spk(read_chunks(self.stage.find_path("spk2utt")), refuse))
+        refuse = make_refusal("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
+        self.stage.write("utt2spk", convert_to_utt2spk(read_chunks(self.stage.find("spk2utt")), refuse))
         for name in ("cmvn.scp", "spk2gender", *self.speaker_files):
-            if self.stage.find_path(name):
+            if self.stage.find(name):
                 self.filter(known, name, "speakers")
 
     def filter_utterances(self) -> None:
@@ -228,14 +228,14 @@ class _Fix:
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
             name, *by_speaker = file_and_order.split(None, 1)
-            if stage.find_path(name):
+            if stage.find(name):
                 self.check_order(name, message, by_speaker=bool(by_speaker))
-        audio_files = [] if stage.find_path("segments") else ["wav.scp"]
-        duration_files = ["reco2dur"] if stage.has_lines("reco2dur") and not stage.find_path("segments") else []
-        utterances = read_keys(stage.find_path("utt2spk"), awk=True)
+        audio_files = [] if stage.find("segments") else ["wav.scp"]
+        duration_files = ["reco2dur"] if stage.has_lines("reco2dur") and not stage.find("segments") else []
+        utterances = read_keys(stage.find("utt2spk"), awk=True)
         count = len(utterances)
         for name in ("feats.scp", "text", "segments", "utt2lang", *audio_files, *MEASURED_FILES):
-            path = stage.find_path(name)
+            path = stage.find(name)
             if path and utterances:
                 self.emptying_file, self.was_empty = name, not stage.has_lines(name)
                 self.check_ends(name)
@@ -251,13 +251,13 @@ class _Fix:
         self.say.write(f"fix_data_dir.sh: kept {summary}")
         known = set(utterances)
         for name in (*FILES_BY_UTTERANCE.split(), *audio_files, *duration_files, *self.utterance_files):
-            if stage.find_path(name):
+            if stage.find(name):
                 stage.back_up(name)
                 self.filter(known, name)
 
     def check_ends(self, name: str) -> None:
         """Raise DataDirError for the negative durations that Kaldi's get_utt2dur.sh computes for segments that end at -1."""
-        path, segments = self.stage.find_path(name), self.stage.find_path("segments")
+        path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
         for number, line in bad_lines:
@@ -266,7 +266,7 @@ class _Fix:
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
         """Check that the lines of a file are sorted, or, with ``by_speaker``, their second fields."""
-        path, previous = self.stage.find_path(name), b""
+        path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):
             if by_speaker:
                 values = get_column(chunk, 2, awk=True)
@@ -315,7 +315,7 @@ def write_filtered(
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):
             warn(f"{source}:{number}: blank lines at the end: remove them")
         else:
-            refuse_lines_with("Bad line without a key", source)(number)
+            make_refusal("Bad line without a key", source)(number)
 
     with stage.writing(name) as write:
         for part in lead:

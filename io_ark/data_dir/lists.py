@@ -62,16 +62,10 @@ def opening(text: str) -> Iterator[None]:
         raise DataDirError(f"{text}: {error.strerror}", status=error.errno or DIED, partly=True) from None
 
 
-def refuse_lines_with(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
-    """Return a function that raises DataDirError for a line of a file.
+def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
+    """Return a function of a line's number and text that raises DataDirError with the message ``text``.
 
-    Args:
-        text: start of the message.
-        file: path, or :data:`STDIN`.
-        status: exit status of the script; 0 for the status of Perl's ``die``.
-
-    Returns:
-        function of the number of the line, and optionally of its text.
+    ``status`` is the exit status of the script; 0 stands for the status of Perl's ``die``.
     """
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
@@ -93,7 +87,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
                 raise DataDirError(STARTS_WITH_MARK, get_source_name(source), 1)
             column = get_column(chunk)
             if b"" in column:
-                refuse_lines_with(f"{text} without a key", source)(lines_before + column.index(b"") + 1)
+                make_refusal(f"{text} without a key", source)(lines_before + column.index(b"") + 1)
             keys.update(column)
     return keys
 
@@ -118,7 +112,7 @@ def filter_scp(say: Printer, argv: list[str]) -> int:
                 if (line.split()[number - 1] in keys) is not exclude:
                     write(line)
         else:
-            select_lines(keys, file, write, number=number, exclude=exclude, refuse=refuse_lines_with(text, file))
+            select_lines(keys, file, write, number=number, exclude=exclude, refuse=make_refusal(text, file))
     return 0
 
 
@@ -128,7 +122,7 @@ def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
     file = open_source(argv)
     if file is not None:
         sys.stdout.buffer.writelines(
-            convert_to_spk2utt(read_chunks(file), refuse_lines_with("Invalid line in utt2spk file", file))
+            convert_to_spk2utt(read_chunks(file), make_refusal("Invalid line in utt2spk file", file))
         )
     return 0
 
@@ -138,7 +132,7 @@ def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
         file = open_source([name])
         if file is not None:
             sys.stdout.buffer.writelines(
-                convert_to_utt2spk(read_chunks(file), refuse_lines_with("Invalid line in spk2utt file", file))
+                convert_to_utt2spk(read_chunks(file), make_refusal("Invalid line in spk2utt file", file))
             )
     return 0
 
@@ -239,7 +233,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
                     warn(DataDirError(text, file, number, key))
                     values[key] = value
                 elif not key:
-                    refuse_lines_with("apply_map.pl: empty line", open_argument(file))(number)
+                    make_refusal("apply_map.pl: empty line", open_argument(file))(number)
     return values
 
 
@@ -286,12 +280,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
 
 
 def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
-    """Divide a list of speakers as evenly as split_scp.pl.
-
-    Args:
-        say: prints messages.
-        sizes: number of lines of each speaker.
-        parts: number of parts.
+    """Divide speakers with these numbers of lines (``sizes``) into parts, as evenly as split_scp.pl.
 
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.
@@ -328,7 +317,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
     """Divide the lines of a file into parts of about the same size, without dividing the lines of a speaker."""
     speakers: dict[bytes, bytes] = {}
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
-        refuse = refuse_lines_with(f"{say.name}: Bad line in utt2spk file", utt2spk)
+        refuse = make_refusal(f"{say.name}: Bad line in utt2spk file", utt2spk)
         for chunk in require_two_fields(read_chunks(utt2spk), refuse):
             speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
     lines_by_speaker: dict[bytes, list[bytes]] = {}
@@ -338,7 +327,7 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
             if speaker is None:
                 fault = f"No utterance {decode_key(get_field(line))} in utt2spk file {utt2spk}"
                 fault = fault if line.strip() else "Empty or space-only line in scp file"
-                refuse_lines_with(f"{say.name}: {fault}", scp)(number)
+                make_refusal(f"{say.name}: {fault}", scp)(number)
             else:
                 lines_by_speaker.setdefault(speaker, []).append(line)
     groups = list(lines_by_speaker.values())

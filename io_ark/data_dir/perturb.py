@@ -22,7 +22,7 @@ from io_ark.data_dir.fix import fix, fix_stage
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, has_single_spaces
 from io_ark.data_dir.line_order import sort_lines
-from io_ark.data_dir.lists import refuse_lines_with
+from io_ark.data_dir.lists import make_refusal
 from io_ark.data_dir.segment_times import is_to_the_end
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import (
@@ -125,25 +125,25 @@ def _need_sox(say: Printer, text: str) -> str:
     return path
 
 
-def change_files_to_speed(
+def change_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
     """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations."""
-    utt2spk, segments = src.find_path("utt2spk"), src.find_path("segments")
+    utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
-        "utt2uniq": utterances.pair_names(src.find_path("utt2uniq")),
+        "utt2uniq": utterances.pair_names(src.find("utt2uniq")),
         "utt2spk": speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)),
     }
     if segments:
         renamed = recordings.rename_lines(segments, 2, utterances.rename_lines(segments))
         files["segments"] = scale_segments(renamed, parse_number(factor.encode()))
-        if path := src.find_path("reco2file_and_channel"):
+        if path := src.find("reco2file_and_channel"):
             files["reco2file_and_channel"] = recordings.rename_lines(path)
-    if path := src.find_path("wav.scp"):
+    if path := src.find("wav.scp"):
         renamed = (recordings if segments else utterances).rename_lines(path)
         files["wav.scp"] = change_speed_in_wav_scp(path, renamed, factor.encode())
     for name, renaming in (("text", utterances), ("spk2gender", speakers), ("utt2lang", utterances)):
-        if path := src.find_path(name):
+        if path := src.find(name):
             files[name] = renaming.rename_lines(path)
     return files
 
@@ -154,18 +154,18 @@ def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[s
     Sox is not needed and no audio is read. A factor of 1 does not change names. The source may lack durations and spk2utt.
     """
     utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
-    bad = refuse_lines_with("expected an utterance and its speaker, not", utt2spk)
+    bad = make_refusal("expected an utterance and its speaker, not", utt2spk)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), bad))
     parts: list[dict[str, Iterator[bytes]]] = []
     for factor in factors:
-        speed, listings = parse_number(factor.encode()), (stage.find_path("spk2utt"), utt2spk, wav_scp)
+        speed, listings = parse_number(factor.encode()), (stage.find("spk2utt"), utt2spk, wav_scp)
         if speed == 1:
-            parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find_path(name))})
+            parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find(name))})
             continue
         speakers, utterances, recordings = (Renaming(listing, f"sp{factor}-") for listing in listings)
-        parts.append(change_files_to_speed(src, factor, speakers, utterances, recordings))
+        parts.append(change_files(src, factor, speakers, utterances, recordings))
         for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
-            if path := src.find_path(name):
+            if path := src.find(name):
                 parts[-1][name] = scale_durations(renaming.rename_lines(path), speed)
     if any("utt2uniq" in part for part in parts):
         for part in parts:
@@ -191,14 +191,14 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
         utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.require(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
             speakers.suffix = b""
-        for name, chunks in change_files_to_speed(src, factor, speakers, utterances, recordings).items():
+        for name, chunks in change_files(src, factor, speakers, utterances, recordings).items():
             stage.write(name, chunks)
             if name == "utt2spk":
                 write_spk2utt(stage)
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
-            if not src.find_path(name):
+            if not src.find(name):
                 make(say.with_name(f"utils/data/get_{name}.sh"), source)
-            stage.write(name, scale_durations(names.rename_lines(src.find_path(name)), speed))
+            stage.write(name, scale_durations(names.rename_lines(src.find(name)), speed))
         say(f"generated speed-perturbed version of data in {source}, in {target}")
         fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
     return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
@@ -209,7 +209,7 @@ def perturb_speed_3way(
 ) -> int:
     """Make a directory of the audio at speeds 0.9, 1.0 and 1.1."""
     src = DataFiles(source)
-    if not src.find_path("wav.scp"):
+    if not src.find("wav.scp"):
         raise say.fail(f"expected {source}/wav.scp to exist")
     feats = f"{target}/feats.scp"
     if os.path.isfile(feats):
@@ -251,8 +251,8 @@ def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], 
             if not os.path.isfile(f"{first}/utt2spk"):
                 raise
         with Stage(first, say) as stage:
-            names = Renaming(src.find_path("utt2spk"), "sp1.0-")
-            stage.write("utt2uniq", names.pair_names(src.find_path("utt2uniq")))
+            names = Renaming(src.find("utt2spk"), "sp1.0-")
+            stage.write("utt2uniq", names.pair_names(src.find("utt2uniq")))
     helper = say.with_name("utils/data/combine_data.sh")
     helper.write(f"{helper.name} {' '.join([target, first, *folders[:2]])}")
     combine(helper, target, first, *folders[:2])
@@ -302,7 +302,7 @@ def perturb_volume(
             say("It looks like the data was already volume perturbed.  Not doing anything.")
             return 0
         stage.write("wav.scp", change_recordings(path, change_volume))
-        if stage.find_path("feats.scp"):
+        if stage.find("feats.scp"):
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
         if write_reco2vol:
@@ -406,9 +406,9 @@ def resample(say: Printer, frequency: str, folder: str) -> int:
         return b"%b cat %b%b" % (key, audio.file, end)
 
     with Stage(folder, say) as stage:
-        if stage.find_path("feats.scp"):
+        if stage.find("feats.scp"):
             for name in ("feats.scp", "cmvn.scp"):
-                if stage.find_path(name):
+                if stage.find(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
         resample_chunk = functools.partial(replace_commands, piped=end, before=b" cat ", after=end)

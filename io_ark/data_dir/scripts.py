@@ -272,13 +272,7 @@ def ending_in_order() -> Iterator[None]:
 
 
 def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
-    """Run a script and return its exit status. An error is printed as one line on standard error.
-
-    Args:
-        say: has the name of the script.
-        run: function that runs the script and returns its status.
-        name: name for messages, if it is not the script's name.
-    """
+    """Call ``run``, which runs a script, and return the exit status. An error is printed as one line with ``name``."""
     if sys.stderr is None:  # The shell closed it (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
@@ -362,7 +356,7 @@ def install(folder: str, *, force: bool = False) -> list[str]:
     with Stage(folder, Printer("install")) as stage:
         for name in names:
             stage.write(name, [format_launcher(os.path.basename(name), sys.executable, root)])
-            os.chmod(stage.find_path(name), 0o755)
+            os.chmod(stage.find(name), 0o755)
     for path in paths:
         os.chmod(path, 0o755)  # An older launcher may not be executable.
     return list(paths)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, split_lines
 from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, parse_positive, refuse_lines_with
+from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import DataFiles, Printer, Stage, exits_with, list_known_files, locked, warn
 
@@ -29,7 +29,7 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
         ("feats.scp", f"**  use utils/fix_data_dir.sh {folder}"),
         ("text", "** use utils/fix_data_dir.sh"),
     ):
-        if src.find_path(name) and (count := src.count_lines(name)) != utterance_count:
+        if src.find(name) and (count := src.count_lines(name)) != utterance_count:
             say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
             say.write(f"{advice} to fix this.")
     with locked(folder):  # The lock first finishes a split that was killed after its first part.
@@ -43,8 +43,8 @@ def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> i
 
 def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
     """Return True if the first part lacks a file of the directory, or has an older version of it."""
-    names = [name for name in WATCHED_FILES.split() if src.find_path(name)]
-    pairs = [(src.find_path(name), os.path.join(first_part, name)) for name in names]
+    names = [name for name in WATCHED_FILES.split() if src.find(name)]
+    pairs = [(src.find(name), os.path.join(first_part, name)) for name in names]
     return not os.path.isdir(first_part) or any(
         not os.path.isfile(part) or os.stat(part).st_mtime_ns < os.stat(path).st_mtime_ns for path, part in pairs
     )
@@ -62,7 +62,7 @@ class _Split:
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
-        path = self.src.find_path("utt2spk")
+        path = self.src.find("utt2spk")
         if not path:
             raise self.say.fail("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
         if self.per_utt:
@@ -76,11 +76,11 @@ class _Split:
                 message = f"part {number} is empty: too many splits and too few speakers"
                 raise self.say.fail("", f"{self.say.name}: {message}")
         for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
-            path = self.stage.find_path(name)
-            refuse = refuse_lines_with("Invalid line in utt2spk file", path)
+            path = self.stage.find(name)
+            refuse = make_refusal("Invalid line in utt2spk file", path)
             self.stage.write(spk2utt, convert_to_spk2utt(read_chunks(path), refuse))
         names = "feats.scp text vad.scp utt2lang utt2dur utt2num_frames segments"
-        has_segments = bool(self.src.find_path("segments"))
+        has_segments = bool(self.src.find("segments"))
         self.divide("utt2spk", names if has_segments else f"{names} wav.scp", warns=True)
         self.divide("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
         if has_segments:
@@ -99,22 +99,22 @@ class _Split:
         """
         parts_of_key: dict[bytes, list[int]] = {}
         for part, name in enumerate(self.get_names(listing)):
-            path = self.stage.find_path(name)
+            path = self.stage.find(name)
             keys = sort_unique_values(path, 2, awk=False) if listing == "segments" else read_keys(path)
             for key in keys:
                 parts_of_key.setdefault(key, []).append(part)
         for name in names.split():
-            if self.src.find_path(name):
+            if self.src.find(name):
                 self.divide_file(name, parts_of_key, warns=warns)
 
     def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
-        path = self.src.find_path(name)
+        path = self.src.find(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
         is_unused = is_repeated = False
         for lines_before, chunk in number_chunks(read_chunks(path)):
             for number, (line, key) in enumerate(zip(split_lines(chunk), get_column(chunk), strict=True), 1):
                 if not key:
-                    refuse_lines_with("Bad line without a key", path)(lines_before + number)
+                    make_refusal("Bad line without a key", path)(lines_before + number)
                 parts = parts_of_key.get(key, [])
                 is_unused = is_unused or not parts
                 is_repeated = is_repeated or len(parts) > 1

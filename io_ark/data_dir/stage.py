@@ -134,26 +134,26 @@ class DataFiles:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def find_path(self, name: str) -> str:
+    def find(self, name: str) -> str:
         """Return the path of a file; "" if the file is missing."""
         path = os.path.join(self.folder, name)
         return path if os.path.isfile(path) else ""
 
     def require(self, say: Printer, name: str = "utt2spk") -> str:
         """Return the path of a file. Raise DataDirError if the file is missing."""
-        path = self.find_path(name)
+        path = self.find(name)
         if not path:
             raise say.fail(f"no such file {self.folder}/{name}")
         return path
 
     def has_lines(self, name: str) -> bool:
         """Return True if a file exists and is not empty (as ``[ -s FILE ]`` of a shell)."""
-        path = self.find_path(name)
+        path = self.find(name)
         return bool(path) and os.path.getsize(path) > 0
 
     def count_lines(self, name: str) -> int:
         """Return the number of newlines in a file, like ``wc -l``; 0 if the file is missing."""
-        path = self.find_path(name)
+        path = self.find(name)
         return sum(chunk.count(b"\n") for chunk in read_chunks(path)) if path else 0
 
 
@@ -568,7 +568,7 @@ class Stage(DataFiles):
         try:
             for source in self._sources or (self.folder,):
                 for name in DATA_FILES:
-                    if path := DataFiles(source).find_path(name):
+                    if path := DataFiles(source).find(name):
                         refuse_byte_order_mark(path)
         except BaseException:
             self._end()
@@ -589,14 +589,14 @@ class Stage(DataFiles):
         finally:
             self._end()
 
-    def find_path(self, name: str) -> str:
+    def find(self, name: str) -> str:
         """Return the path of the current version of a file; "" if there is no file.
 
         In a stage with sources, old files of the directory are ignored.
         """
         if name in self._new:
             return self._new[name] or ""
-        return "" if self._sources else super().find_path(name)
+        return "" if self._sources else super().find(name)
 
     def has_written(self, name: str) -> bool:
         """Return True if this job has written or removed a file."""
@@ -646,7 +646,7 @@ class Stage(DataFiles):
     def write_from(self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
         """Copy files of another directory, or write the output of ``make`` for the path of each file. Skip missing files."""
         for name in names.split():
-            if path := source.find_path(name):
+            if path := source.find(name):
                 if make:
                     self.write(name, make(path))
                 else:
@@ -654,7 +654,7 @@ class Stage(DataFiles):
 
     def back_up(self, name: str) -> None:
         """Copy the current version of a file, or the directory's old version, into ``.backup``."""
-        path = self.find_path(name) or super().find_path(name)
+        path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
             self.copy(path, os.path.join(BACKUP, name))
@@ -720,7 +720,7 @@ class Stage(DataFiles):
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:
-                has_it = any(DataFiles(source).find_path(name) for source in self._sources)
+                has_it = any(DataFiles(source).find(name) for source in self._sources)
                 why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is none of this job."
                 self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")

@@ -74,10 +74,7 @@ Difference = tuple[int, tuple[bytes | None, bytes | None]]
 
 
 def find_first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> Difference | None:
-    """Return the number of the first line at which two lists differ, counted from 1, and both keys.
-
-    A key is None after the end of its list. Return None if the lists are equal.
-    """
+    """Return the line number, from 1, of the first difference of two lists, and both keys (None after the end of a list)."""
     pairs = enumerate(zip_longest(one, other), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
@@ -90,14 +87,14 @@ class Check(DataFiles):
         self.say = say
         self._lists: dict[tuple[str, int], KeyList] = {}
 
-    def join_path(self, name: str) -> str:
+    def locate(self, name: str) -> str:
         """Return the path of a file in the notation of Kaldi's messages."""
         return f"{self.folder}/{name}"
 
     def read_keys(self, name: str, number: int = 1) -> KeyList:
         """Return the keys of a file."""
         if (name, number) not in self._lists:
-            key_list, utterances = KeyList(self.join_path(name), number), self._lists.get(("utt2spk", 1))
+            key_list, utterances = KeyList(self.locate(name), number), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
                 key_list.keys = utterances.keys  # Most files have the same keys, so a shared list saves memory.
             self._lists[name, number] = key_list
@@ -117,7 +114,7 @@ class Check(DataFiles):
                 f"file {key_list.file} is not sorted or has duplicates", again, key_list.file, key_list.unsorted, key
             )
 
-    def check_equal(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
+    def compare(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys."""
         if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
             return
@@ -134,21 +131,21 @@ class Check(DataFiles):
         if name not in _VALUES:
             return
         good, advice, text, print_as = _VALUES[name]
-        for number, line in find_bad_lines(self.join_path(name), globals()[good]):
+        for number, line in find_bad_lines(self.locate(name), globals()[good]):
             if print_as:
                 self.say.write(print_as.format(number, decode_key(line.rstrip(b"\n"))))
-            raise self.say.fail(text, advice, self.join_path(name), number, get_field(line))
+            raise self.say.fail(text, advice, self.locate(name), number, get_field(line))
 
     def read_recordings(self) -> KeyList:
         """Return the recordings of segments. Without segments or wav.scp, return the utterances."""
         return (
             self.read_keys("segments", 2)
-            if self.find_path("segments") and self.find_path("wav.scp")
+            if self.find("segments") and self.find("wav.scp")
             else self.read_keys("utt2spk")
         )
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
-        if not self.find_path(name):
+        if not self.find(name):
             return
         self.check_sorted(name)
         for step in steps.split(","):
@@ -158,14 +155,12 @@ class Check(DataFiles):
                 one = self.read_recordings() if other == "segments" else self.read_keys(other)
                 short = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
                 named = "segments" if one is not self.read_keys("utt2spk") else "wav.scp"
-                self.check_equal(
-                    one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-"
-                )
+                self.compare(one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
         """Check that a file exists, unless an option says that it may be missing."""
-        if not is_optional and not self.find_path(name):
-            raise self.say.fail(f"no such file {self.join_path(name)} (if this is by design, specify --{option})")
+        if not is_optional and not self.find(name):
+            raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
@@ -262,36 +257,34 @@ def validate(
     if folder and not os.path.isdir(folder):
         raise say.fail(f"no such directory {folder}")
     refuse_half_changed(folder or os.curdir)
-    if check.find_path("images.scp") and say.as_script:
+    if check.find("images.scp") and say.as_script:
         options = {"--no-feats": no_feats, "--no-text": no_text, "--no-spk-sort": no_spk_sort, "--non-print": non_print}
         return run_image_script("validate_data_dir.sh", *filter(options.get, options), folder)
     check_speakers(check, no_spk_sort=no_spk_sort)
     check.require_file("text", "no-text", no_text)
     if not no_text:
         check_transcripts(check, non_print=non_print)
-    if check.find_path("segments") and not check.find_path("wav.scp"):
+    if check.find("segments") and not check.find("wav.scp"):
         raise say.fail(f"in directory {folder}, segments file exists but no wav.scp")
     check.require_file("wav.scp", "no-wav", no_wav)
-    if check.find_path("wav.scp"):
+    if check.find("wav.scp"):
         check_recordings(check)
     check.require_file("feats.scp", "no-feats", no_feats)
     for line in _RULES.strip().splitlines():
         check.apply_rule(*line.split(None, 3))
-    for path in filter(None, map(check.find_path, DATA_FILES)):
+    for path in filter(None, map(check.find, DATA_FILES)):
         refuse_byte_order_mark(path)
     say(f"Successfully validated data-directory {folder}")
     return 0
 
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
-    say, utt2spk, spk2utt = check.say, check.join_path("utt2spk"), check.join_path("spk2utt")
+    say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
     for name in ("spk2utt", "utt2spk"):
-        if not check.find_path(name):
-            raise say.fail(
-                f"no such file {name}", "is missing: create it (kaldi-compat data fix)", check.join_path(name)
-            )
+        if not check.find(name):
+            raise say.fail(f"no such file {name}", "is missing: create it (kaldi-compat data fix)", check.locate(name))
         if not check.has_lines(name):
-            raise say.fail(f"empty file {name}", "is empty: delete it and make it again", check.join_path(name))
+            raise say.fail(f"empty file {name}", "is empty: delete it and make it again", check.locate(name))
     with open(utt2spk, "rb") as file:
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
@@ -349,8 +342,8 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
-    path = check.join_path("text")
-    unprintable_lines = [] if non_print or not check.find_path("text") else list(find_unprintable_lines(path))
+    path = check.locate("text")
+    unprintable_lines = [] if non_print or not check.find("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
         text = f"text contains {len(unprintable_lines)} lines with non-printable characters"
         advice = "contains characters that cannot be printed: remove them, or pass --non-print"
@@ -366,7 +359,7 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
     for symbol in filter(keys.get, _ILLEGAL):
         text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
         raise check.say.fail(text, f"contains {symbol.decode()}: remove it", path, key=keys[symbol])
-    check.check_equal(
+    check.compare(
         check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
     )
 
@@ -394,33 +387,33 @@ def _is_printable(char: str) -> bool:
 
 
 def check_recordings(check: Check) -> None:
-    say, path = check.say, check.join_path("wav.scp")
+    say, path = check.say, check.locate("wav.scp")
     check.check_sorted("wav.scp")
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
             text = "Please do not use tilde (~) in your wav.scp."
             raise say.fail(text, "starts a path with ~: write the whole path", path, key=get_field(match[0]))
-    utterances, segments = check.read_keys("utt2spk"), check.find_path("segments")
+    utterances, segments = check.read_keys("utt2spk"), check.find("segments")
     text = "utterance lists extracted from utt2spk and wav.scp"
     if segments:
         check.check_sorted("segments")
         check.check_values("segments")
         segment_keys = check.read_keys("segments")
-        if check.find_path("text") and segment_keys.keys != utterances.keys:
-            say(f"Utterance list differs between {check.join_path('utt2spk')} and {check.join_path('segments')} ")
-            check.check_equal(
+        if check.find("text") and segment_keys.keys != utterances.keys:
+            say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
+            check.compare(
                 utterances,
                 segment_keys,
                 f"Lengths are {segment_keys.line_count} vs {utterances.line_count}",
                 short=True,
             )
         text = "recording-ids extracted from segments and wav.scp"
-    check.check_equal(check.read_recordings(), check.read_keys("wav.scp"), text)
+    check.compare(check.read_recordings(), check.read_keys("wav.scp"), text)
     name = "reco2file_and_channel"
-    if check.find_path(name):
+    if check.find(name):
         check.check_sorted(name)
         check.check_values(name)
-        if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.join_path(name))):
+        if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.locate(name))):
             say.write("The channel should be marked as A or B, not 1! You should change it ASAP! ")
         kind = "recording-ids" if segments else "utterance-ids"
-        check.check_equal(check.read_recordings(), check.read_keys(name), f"{kind} extracted from segments and {name}")
+        check.compare(check.read_recordings(), check.read_keys(name), f"{kind} extracted from segments and {name}")

@@ -107,10 +107,7 @@ _runners: dict[str, ShardRunner] = {}
 
 
 def make_archive(job: Job, plan: DumpPlan, shard: Shard, directory: str) -> str:
-    """Write an archive in a Ray task. Return the message of an error that stops the job, or "".
-
-    Ray would retry a task that raises an error.
-    """
+    """Write an archive in a Ray task. Return the message of an error, or "": Ray would retry after an exception."""
     os.chdir(directory)
     if read_manifest(job.layout, shard.number) is not None:
         return ""

@@ -41,14 +41,7 @@ def _scale(values: Any, low: float, high: float, start: float, stop: float) -> A
 
 
 def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Draw a chart with axes, ticks and names of the axes.
-
-    Args:
-        content: SVG elements inside the axes.
-        x, y: ranges of the axes.
-        names: labels of the axes.
-        label: description of the chart for screen readers.
-    """
+    """Draw SVG elements inside axes with ranges, ticks and names. ``label`` describes the chart for screen readers."""
     parts = []
     for value in choose_ticks(*x, about=6):
         at = _scale(value, *x, LEFT, WIDTH - RIGHT)

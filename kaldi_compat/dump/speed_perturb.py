@@ -1,8 +1,8 @@
 """Speed perturbation: data directories like those of ``utils/perturb_data_dir_speed.sh``, and the audio itself.
 
-The script writes commands of ``sox ... speed``. A dump resamples by Kaldi's windowed sinc instead. It treats audio of rate
-r as audio of rate r * factor, resamples the audio to rate r, and rounds it to 16 bits. The samples differ from the output
-of sox, which uses another filter and adds dithering noise.
+The script writes commands of ``sox ... speed``. A dump resamples by Kaldi's windowed sinc instead. It treats audio of
+rate r as audio of rate r * factor, resamples the audio to rate r, and rounds it to 16 bits. The samples differ from the
+output of sox, which uses another filter and adds dithering noise.
 """
 
 from __future__ import annotations

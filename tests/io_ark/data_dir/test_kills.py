@@ -354,7 +354,7 @@ def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> Non
         outer.write("a", [b"x\n"])
         DataDir(tmp_path / "data").fix()
         with locked(str(tmp_path / "data")):
-            assert Path(outer.find_path("a")).read_bytes() == b"x\n"
+            assert Path(outer.find("a")).read_bytes() == b"x\n"
     assert (tmp_path / "data/a").read_bytes() == b"x\n"
 
 

@@ -67,11 +67,7 @@ def test_byte_order_mark_of_a_list_loses_an_utterance(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "combine_data.sh out data",
-        "remove_dup_utts.sh 2 data out",
-        "perturb_data_dir_speed.sh 0.9 data out",
-    ],
+    ["combine_data.sh out data", "remove_dup_utts.sh 2 data out", "perturb_data_dir_speed.sh 0.9 data out"],
 )
 @pytest.mark.parametrize("exists", [True, False])
 def test_error_of_fix_leaves_another_target(

@@ -232,10 +232,7 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
         np.testing.assert_array_equal(ours[key][:, :13], expected[:, :13])
         # How BLAS rounds depends on its threads, and near a correlation of 1 the feature of it shows that.
         np.testing.assert_allclose(ours[key][:, 13:], expected[:, 13:], rtol=1e-4, atol=1e-4)
-    assert sorted(path.name for path in (data / "conf").iterdir()) == [
-        "mfcc.conf",
-        "pitch.conf",
-    ]
+    assert sorted(path.name for path in (data / "conf").iterdir()) == ["mfcc.conf", "pitch.conf"]
 
 
 SPEAKERS = {
@@ -599,16 +596,8 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--report={data}/none/page.html", "cannot be written"),
     (without(), "--report={data}", "cannot be written"),
     (without("utt2spk"), "--cmvn=speaker", "utt2spk is missing, and --cmvn=speaker needs it"),
-    (
-        with_speakers(lambda lines: lines[1:]),
-        "--cmvn=speaker",
-        "utt2spk lacks 1 of .*wav.scp, such as spk0-utt000,",
-    ),
-    (
-        with_speakers(lambda lines: lines[:9]),
-        "--cmvn=speaker",
-        "utt2spk lacks 3 of .*wav.scp, such as spk3-utt009,",
-    ),
+    (with_speakers(lambda lines: lines[1:]), "--cmvn=speaker", "utt2spk lacks 1 of .*wav.scp, such as spk0-utt000,"),
+    (with_speakers(lambda lines: lines[:9]), "--cmvn=speaker", "utt2spk lacks 3 of .*wav.scp, such as spk3-utt009,"),
     (
         with_speakers(lambda lines: ["spk0-utt000 two words\n", *lines[1:]]),
         "--cmvn=speaker",

@@ -25,15 +25,7 @@ from kaldi_compat.dump import read
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.read import (
-    Clock,
-    Lines,
-    Task,
-    TaskReader,
-    read_ahead,
-    read_audio,
-    read_task,
-)
+from kaldi_compat.dump.read import Clock, Lines, Task, TaskReader, read_ahead, read_audio, read_task
 from kaldi_compat.dump.speed_perturb import change_speed, make_speed_directory, split_speed
 from kaldi_compat.exact.resample import resample_waveform
 from tests.support.dump_data import RATE, audio, make_data, write_wav
