@@ -181,7 +181,7 @@ def test_faults_of_an_extractor_fail_their_utterances_only(data: Path) -> None:
 
 def test_wrong_number_of_rows_fails(data: Path) -> None:
     said("--module=extract.py:rows_off", str(data), status=1)
-    assert "0.01 s makes" in failures(data)
+    assert "0.01 s requires" in failures(data)
 
 
 def test_empty_audio_fails_alone(data: Path) -> None:
@@ -329,7 +329,7 @@ def test_speaker_means_are_those_of_the_recipes(data: Path) -> None:
     (data / "utt2spk").unlink()
     assert "--per-speaker needs it" in refused("--module=extract.py:Mean", str(data), "--per-speaker")
     (data / "utt2spk").write_text("".join(f"{key} a\n" for key in keys_of(data / "wav.scp")))
-    assert "--pool=mean makes them" in refused("--preset=zipformer", str(data), "--per-speaker")
+    assert "add --pool=mean" in refused("--preset=zipformer", str(data), "--per-speaker")
 
 
 def test_pool_and_kmeans_follow_any_matrix(data: Path, tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ def test_compression_is_for_matrices_and_on_request(data: Path) -> None:
         (["--preset=wenet", "--kmeans=wav.npy"], "wav.npy is missing"),
         (["--module=extract.py:Mean", "--cmvn=global", "--pool=mean"], "--cmvn needs matrices"),
         (["--module=exits.py:f"], "--module=exits.py:f cannot be created: SystemExit: 3"),
-        (["--module=extract.py:rows_off", "--per-speaker"], "there are none among the outputs: --pool=mean makes them"),
+        (["--module=extract.py:rows_off", "--per-speaker"], "no output is a vector: add --pool=mean"),
     ],
 )
 def test_mistakes_are_one_line_at_the_start_and_leave_no_file(
@@ -447,7 +447,7 @@ def test_options_are_named_as_they_were_given(data: Path, capsys: pytest.Capture
         kaldi_compat.dump(data, "wenet", pool="mean", kmeans="c.npy")
     with pytest.raises(OptionError, match=r"module=\.\.\. and the extractor .* exclude each other"):
         kaldi_compat.dump(data, len, module="a:b")
-    with pytest.raises(OptionError, match="no options help"):
+    with pytest.raises(OptionError, match="help and version are not options"):
         kaldi_compat.dump(data, "wenet", help=True)
 
 

@@ -159,7 +159,7 @@ def test_layout_is_that_of_kaldis_scripts() -> None:
     assert layout.name == "train"
     assert layout.get_archive(3) == Path("exp/data/train/data/raw_mfcc_pitch_train.3.ark").absolute()
     assert layout.log == Path("exp/data/train/log")
-    assert Layout.from_paths("d", "fbank", "l", "a").script(1) == Path("a/raw_fbank_d.1.scp").absolute()
+    assert Layout.from_paths("d", "fbank", "l", "a").get_script(1) == Path("a/raw_fbank_d.1.scp").absolute()
 
 
 def test_speeds_need_a_directory() -> None:
@@ -261,7 +261,9 @@ def test_plan_of_fewer_archives_than_it_says_is_refused(data: Path, tmp_path: Pa
 def test_plan_that_cannot_be_read_is_refused_in_one_line(data: Path) -> None:
     with pytest.raises(PlanError, match=r"^there is no plan .*/none: start without --resume$"):
         read_plan(data / "none")
-    with pytest.raises(PlanError, match=r"^the plan .*train cannot be read: Is a directory$"):
+    with pytest.raises(
+        PlanError, match=r"^the plan .*train cannot be read: Is a directory: start again without --resume$"
+    ):
         read_plan(data)
 
 

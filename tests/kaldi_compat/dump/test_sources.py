@@ -65,7 +65,7 @@ def test_source_without_files_or_digests_cannot_be_made() -> None:
         def open(self, device: str, threads: int) -> Any:
             raise NotImplementedError
 
-    assert Half.__abstractmethods__ == {"files", "digests"}
+    assert Half.__abstractmethods__ == {"list_files", "compute_digests"}
     with pytest.raises(TypeError, match="abstract"):
         Half(Job(Layout.from_paths(".", "x")))  # type: ignore[abstract]
 
@@ -171,7 +171,7 @@ import torch, numpy as np
 import helper
 
 
-class DeviceExtractor:
+class Model:
     def __init__(self):
         torch.manual_seed(0)
         self.parts = {"a": [torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.Dropout(0.5))]}
@@ -461,7 +461,7 @@ LAZY = """
 import torch, numpy as np
 
 
-class DeviceExtractor:
+class Model:
     net = None
 
     def __call__(self, audio):
