@@ -294,7 +294,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Return an array as a tensor."""
         return torch.tensor(samples)
 
-    def _checked_lengths(self, lengths: Any, samples: Tensor) -> Any:
+    def _check_row_lengths(self, lengths: Any, samples: Tensor) -> Any:
         """Return the checked lengths, on the CPU for a list or a tensor there, else on the samples' device."""
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
