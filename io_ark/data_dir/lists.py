@@ -280,7 +280,7 @@ def apply_map(say: Printer, argv: list[str]) -> int:
 
 
 def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
-    """Divide speakers with these numbers of lines (``sizes``) into parts, as evenly as split_scp.pl.
+    """Divide speakers, whose numbers of lines are ``sizes``, into parts as evenly as split_scp.pl.
 
     Returns:
         The index of the first speaker of each part, followed by the number of speakers.

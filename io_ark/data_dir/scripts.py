@@ -112,7 +112,7 @@ def convert_value(name: str, text: str, default: Value) -> Value:
         value = type(default)(text)
         if not isinstance(value, float) or math.isfinite(value):
             return value
-    raise DataDirError(f"expected a number: --{name} {text}")
+    raise DataDirError(f"expected a number: --{name} {text}: write a finite number")
 
 
 def format_flag(name: str) -> str:
@@ -138,7 +138,7 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
         if "=" in argv[0]:
             raise say.fail(f"options to scripts must be of the form --name value, got '{argv[0]}'")
         if len(argv) < 2:
-            raise DataDirError(f"{argv[0]} needs a value")
+            raise DataDirError(f"{argv[0]} needs a value: write it after the option")
         if argv[0] != "--config":
             take(argv[0][2:], argv[1])
         argv = argv[2:]

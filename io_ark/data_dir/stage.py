@@ -20,7 +20,7 @@ from io_ark.signals import delay_signals
 
 try:
     import fcntl
-except ModuleNotFoundError:  # on Windows, which has no locks of directories
+except ModuleNotFoundError:  # Windows has no locks of directories.
     fcntl = None  # type: ignore[assignment]
 
 BUFFER_BYTES = 1 << 20
@@ -40,7 +40,7 @@ SORTED_FILES = _SORTED.split()
 DATA_FILES = [*SORTED_FILES, *_UNSORTED.split()]
 _OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
 _OWN_FILE = re.compile(rf"(\.backup/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.escape, DATA_FILES))})")
-_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # see Stage.make_temporary_path
+_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # Name, machine, process.
 UNFINISHED = ": half of the change is made: remove the obstacle, and the next job on this directory finishes the change"
 _CHANGES = "changes"  # Name of the temporary file that lists the renames of a commit.
 _TEMPORARY_MARK = ".kaldi-compat-passing"  # Name of a file that marks a directory that its job removes at the end.
@@ -177,7 +177,7 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
         read: additional directories to lock for reading.
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Descriptor, path and mode of each device and inode
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Descriptor, path and mode, by identity.
     counted: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
@@ -244,7 +244,7 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
 
     Args:
         folder: path of the directory.
-        is_locked: this process has locked the directory.
+        is_locked: True if this process has locked the directory.
         change: the directory may be changed. Otherwise, nothing is removed, and an unfinished change is an error.
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Name, and process as machine and number, of temporary files.
@@ -342,7 +342,7 @@ def check_place(folder: str, name: str) -> None:
     if not is_inside(folder, name):
         raise DataDirError("is behind a link or a file, which is not followed: move the link or file away", path)
     if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
-        raise DataDirError("is no regular file: move it away", path)
+        raise DataDirError("is not a regular file: move it away", path)
 
 
 def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
@@ -450,7 +450,7 @@ def refuse_target(target: str, *sources: str) -> None:
         real = os.path.dirname(real)
     for path in (target, real):
         if os.path.lexists(path) and not os.path.isdir(path):
-            raise DataDirError("is no directory: choose another target", path)
+            raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
         check_place(target, name)
 
@@ -465,7 +465,7 @@ def make_directory(folder: str) -> list[str]:
     try:
         os.makedirs(folder, exist_ok=True)
     except FileExistsError:
-        raise DataDirError("is no directory: choose another name, or move it away", folder) from None
+        raise DataDirError("is not a directory: choose another name, or move it away", folder) from None
     except OSError as error:
         raise _make_unchanged_error(error, folder) from None
     return missing
@@ -490,7 +490,7 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
 
     Args:
         *folders: paths of the directories.
-        beside: other directories that the job changes, which are made if missing. All directories are locked together,
+        beside: further directories that the job changes, which are made if missing. All directories are locked together,
             because jobs that lock directories one after another can block each other forever.
 
     Raises:

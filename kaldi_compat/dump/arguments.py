@@ -98,7 +98,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
     if options.source and overridden:
         name = overridden[0].name
-        raise UsageError(f"--{name} is an option of Kaldi's features, which do not go with --{options.source}")
+        raise UsageError(f"--{name} is an option of Kaldi's features, which cannot be combined with --{options.source}")
     if not options.source:
         if feature not in FEATURES:
             raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")

@@ -52,7 +52,7 @@ from kaldi_compat.options.base import require
 from kaldi_compat.options.config import normalize
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
-ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
+ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume creates the missing archives\n"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 SECONDS_TO_END = 1.5  # Time that a job may take to clean up after a signal, before the process ends at once.
 MAX_REASONS = 5  # Reasons of failures in the summary.
@@ -63,7 +63,7 @@ NOTES = {
     "resampled": "with another sampling rate {verb} resampled",
     "uncompressed": "with NaN or infinite features {verb} not compressed: see the .log files",
 }
-INTERRUPTED = "interrupted; what is complete is kept, and --resume continues with what is missing"
+INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the missing archives"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,7 +31,7 @@ def parse_devices(text: str) -> list[str]:
     available = torch.cuda.device_count() if torch.cuda.is_available() else 0
     numbers = [int(number) for number in cuda[1].split(",")] if cuda[1] else list(range(available))
     if not numbers or max(numbers) >= available:
-        raise DumpError(f"--device={text}: PyTorch sees {available} GPUs here; use --device=cpu")
+        raise DumpError(f"--device={text}: PyTorch sees {available} GPUs here: choose one of them, or --device=cpu")
     return [f"cuda:{number}" for number in numbers]
 
 

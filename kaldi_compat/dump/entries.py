@@ -1,4 +1,4 @@
-"""Blocks of utterances that one stage of a dump passes to the next: audio, features, and failures.
+"""Blocks of utterances that the stages of a dump exchange: audio, features, and failures.
 
 A block of audio or features has consecutive utterances of an archive's list. A long utterance is a block by itself.
 Every block has a number of utterances (``len``), the position of its first utterance (``index``), the duration of its

@@ -148,7 +148,9 @@ class DeviceExtractor:
                 return np.asarray(value.mean(0, dtype=np.float64), np.float32)
             if self.centroids is not None:
                 if value.shape[1] != self.centroids.shape[1]:
-                    raise ValueError(f"{value.shape[1]} columns, but the centroids have {self.centroids.shape[1]}")
+                    raise ValueError(
+                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}"
+                    )
                 half = 0.5 * (self.centroids**2).sum(1)
                 return np.asarray(np.argmin(half - value @ self.centroids.T, axis=1), np.int32)
         return value
@@ -229,7 +231,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
             kinds = ", ".join(f"{name}, a {kind}" for name, (kind, _) in outputs.items())
-            raise DumpError(f"{reducing} needs matrices, and {extractor.name} returns {kinds}: leave it out")
+            raise DumpError(f"{reducing} needs matrices, but {extractor.name} returns {kinds}: leave out {reducing}")
         audio = audio[-len(alone) :]
         batching, first = (extractor.batching, 0) if extractor.batching else _find_batching(model, audio, alone, notes)
     with guard(model.source.label):
@@ -364,7 +366,7 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
 class PreparedAudio(NamedTuple):
     """Audio of an utterance at the sampling rate of the extractor."""
 
-    audio: Audio  # The utterance.
+    audio: Audio  # The utterance as it was read.
     samples: Array  # (T,), float32 from -1 to 1.
     rate: float  # Sampling rate in Hz.
 

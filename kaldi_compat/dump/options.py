@@ -120,8 +120,8 @@ class DumpOptions(BaseOptions):
     source: ClassVar[str]  # The option that names the extractor; "" for Kaldi's features.
     layer_numbers: ClassVar[list[int]]
     resumes: ClassVar[bool]
-    speed_factors: ClassVar[tuple[str, ...]]  # As text, which becomes part of names.
-    part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan
+    speed_factors: ClassVar[tuple[str, ...]]  # The text of the factors, for names.
+    part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan.
 
     def __post_init__(self) -> None:
         super().__post_init__()

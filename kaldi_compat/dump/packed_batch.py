@@ -43,7 +43,7 @@ MIN_PIECE_SAMPLES = 1 << 16
 class Part:
     """Utterances to be packed, with their samples at the rate of the feature."""
 
-    audio: Audio  # The utterances.
+    audio: Audio  # The utterances as they were read.
     samples: Samples  # Array with the samples of all utterances.
     # (utterances,), index of each utterance's first sample, and number of its samples.
     starts: Integers
@@ -98,7 +98,7 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
         end = begin + len(part.lengths)
         if part.place is not None:
             gaps = np.diff(part.starts) - steps[begin : end - 1] * shift
-            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # There is a header between files.
+            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # The gap between files is a header.
             steps[begin : end - 1] += np.where(on_grid, gaps // shift, 0)
             runs += _find_runs(part, part.place, begin, spans, on_grid)
         begin = end

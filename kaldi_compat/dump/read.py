@@ -72,7 +72,7 @@ class Lines:
     """Consecutive lines of ``wav.scp`` that name files and are read together."""
 
     index: int  # Position of the first line in the archive's list.
-    lines: list[bytes]  # The lines.
+    lines: list[bytes]  # The lines without newlines.
 
     def __len__(self) -> int:
         return len(self.lines)

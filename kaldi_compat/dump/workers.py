@@ -92,7 +92,7 @@ class _Workers:
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
                 heard = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in heard}.values():  # Has sent a message, or has died.
+                for worker in {id(worker): worker for worker in heard}.values():  # The worker sent or died.
                     for message in _receive_messages(worker):
                         self._handle(worker, message)
         finally:

@@ -42,7 +42,7 @@ class Manifest:
     # Size and CRC-32 of the archive, its script file, and its parts of utt2num_frames and utt2dur.
     files: dict[str, Fingerprint] = field(default_factory=dict)
     utterances: int = 0  # Number of utterances with features.
-    seconds: float = 0.0  # Seconds of their audio.
+    seconds: float = 0.0  # Seconds of audio of these utterances.
     failures: list[tuple[str, str]] = field(default_factory=list)  # Key and reason of each utterance without features.
     # Busy seconds of each stage, and other figures for the summary.
     work: dict[str, float] = field(default_factory=dict)

@@ -427,7 +427,9 @@ def test_python_options_are_those_of_the_program(data: Path) -> None:
     assert kaldi_compat.dump(data, "fbank", num_mel_bins=40, dither=0, nj=1).utterances == 9
     assert io_ark.load_scp(str(data / "feats.scp"))["spk0-utt000"].shape[1] == 40
     assert kaldi_compat.dump(data, "extract.py:Mean", nj=1, pool="mean").utterances == 9
-    with pytest.raises(OptionError, match="num_mel_bins is an option of Kaldi's features, which do not go with preset"):
+    with pytest.raises(
+        OptionError, match="num_mel_bins is an option of Kaldi's features, which cannot be combined with preset"
+    ):
         kaldi_compat.dump(data, "wenet", num_mel_bins=40)
     with pytest.raises(OptionError, match="no extractor"):
         kaldi_compat.dump(data)

@@ -510,7 +510,10 @@ def test_weights_of_every_kind_are_compared(tmp_path: Path) -> None:
 CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "NaN": (lambda path: np.save(path, np.full((3, 4), np.nan)), "has NaN or infinities"),
     "infinity": (lambda path: np.save(path, np.full((3, 4), np.inf)), "has NaN or infinities"),
-    "another dimension": (lambda path: np.save(path, np.ones((3, 5))), "4 columns, but the centroids have 5"),
+    "another dimension": (
+        lambda path: np.save(path, np.ones((3, 5))),
+        "4 columns, but the centroids of --kmeans have 5",
+    ),
     "one axis": (lambda path: np.save(path, np.ones(3)), "of shape (clusters, dim), not float64 of shape (3,)"),
     "integers": (lambda path: np.save(path, np.ones((3, 4), int)), "of shape (clusters, dim), not int64"),
     "nothing": (lambda path: np.save(path, np.ones((0, 4))), "of shape (clusters, dim)"),
@@ -541,7 +544,7 @@ def test_bad_centroids_are_one_line(data: Path, tmp_path: Path, kind: str) -> No
 def test_reducing_vectors_is_refused(data: Path, tmp_path: Path, option: str) -> None:
     np.save("c.npy", np.ones((2, 1), np.float32))
     (tmp_path / "loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
-    assert "needs matrices, and f returns xvector, a vector: leave it out" in refused(
+    assert "needs matrices, but f returns xvector, a vector: leave out" in refused(
         "--module=loud.py:f", option, str(data)
     )
 
