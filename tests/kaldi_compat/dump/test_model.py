@@ -358,7 +358,7 @@ def test_labels_are_the_nearest_centroids(data: Path, tmp_path: Path) -> None:
         rows = 40 * samples[:100].reshape(-1, 2)
         distances = ((rows[:, None] - centroids) ** 2).sum(2)
         assert labels[key].tolist() == distances.argmin(1).tolist() and labels[key].dtype == np.int32
-    with pytest.raises(DumpError, match="2 columns, but the centroids of (--kmeans|kmeans=...) have 3"):
+    with pytest.raises(DumpError, match="2 columns, but the centroids of kmeans have 3"):
         np.save(tmp_path / "k.npy", np.ones((2, 3)))
         kaldi_compat.dump(data, features, nj=1, kmeans=str(tmp_path / "k.npy"))
 
