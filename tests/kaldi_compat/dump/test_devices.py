@@ -112,7 +112,7 @@ def worker(device: str, shard: Shard | None = None) -> Any:
 def team_of(monkeypatch: pytest.MonkeyPatch, *devices: str) -> tuple[Any, list[str]]:
     """Return workers on these devices, the first of which makes an archive, and what is said."""
     said: list[str] = []
-    monitor = cast(Any, SimpleNamespace(say=said.append, lost=lambda number: None))
+    monitor = cast(Any, SimpleNamespace(say=said.append, record_lost=lambda number: None))
     team = workers._Workers(cast(Any, None), cast(Any, None), [], monitor, [])
     team.workers = [worker(device) for device in devices]
     team.workers[0].shard = Shard(3, 0, 10, 1)

@@ -62,7 +62,7 @@ def test_utterance_without_enough_memory_fails_alone(
     monkeypatch.setattr(SpectralExtractor, "of_block", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
-    assert "spk0-utt001 not enough memory" in failures(data)
+    assert "spk0-utt001 the memory is too small" in failures(data)
 
 
 def test_interruption_while_an_archive_is_opened_leaves_no_temporary_file(

@@ -374,7 +374,7 @@ def test_missing_utterances_are_explained_when_none_failed(data: Path) -> None:
     (data / "wav.scp").write_text("".join(lines[:8]))
     err = said_by(data, status=1)
     assert "8 of 12 utterances have fbank features" in err and "0 failures" in err
-    assert f"{data}/utt2spk lists 12 utterances, but {data}/wav.scp 8" in err
+    assert f"{data}/utt2spk lists 12 utterances, but {data}/wav.scp lists 8" in err
     (data / "utt2spk").write_text("".join((data / "utt2spk").read_text().splitlines(keepends=True)[:8]))
     assert "utt2spk" not in said_by(data)
 
@@ -498,7 +498,7 @@ def test_disks_of_the_storage_are_numbered_without_a_gap(tmp_path: Path) -> None
     assert not archive.is_symlink()  # without disks, archives stay where they are
     for number in (1, 3):
         (storage / str(number)).mkdir()
-    with pytest.raises(DumpError, match=r"storage/2 is missing: the directories of .*/storage are numbered from 1"):
+    with pytest.raises(DumpError, match=r"storage/2 is missing: number the directories of .*/storage from 1"):
         link_to_storage(archive, storage)
     (storage / "2").mkdir()
     archive.write_text("old")
@@ -508,8 +508,8 @@ def test_disks_of_the_storage_are_numbered_without_a_gap(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(-9, "killed by SIGKILL: is there enough memory?"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"),
-     (None, "without a status: it has closed its connection"), (3, "with status 3: code that it ran has ended")],
+    [(-9, "killed by SIGKILL: check that there is enough memory"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"),
+     (None, "without a status: the worker has closed its connection"), (3, "with status 3: code in the worker has ended")],
 )  # fmt: skip
 def test_end_of_a_worker_is_described(code: int | None, text: str) -> None:
     assert describe_ending(code).startswith(text) and ("memory" in describe_ending(code)) == (code == -9)
@@ -606,16 +606,16 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (with_text("spk2warp", "spk0 fast\n"), "", "spk2warp:5: spk0"),
     (with_text("utt2warp", "u 1.0 2\n"), "", "utt2warp"),
     (lambda data: (with_text("spk2warp", "spk0 1.0\n")(data), without("utt2spk")(data)), "", "utt2spk is missing"),
-    (with_text(CONF, "--output-format=htk\n"), "", "fbank.conf: --output-format=htk has no place"),
-    (with_text(CONF, "--write-utt2dur=ark,t:d\n"), "", "fbank.conf: --write-utt2dur=ark,t:d has no place"),
-    (with_text(CONF, "--device=cuda\n"), "", "fbank.conf: --device=cuda has no place"),
+    (with_text(CONF, "--output-format=htk\n"), "", "fbank.conf: --output-format=htk has no effect"),
+    (with_text(CONF, "--write-utt2dur=ark,t:d\n"), "", "fbank.conf: --write-utt2dur=ark,t:d has no effect"),
+    (with_text(CONF, "--device=cuda\n"), "", "fbank.conf: --device=cuda has no effect"),
     (with_text(CONF, "--num-mel-bin=80\n"), "", "did you mean --num-mel-bins?"),
     (with_text(CONF, "--num-mel-bins=0\n"), "", r"fbank\.conf: --num-mel-bins must be at least 3, not 0"),
     (without(), "--num-mel-bins=0", "^kaldi-compat: --num-mel-bins must be at least 3, not 0"),
     (without(), "--conf={data}/none.conf", "none.conf is missing"),
     (with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n"), "--nj=2", "high_freq=9000 Hz must lie"),
     (without(), "--vtln-map=ark:{data}/none", "none is missing: create it, or correct --vtln-map"),
-    (without(), "--engine=triton", "--engine=triton computes on a GPU: give --device=cuda"),
+    (without(), "--engine=triton", "--engine=triton computes on a GPU: also pass --device=cuda"),
 ]
 OF_THE_COMMAND_LINE = ("--shard", "--cmvn=utterance", "--speeds", "--nj=0", "--compression-method", "--engine")
 
@@ -635,11 +635,11 @@ def test_what_is_invalid_is_refused_in_one_line_before_any_file_is_touched(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"a\0b x.wav", "line 13: the key 'a\\x00b' has a control character in it"),
-        (b"a\a x.wav", "line 13: the key 'a\\x07' has a control character in it"),
-        (b"\x1b[2J x.wav", "line 13: the key '\\x1b[2J' has a control character in it"),
-        (b"b\x7f x.wav", "line 13: the key 'b\\x7f' has a control character in it"),
-        (b"k" * 100_000 + b" x.wav", "line 13: a key of 100000 bytes"),
+        (b"a\0b x.wav", "line 13: the key 'a\\x00b' has a control character"),
+        (b"a\a x.wav", "line 13: the key 'a\\x07' has a control character"),
+        (b"\x1b[2J x.wav", "line 13: the key '\\x1b[2J' has a control character"),
+        (b"b\x7f x.wav", "line 13: the key 'b\\x7f' has a control character"),
+        (b"k" * 100_000 + b" x.wav", "line 13: the key has 100000 bytes"),
     ],
 )
 def test_impossible_key_is_refused_at_the_start(data: Path, line: bytes, message: str) -> None:
