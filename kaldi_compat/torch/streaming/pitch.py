@@ -199,7 +199,7 @@ class Tracker:
         if frames > self._frames:
             self._search_frames(frames)
         self._discard()
-        count = len(self._paths) if finished else self._paths.agreed(self._max_latency)
+        count = len(self._paths) if finished else self._paths.count_agreed_frames(self._max_latency)
         return self._paths.decide(count)
 
     def _search_frames(self, frames: int) -> None:
