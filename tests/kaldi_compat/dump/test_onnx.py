@@ -65,7 +65,7 @@ def test_ways_to_tensors_are_those_of_onnx() -> None:
 @pytest.mark.parametrize("way", WAYS, ids=".".join)
 def test_weights_outside_are_known_wherever_they_are(tmp_path: Path, way: tuple[str, ...]) -> None:
     (tmp_path / "m.onnx").write_bytes(with_weights_at(way, "weights.bin"))
-    files = source(tmp_path / "m.onnx").files()
+    files = source(tmp_path / "m.onnx").list_files()
     assert files == {"--onnx": tmp_path / "m.onnx", "--onnx/weights.bin": tmp_path / "weights.bin"}
 
 

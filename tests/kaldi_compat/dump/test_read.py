@@ -127,7 +127,7 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
 ) -> None:
     options = DumpOptions(max_duration=max_duration)
     lines = mixed_script(tmp_path)
-    alone = [read_task(Lines(i, [line]).task(0), options)[0] for i, line in enumerate(lines)]
+    alone = [read_task(Lines(i, [line]).make_task(0), options)[0] for i, line in enumerate(lines)]
     monkeypatch.setattr(read, "BLOCK_BYTES", bytes_at_once)
     reader = TaskReader(options)
     tasks = read._iterate_script_tasks(iter(lines), lambda: reader.lines_at_once)
