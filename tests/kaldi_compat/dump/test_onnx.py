@@ -74,15 +74,17 @@ def test_files_of_the_preset_before_a_graph_are_known(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     more = {"preset": str(tmp_path / "mine.json"), "statistics": str(tmp_path / "cmvn")}
     files = {"--onnx": "m.onnx", "--preset": "mine.json", "--statistics": "cmvn"}
-    assert source(tmp_path / "m.onnx", **more).files() == {option: tmp_path / name for option, name in files.items()}
+    assert source(tmp_path / "m.onnx", **more).list_files() == {
+        option: tmp_path / name for option, name in files.items()
+    }
     more["preset"] = "wenet"  # which is a part of this program
-    assert source(tmp_path / "m.onnx", **more).files().keys() == {"--onnx", "--statistics"}
+    assert source(tmp_path / "m.onnx", **more).list_files().keys() == {"--onnx", "--statistics"}
 
 
 def test_numbers_of_a_fixed_width_are_passed_over(tmp_path: Path) -> None:
     unknown = b"\xfd\x07" + bytes(4) + b"\xf9\x07" + bytes(8)  # fields 127, of 32 and of 64 bits
     (tmp_path / "m.onnx").write_bytes(unknown + with_weights_at(("graph", "initializer"), "w"))
-    assert "--onnx/w" in source(tmp_path / "m.onnx").files()
+    assert "--onnx/w" in source(tmp_path / "m.onnx").list_files()
 
 
 def test_graph_that_is_rewritten_in_place_is_read_again(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_graph_that_is_rewritten_in_place_is_read_again(tmp_path: Path) -> None:
         with open(path, "r+b" if at else "xb") as file:
             file.write(with_weights_at(("graph", "initializer"), name))
         os.utime(path, (1e9 + at, 1e9 + at))
-        assert list(source(path).files()) == ["--onnx", f"--onnx/{name}"]
+        assert list(source(path).list_files()) == ["--onnx", f"--onnx/{name}"]
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -109,7 +111,7 @@ def test_weights_of_a_graph_that_is_nested_without_end_are_known(tmp_path: Path)
         for _ in range(depth):
             graph = field(1, field(5, field(6, graph)))  # a node, its attribute, and the graph of that
         (tmp_path / f"{depth}.onnx").write_bytes(field(7, graph))
-        assert list(source(tmp_path / f"{depth}.onnx").files()) == ["--onnx", "--onnx/w"]
+        assert list(source(tmp_path / f"{depth}.onnx").list_files()) == ["--onnx", "--onnx/w"]
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, device: str, threads: int, available: list[str]) -> SimpleNamespace:
