@@ -143,9 +143,9 @@ STAGES = (
     (spectral_gpu, "pack", "packing rows"),
     (packed_batch, "_copy_to_row", "copying samples"),
     (Copies, "send", "starting copies to the device"),
-    (Computer, "_part", "rates, VTLN factors"),
+    (Computer, "_prepare_part", "rates, VTLN factors"),
     (Computer, "_start", "launching kernels, fetching"),
-    (spectral_gpu, "_results", "joining results"),
+    (spectral_gpu, "_make_results", "joining results"),
     (ArchiveWriter, "add", "script files, lengths"),
     (files.WholeFile, "write", "writing"),
     (files, "crc32", "CRC of what is written"),
@@ -182,7 +182,7 @@ def without_a_gpu() -> None:
         setattr(compression, name, Nothing())
     setattr(compression, "fault_of_compression", lambda device: "")  # noqa: B010
     launch.feature_kernel = Nothing()
-    setattr(features, "spectral_computer", Computer)  # noqa: B010
+    setattr(features, "make_spectral_computer", Computer)  # noqa: B010
     setattr(shard, "keep_freed_memory", keep_memory)  # noqa: B010
 
 
@@ -240,7 +240,7 @@ def measured(name: str, rounds: int, profile: Profile | None) -> tuple[list[floa
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as root:
         folder = Path(root)
         job = Job(
-            Layout.of(corpus(folder, seconds, count, factors), "fbank"),
+            Layout.from_paths(corpus(folder, seconds, count, factors), "fbank"),
             DumpOptions(nj=1, conf=str(folder / "conf"), batch_seconds=600.0),
         )
         (folder / "conf").write_text("--num-mel-bins=80\n--dither=0\n")

@@ -225,7 +225,7 @@ def overlapped_dump_agrees(folder: Path) -> bool:
     rng = np.random.default_rng(0)
     end = 600 if IN_INTERPRETER else 99999
     waves = [Wave(16000.0, rng.integers(-9999, 9999, (1, rng.integers(400, end))).astype(np.int16)) for _ in keys]
-    utterances = [Audio.of(i, key, wave) for i, (key, wave) in enumerate(zip(keys, waves, strict=True))]
+    utterances = [Audio.from_wave(i, key, wave) for i, (key, wave) in enumerate(zip(keys, waves, strict=True))]
     batches = [utterances[first : first + ROWS] for first in range(0, len(keys), ROWS)]
     computer.submit(batches[0])()
     with synchronization_forbidden():

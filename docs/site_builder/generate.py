@@ -12,7 +12,7 @@ from typing import Any
 
 import io_ark
 import kaldi_compat
-from kaldi_compat.dump.arguments import programs
+from kaldi_compat.dump.arguments import list_programs
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import get_flags
 from site_builder.links import PAGES
@@ -181,7 +181,7 @@ def program_pages() -> Iterator[tuple[str, str]]:
     from kaldi_compat.dump.arguments import DUMP_USAGE
     from kaldi_compat.dump.options import DumpOptions
 
-    for name, program in programs().items():
+    for name, program in list_programs().items():
         yield f"reference/programs/{name}.md", program_page(name, program.text, program.options)
     dump = program_page("kaldi-compat dump", DUMP_USAGE, DumpOptions, CommonOptions)
     yield "reference/programs/kaldi-compat-dump.md", dump
@@ -244,7 +244,7 @@ def options_page() -> str:
     owners = [(options_type.__name__, options_type) for options_type in all_options()]
     owners += [
         (name, program.options)
-        for name, program in programs().items()
+        for name, program in list_programs().items()
         if program.options.__module__.startswith("kaldi_compat.programs")
     ]
     for owner, options in owners:

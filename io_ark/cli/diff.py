@@ -51,7 +51,7 @@ def diff(arguments: argparse.Namespace) -> int:
     names = arguments.first, arguments.second
     if all(parse_rxfilename(parse_table(name).rxfilename).kind == "stdin" for name in names):
         raise SpecifierError(
-            "is named twice, but only one table can be read only once: write one table to it: use a file for the other table",
+            "is named twice, but only one table can be read from it: use a file for the other table",
             file="standard input",
         )
     first, second = (show_progress(iterate_entries(parse_table(name), get_access(arguments)), name) for name in names)

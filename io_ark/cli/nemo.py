@@ -15,7 +15,7 @@ from io_ark.data_dir.directory import DataDir
 from io_ark.data_dir.durations import measure_recordings, read_durations
 from io_ark.data_dir.segment_times import TO_THE_END
 from io_ark.data_dir.segments import Segment
-from io_ark.data_dir.stage import SourceDir
+from io_ark.data_dir.stage import DataFiles
 from io_ark.errors import FormatError, MissingFileError
 from io_ark.specifier import is_url, parse_rxfilename
 from io_ark.tables.keys import encode_key
@@ -101,7 +101,7 @@ def _resolve_recording(place: str, script: str, key: str) -> str:
 
 def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[float]:
     """Yield the duration of each utterance in seconds, from the segment, ``utt2dur``, ``reco2dur`` or the audio."""
-    folder = SourceDir(source)
+    folder = DataFiles(source)
     whole = {encode_key(segment.recording) for segment in utterances if segment.end == TO_THE_END}
     known = {} if has_segments else read_durations(folder, whole, "utt2dur")
     measured = known | measure_recordings(folder, whole.difference(known))

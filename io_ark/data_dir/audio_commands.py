@@ -1,8 +1,8 @@
-"""Shell commands that read the audio of an entry of ``wav.scp``: names are quoted, and read back from a command.
+"""Build shell commands that read the audio of an entry of ``wav.scp``, and read the file name back from such a command.
 
-Quoting for the shell is not enough for sox, which expands wildcards itself, runs a name that starts with ``|``, puts a URL
-into a command, and runs commands that a playlist names. Such names, and formats that sox may lack, are left to ``wav-copy``,
-which opens what our reader opens.
+Quoting for the shell is not enough for sox, which expands wildcards, runs a name that starts with ``|``, puts a URL into a
+command, and runs commands that a playlist names. ``wav-copy`` reads such names, and formats that sox may lack, with the
+audio reader of this package.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from io_ark.specifier import is_table_rspecifier
 
-HEAD_BYTES = 64  # More than the tag of any audio format.
+HEAD_BYTES = 64  # Longer than the signature at the start of any audio format.
 OFFSET = re.compile(rb":[0-9]+$")
 _PLAIN_BYTES = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz@%+=:,./-" + bytes(range(128, 256))
 _PLAIN_FILE = _PLAIN_BYTES.replace(b":", b"")
@@ -39,28 +39,28 @@ _SPEED_OF_FILE = re.compile(rf"sox {_WORD} -b 16 -t wav - speed (\S+) \|")
 class AudioInput(NamedTuple):
     """Input of a sox command."""
 
-    command: bytes  # A command that writes a WAV file and ends in ``|``; empty if sox reads the file.
-    file: bytes = b""  # The name of the file as a word of a shell command.
-    is_wav: bool = True  # True if sox reads the file as WAV; False if sox decides by the file name extension.
+    command: bytes  # A command that writes a WAV file and ends in ``|``; b"" if sox reads the file itself.
+    file: bytes = b""  # The file name as a word of a shell command; b"" for standard input.
+    is_wav: bool = True  # Sox reads the file as WAV. Otherwise, sox decides by the file name extension.
 
 
-def audio_input(name: bytes) -> AudioInput:
+def parse_audio_entry(name: bytes) -> AudioInput:
     """Return how sox gets the audio of an entry of ``wav.scp``: a file, ``file:offset``, a URL or a command.
 
-    The file name extension tells the format. A file without a known extension is opened and its first bytes are read.
+    The file name extension determines the format. If the extension is unknown, the first bytes of the file are read.
 
     Raises:
-        ValueError: neither sox nor our reader reads files with this extension, or the name has a NUL byte.
+        ValueError: neither sox nor wav-copy reads files with this extension, or the name has a NUL byte.
 
-    >>> audio_input(b"my audio.wav")
+    >>> parse_audio_entry(b"my audio.wav")
     AudioInput(command=b'', file=b"'my audio.wav'", is_wav=True)
-    >>> audio_input(b"wav.ark:17").command
+    >>> parse_audio_entry(b"wav.ark:17").command
     b'wav-copy wav.ark:17 - |'
     """
     if name[-4:] == b".wav" and name[:1] != b"-" and not name.translate(None, _PLAIN_FILE):
         return AudioInput(b"", name)
     if b"\0" in name:
-        raise ValueError("no file name has a NUL byte: correct the line")
+        raise ValueError("the file name has a NUL byte: correct the line")
     if name.endswith(b"|"):
         return AudioInput(name[:-1].strip() + b" |")
     if name in (b"", b"-"):
@@ -78,7 +78,7 @@ def audio_input(name: bytes) -> AudioInput:
 
 def _is_other_format(name: bytes) -> bool:
     """Return True if a file exists and starts as audio in another format than WAV."""
-    if not (head := head_of(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
+    if not (head := read_head(name, HEAD_BYTES)) or head.startswith(b"RIFF"):
         return False
     from io_ark.codecs.audio import detect_audio_format
     from io_ark.streams.source import BytesSource
@@ -86,8 +86,8 @@ def _is_other_format(name: bytes) -> bool:
     return bool(detect_audio_format(BytesSource(head)))
 
 
-def head_of(name: bytes, count: int) -> bytes:
-    """Return the first bytes of a regular file; nothing of a device, a pipe or a file that cannot be opened."""
+def read_head(name: bytes, count: int) -> bytes:
+    """Return the first bytes of a regular file; b"" for a device, a pipe or a file that cannot be opened."""
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):
             return b""
@@ -98,7 +98,7 @@ def head_of(name: bytes, count: int) -> bytes:
 
 
 def are_plain(lines: bytes) -> bool:
-    """Return True if each word of the lines is a file without an offset that a shell reads without quotes."""
+    """Return True if the words are file names without offsets that need no quotes in a shell."""
     return not lines.translate(None, _PLAIN_LINES)
 
 

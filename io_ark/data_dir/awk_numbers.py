@@ -15,18 +15,18 @@ _SAME_IN_BOTH_FORMATS = 999999  # Up to this magnitude, "%.6g" prints whole numb
 
 
 def is_number(field: bytes) -> bool:
-    """Return True if awk takes a field for a number."""
+    """Return True if awk treats a field as a number."""
     return _NUMBER.fullmatch(field) is not None
 
 
 def parse_number(field: bytes) -> float:
-    """Return the number that a field starts with; 0 if it starts with none."""
+    """Return the number at the start of a field; 0 if the field does not start with a number."""
     match = _NUMBER.match(field)
     return float(match[0]) if match else 0.0
 
 
 def parse_decimals(fields: list[bytes]) -> list[float] | None:
-    """Return the numbers of fields if all of them are plain decimals, else None. Faster than :func:`parse_number`."""
+    """Return the fields as numbers, faster than :func:`parse_number`. Return None unless all fields are plain decimals."""
     with contextlib.suppress(ValueError):
         if not b"".join(fields).translate(None, b"0123456789."):
             return list(map(float, fields))
@@ -34,7 +34,7 @@ def parse_decimals(fields: list[bytes]) -> list[float] | None:
 
 
 def get_numbers(chunk: bytes, number: int) -> list[float]:
-    """Return the numbers that a field of each line of a chunk starts with. The field is counted from 1."""
+    """Return, for each line of a chunk, the number at the start of a field. Fields are counted from 1."""
     fields = get_column(chunk, number, awk=True)
     decimals = parse_decimals(fields)
     return list(map(parse_number, fields)) if decimals is None else decimals
@@ -57,11 +57,12 @@ def format_number(value: float) -> bytes:
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return lines of the first fields of a chunk and numbers in awk's notation."""
+    """Return the lines of a chunk with only their first field, followed by a number of ``values`` in awk's notation."""
     keys, numbers = get_column(chunk, awk=True), list(values)
     if all(abs(value) < _SAME_IN_BOTH_FORMATS for value in numbers):
         return b"".join([b"%b %.6g\n" % pair for pair in zip(keys, numbers, strict=True)])
     for key, value in zip(keys, numbers, strict=True):
         if not math.isfinite(value):
-            raise FormatError("a number that is too large", key=key.decode("utf-8", "surrogateescape"))
+            text = "has a number that is too large: write a smaller number"
+            raise FormatError(text, key=key.decode("utf-8", "surrogateescape"))
     return b"".join([b"%b %b\n" % (key, format_number(value)) for key, value in zip(keys, numbers, strict=True)])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from io_ark.data_dir.awk_numbers import is_number, parse_number
 from io_ark.data_dir.durations import generate_segments, get_utt2dur, measure_features
-from io_ark.data_dir.fix import fix, fix_new, write_filtered
+from io_ark.data_dir.fix import fix, fix_stage, write_filtered
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import (
     get_column,
@@ -24,10 +24,10 @@ from io_ark.data_dir.line_fields import (
 )
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import DIED, bad_line, choose_lines, parse_positive, read_id_list, shuffle
+from io_ark.data_dir.lists import DIED, choose_lines, make_refusal, parse_positive, read_id_list, shuffle
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.split import FILES_BY_SPEAKER
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, exits_with, refuse_target, shown, warn
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, exits_with, refuse_target, warn
 from io_ark.data_dir.validate import validate
 
 FILES_BY_UTTERANCE = "feats.scp vad.scp utt2lang utt2dur utt2num_frames utt2uniq wav.scp utt2warp text"
@@ -35,31 +35,31 @@ COMBINED_FILES = (
     "utt2spk utt2lang utt2dur utt2num_frames reco2dur feats.scp text cmvn.scp vad.scp reco2file_and_channel wav.scp "
     "spk2gender"
 )
-# The files that a copy has, by the kind of their keys. Recordings keep their names if the directory has segments.
+# The files of a copy, by the kind of their keys. If the directory has segments, recordings are not renamed.
 COPIED_BY_UTTERANCE = "feats.scp vad.scp utt2lang segments text utt2dur utt2num_frames"
 COPIED_BY_RECORDING = "wav.scp reco2dur"
 COPIED_BY_SPEAKER = "spk2gender cmvn.scp"
 COPIED_UNCHANGED = "reco2file_and_channel frame_shift stm glm ctm"
-# remove_dup_utts.sh draws from the generator state = (state + INCREMENT) % MODULUS.
+# The random generator of remove_dup_utts.sh: state = (state + INCREMENT) % MODULUS.
 REPETITION_INCREMENT, REPETITION_MODULUS = 103349, 71147
 IdList = str | Container[bytes]
 
 
-def refuse_same(source: str, target: str, message: str, say: Say) -> None:
-    """Refuse a target with the source's name, in the words of Kaldi's script, or one that contains the source."""
+def refuse_same(source: str, target: str, message: str, say: Printer) -> None:
+    """Raise DataDirError if the target is the source (with Kaldi's message) or contains the source."""
     if source == target:
-        raise say.fails(message)
+        raise say.fail(message)
     refuse_target(target, source)
 
 
 def write_spk2utt(stage: Stage) -> None:
-    path = stage.path("utt2spk")
-    refuse = bad_line("Invalid line in utt2spk file", path, DIED)
+    path = stage.find("utt2spk")
+    refuse = make_refusal("Invalid line in utt2spk file", path, DIED)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(path), refuse))
 
 
 def subset(
-    say: Say,
+    say: Printer,
     source: str,
     *arguments: str,
     speakers: bool = False,
@@ -70,57 +70,57 @@ def subset(
     spk_list: IdList = "",
     utt_list: IdList = "",
 ) -> int:
-    """Make a directory with some of the utterances. By default they are evenly spread.
+    """Make a directory with some of the utterances. By default, evenly spread utterances are chosen.
 
-    The arguments are the number of utterances (of each speaker with ``per_spk``), unless a list is given, and the new
-    directory. A list is a file of names, or the names.
+    The arguments are the number of utterances (with ``per_spk``, of each speaker) and the new directory. With
+    ``spk_list`` or ``utt_list`` (names, or the path of a file of names) there is no number.
     """
-    src, target, number = SourceDir(source), arguments[-1], "".join(arguments[:-1])
+    src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     flags = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
     flag = next((name for name, is_set in flags.items() if is_set), "")
-    src.need(say)
-    utterance_count, subset_size = src.count("utt2spk"), parse_positive(number)
+    src.require(say)
+    utterance_count, subset_size = src.count_lines("utt2spk"), parse_positive(number)
     if subset_size > utterance_count:
-        raise say.fails("cannot subset to more utterances than you originally had.")
-    if flag == "--shortest" and not src.path("feats.scp"):
-        raise say.fails("you selected --shortest but no feats.scp exist.")
+        raise say.fail("cannot subset to more utterances than you originally had.")
+    if flag == "--shortest" and not src.find("feats.scp"):
+        raise say.fail("you selected --shortest but no feats.scp exist.")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     if not (subset_size or spk_list or utt_list):
-        raise DataDirError(f"expected a number of utterances of 1 or more, not {number!r}")
+        raise DataDirError(f"expected the number of utterances, a whole number of 1 or more, not {number!r}")
     with Stage(target, say, sources=[source]) as stage, exits_with(1):
         _choose_utterances(say, src, stage, subset_size, flag, spk_list, utt_list)
 
         def write_files(names: str, keys: Container[bytes]) -> None:
             for name in names.split():
-                if path := src.path(name):
+                if path := src.find(name):
                     write_filtered(stage, path, name, keys, may_end_blank=True)
 
-        segments = src.path("segments")
+        segments = src.find("segments")
         names = FILES_BY_UTTERANCE.replace("wav.scp", "segments") if segments else FILES_BY_UTTERANCE
-        write_files(names, read_id_list(stage.path("utt2spk")))
-        write_files(FILES_BY_SPEAKER, read_id_list(stage.path("spk2utt")))
-        if segments:  # filter_scp.pl reads the recordings of segments, so fields are not those of awk.
-            recordings = set(sort_unique_values(stage.path("segments"), 2, awk=False))
+        write_files(names, read_id_list(stage.find("utt2spk")))
+        write_files(FILES_BY_SPEAKER, read_id_list(stage.find("spk2utt")))
+        if segments:  # Kaldi's script reads the recordings with filter_scp.pl, so fields are split as in Perl.
+            recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         else:
-            recordings = set(read_keys(*filter(None, [stage.path("wav.scp")])))
+            recordings = set(read_keys(*filter(None, [stage.find("wav.scp")])))
         write_files("reco2file_and_channel reco2dur" + " wav.scp" * bool(segments), recordings)
-        if stm := src.path("stm"):
+        if stm := src.find("stm"):
             comments = (line for line in read_lines(stm) if line.startswith(b";;"))
             write_filtered(stage, stm, "stm", recordings, comments)
         stage.write_from(src, "frame_shift")
-        remaining_count = stage.count("utt2spk")
+        remaining_count = stage.count_lines("utt2spk")
     say(f"reducing #utt from {utterance_count} to {remaining_count}")
     return 0
 
 
 def _choose_utterances(
-    say: Say, src: SourceDir, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
+    say: Printer, src: DataFiles, stage: Stage, size: int, flag: str, spk_list: IdList, utt_list: IdList
 ) -> None:
     """Write utt2spk and spk2utt of a subset."""
-    utt2spk, spk2utt = src.path("utt2spk"), src.path("spk2utt")
+    utt2spk, spk2utt = src.find("utt2spk"), src.find("spk2utt")
     is_by_speaker = spk_list or flag in ("--speakers", "--per-spk")
     if is_by_speaker:
-        src.need(say, "spk2utt")
+        src.require(say, "spk2utt")
     if spk_list:
         write_filtered(stage, spk2utt, "spk2utt", _read_ids(spk_list))
     elif utt_list:
@@ -136,24 +136,24 @@ def _choose_utterances(
         speakers = (split_fields(line, awk=True) for line in read_lines(spk2utt))
         stage.write("spk2utt", (_spread_utterances(speaker, size) for speaker in speakers))
     elif flag == "--shortest":
-        frames = src.path("utt2num_frames")
+        frames = src.find("utt2num_frames")
         if frames and is_sorted(frames):
             lengths = list(read_lines(frames))
         else:
-            lengths = sort_lines([read_chunks(frames) if frames else measure_features(src.path("feats.scp"))])
+            lengths = sort_lines([read_chunks(frames) if frames else measure_features(src.find("feats.scp"))])
         write_filtered(stage, utt2spk, "utt2spk", _find_shortest(lengths, size))
     else:
         stage.write("utt2spk", choose_lines(utt2spk, size, flag))
     if is_by_speaker:
-        path = stage.path("spk2utt")
-        refuse = bad_line("Invalid line in spk2utt file", path, DIED)
+        path = stage.find("spk2utt")
+        refuse = make_refusal("Invalid line in spk2utt file", path, DIED)
         stage.write("utt2spk", convert_to_utt2spk(read_chunks(path), refuse))
     else:
         write_spk2utt(stage)
 
 
 def _find_shortest(lengths: list[bytes], size: int) -> set[bytes]:
-    """Return the keys of the shortest utterances. Among utterances of the same length, prefer those in earlier lines."""
+    """Return the keys of the ``size`` shortest utterances. Among equally long utterances, earlier lines come first."""
     pairs = [(parse_number(get_field(line, 2, awk=True)), get_field(line, awk=True)) for line in lengths]
     return {key for _, key in sorted(pairs, key=operator.itemgetter(0))[:size]}
 
@@ -168,60 +168,60 @@ def _spread_utterances(speaker: list[bytes], size: int) -> bytes:
     return b" ".join([*speaker[:1], *speaker[1 : size * step + 1 : step], b"\n"])
 
 
-def combine(say: Say, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
-    """Make a directory with the utterances of several directories. An error of the last step leaves the target as it was."""
+def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
+    """Make a directory with the utterances of several directories. If fixing the result fails, the target does not change."""
     if not sources:
-        raise DataDirError("give one source or more", target)
-    srcs = [SourceDir(folder) for folder in sources]
+        raise DataDirError("there is no source to combine: give one source or more", target)
+    srcs = [DataFiles(folder) for folder in sources]
     info = f"{say.name} [info]:"
     with Stage(target, say, sources=sources, changes_sources=True) as stage, exits_with(1):
         for src in srcs:
-            src.need(say)
+            src.require(say)
         frame_shift = _find_common_frame_shift(say, srcs)
-        helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
-        generators: dict[str, Callable[[SourceDir], Iterable[bytes]]] = {
+        helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
+        generators: dict[str, Callable[[DataFiles], Iterable[bytes]]] = {
             "utt2uniq": map_utterances_to_themselves,
             "segments": lambda src: generate_segments(helper, src.folder),
         }
         for name in (*generators, *COMBINED_FILES.split(), *extra_files.replace("utt2uniq", "").split()):
-            exists = [bool(src.path(name)) for src in srcs]
+            exists = [bool(src.find(name)) for src in srcs]
             if not any(exists):
                 say.write(f"{info} not combining {name} as it does not exist")
             elif not all(exists) and name not in generators:
                 say.write(f"{info} **not combining {name} as it does not exist everywhere**")
             else:
                 for src in srcs if name == "segments" else ():
-                    if not src.path(name):
+                    if not src.find(name):
                         warn(f"{info} will generate missing segments for {src.folder}")
-                files = [read_chunks(src.path(name)) if src.path(name) else generators[name](src) for src in srcs]
+                files = [read_chunks(src.find(name)) if src.find(name) else generators[name](src) for src in srcs]
                 stage.write(name, sort_lines(files))
                 say(f"combined {name}")
         write_spk2utt(stage)
         if frame_shift:
             stage.copy(frame_shift, "frame_shift")
-        has_images = say.as_script and stage.path("images.scp")
+        has_images = say.as_script and stage.find("images.scp")
         if not skip_fix and not has_images:
-            fix_new(say.called("utils/fix_data_dir.sh"), stage)
-    # A script of the recipe fixes a directory with images once it is in place.
-    return min(1, fix(say.called("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
+            fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
+    # The recipe's script for images can only fix a directory that is in place.
+    return min(1, fix(say.with_name("utils/fix_data_dir.sh"), target)) if has_images and not skip_fix else 0
 
 
-def _find_common_frame_shift(say: Say, srcs: list[SourceDir]) -> str:
-    """Return the path of a frame_shift that all directories with features share; empty if they have none."""
-    first: tuple[SourceDir, bytes] | None = None
+def _find_common_frame_shift(say: Printer, srcs: list[DataFiles]) -> str:
+    """Return the path of the frame_shift that all directories with features share; "" if there is no frame_shift."""
+    first: tuple[DataFiles, bytes] | None = None
     for src in srcs:
-        if src.path("feats.scp") and (path := src.path("frame_shift")):
+        if src.find("feats.scp") and (path := src.find("frame_shift")):
             value = b"".join(read_chunks(path))
             if first and first[1] != value:
                 message = f"different frame_shift in directories {src.folder} and  {first[0].folder}. Cannot combine features."
-                raise say.called(f"{say.name}:error").fails(message)
+                raise say.with_name(f"{say.name}:error").fail(message)
             first = src, value
-    return first[0].path("frame_shift") if first else ""
+    return first[0].find("frame_shift") if first else ""
 
 
-def map_utterances_to_themselves(src: SourceDir) -> Iterator[bytes]:
+def map_utterances_to_themselves(src: DataFiles) -> Iterator[bytes]:
     """Yield lines of utt2uniq for utterances that were never renamed."""
-    for chunk in read_chunks(src.path("utt2spk")):
+    for chunk in read_chunks(src.find("utt2spk")):
         yield b"".join([b"%b %b\n" % (key, key) for key in get_column(chunk, awk=True)])
 
 
@@ -237,9 +237,9 @@ class Renaming:
             self.keys = read_id_list(listing, "apply_map.pl: empty line,")
 
     def rename_lines(self, path: str, number: int = 1, chunks: Iterable[bytes] | None = None) -> Iterator[bytes]:
-        """Yield chunks of a file with a field renamed, and with single spaces between fields.
+        """Yield chunks of a file with field ``number`` renamed, and with single spaces between fields.
 
-        Blanks in a file name of a script file stay.
+        Blanks within a file name of a script file are preserved.
 
         Raises:
             DataDirError: a key is not in the listing.
@@ -249,7 +249,7 @@ class Renaming:
             unknown = next((at for at, field in enumerate(fields) if field and field not in self.keys), None)
             if unknown is not None:
                 yield self._rename_chunk(b"".join(split_lines(chunk)[:unknown]), number, path)
-                warn(f"apply_map.pl: undefined key {shown(fields[unknown])}")
+                warn(f"apply_map.pl: undefined key {decode_key(fields[unknown])}")
                 advice = f"is not in {self.listing}: add it, or run fix_data_dir.sh first"
                 line = lines_before + unknown + 1
                 raise DataDirError(advice, path, line, fields[unknown], status=DIED, partly=True)
@@ -268,7 +268,7 @@ class Renaming:
         return b"".join(renamed)
 
     def pair_names(self, utt2uniq: str = "") -> Iterator[bytes]:
-        """Yield lines of new names with old names, or with the values that a file has for the old names."""
+        """Yield lines of new and old names. With a file ``utt2uniq``, its values replace the old names."""
         for chunk in read_chunks(utt2uniq or self.listing):
             keys, values = get_column(chunk, awk=True), get_column(chunk, 2 if utt2uniq else 1, awk=True)
             pairs = zip(keys, values, strict=True)
@@ -276,7 +276,7 @@ class Renaming:
 
 
 def copy(
-    say: Say,
+    say: Printer,
     source: str,
     target: str,
     *,
@@ -287,53 +287,53 @@ def copy(
     validate_opts: str = "",
 ) -> int:
     """Copy a directory, adding prefixes and suffixes to the names of utterances and speakers."""
-    src = SourceDir(source)
-    src.need(say.called("copy_data_dir.sh"))
+    src = DataFiles(source)
+    src.require(say.with_name("copy_data_dir.sh"))
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     with Stage(target, say, sources=[source]) as stage:
-        utterances = Renaming(src.path("utt2spk"), utt_prefix, utt_suffix)
+        utterances = Renaming(src.find("utt2spk"), utt_prefix, utt_suffix)
         with exits_with(DIED):
-            spk2utt = src.need(say, "spk2utt")
+            spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
-        if src.path("utt2uniq") or utt_prefix or utt_suffix:
-            stage.write("utt2uniq", utterances.pair_names(src.path("utt2uniq")))
-        utt2spk = src.path("utt2spk")
+        if src.find("utt2uniq") or utt_prefix or utt_suffix:
+            stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
+        utt2spk = src.find("utt2spk")
         stage.write("utt2spk", speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)))
         write_spk2utt(stage)
-        has_segments = bool(src.path("segments"))
-        if has_segments and not src.path("wav.scp"):
-            raise say.fails("", f"is missing, but {source} has segments", f"{source}/wav.scp")
+        has_segments = bool(src.find("segments"))
+        if has_segments and not src.find("wav.scp"):
+            raise say.fail("", f"is missing, but {source} has segments: add it", f"{source}/wav.scp")
         stage.write_from(src, COPIED_BY_UTTERANCE, utterances.rename_lines)
         stage.write_from(src, COPIED_BY_RECORDING, None if has_segments else utterances.rename_lines)
         stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
         stage.write_from(src, COPIED_UNCHANGED)
         say(f"copied data from {source} to {target}")
-        if stage.path("utt2uniq") and not src.path("utt2uniq"):  # Kaldi's script moves its own new file as well.
+        if stage.find("utt2uniq") and not src.find("utt2uniq"):  # Kaldi's script moves its own new file as well.
             say(f"file utt2uniq exists in dest {target} but not in src {source}.  Moving it to")
             say.write(f" ... {target}/.backup/utt2uniq")
             stage.move_to_backup("utt2uniq")
     return _validate_like_source(say, src, target, validate_opts)
 
 
-def _validate_like_source(say: Say, src: SourceDir, target: str, options: str, *optional_files: str) -> int:
-    """Validate a directory, without requiring the files that its source lacks."""
+def _validate_like_source(say: Printer, src: DataFiles, target: str, options: str, *optional_files: str) -> int:
+    """Validate a directory. Files that the source lacks are not required."""
     parameters = inspect.signature(validate).parameters.values()
     flags = {
         "--" + parameter.name.replace("_", "-"): parameter.name
         for parameter in parameters
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    missing = [name for name in ("feats.scp", "text", *optional_files) if not src.path(name)]
+    missing = [name for name in ("feats.scp", "text", *optional_files) if not src.find(name)]
     chosen = {*(f"--no-{name.partition('.')[0]}" for name in missing), *options.split()}
     if unknown := chosen.difference(flags):
-        message = f"--validate-opts: {' '.join(sorted(unknown))}: known are {' '.join(flags)}"
+        message = f"--validate-opts has the unknown options {' '.join(sorted(unknown))}: choose from {' '.join(flags)}"
         raise DataDirError(message, partly=True)
-    say = say.called("utils/validate_data_dir.sh")
+    say = say.with_name("utils/validate_data_dir.sh")
     return validate(say, target, **{name: flag in chosen for flag, name in flags.items()})
 
 
 def divide_speakers(
-    say: Say,
+    say: Printer,
     source: str,
     target: str,
     *,
@@ -341,17 +341,17 @@ def divide_speakers(
     seconds_per_spk_max: float = -1.0,
     respect_speaker_info: bool = True,
 ) -> int:
-    """Copy a directory with new speakers: groups of consecutive utterances of limited number or duration."""
+    """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances."""
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
-    src = SourceDir(source)
-    utt2spk = src.need(say)
+    src = DataFiles(source)
+    utt2spk = src.require(say)
     with Stage(target, say, sources=[source], changes_sources=True) as stage:
         if seconds_per_spk_max != -1:
-            get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
-        durations = _read_durations(src.path("utt2dur")) if seconds_per_spk_max > 0 else None
-        refuse = bad_line("bad utt2spk line, expected two fields", utt2spk, 1)
+            get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), source)
+        durations = _read_durations(src.find("utt2dur")) if seconds_per_spk_max > 0 else None
+        refuse = make_refusal("bad utt2spk line, expected two fields", utt2spk, 1)
         spk2utt = convert_to_spk2utt(read_chunks(utt2spk), refuse)
         speakers = [line.split() for line in sorted(spk2utt, key=get_sort_key)]
         if not respect_speaker_info:
@@ -363,32 +363,32 @@ def divide_speakers(
         )
         stage.write("utt2spk", groups)
         write_spk2utt(stage)
-        if SourceDir(target).path("cmvn.scp"):
+        if DataFiles(target).find("cmvn.scp"):
             stage.move_to_backup("cmvn.scp")
             say(f"moving {target}/cmvn.scp to {target}/.backup/cmvn.scp")
         stage.write_from(src, "feats.scp segments wav.scp reco2file_and_channel text stm glm ctm")
-        old_count, new_count = src.count("spk2utt"), stage.count("spk2utt")
+        old_count, new_count = src.count_lines("spk2utt"), stage.count_lines("spk2utt")
     say(f"copied data from {source} to {target}, number of speakers changed from {old_count} to {new_count}")
     return _validate_like_source(say, src, target, "", "wav.scp")
 
 
 class _Durations(dict[bytes, float]):
-    """Durations of utterances in seconds, from a file whose path is in ``path``."""
+    """Durations of utterances in seconds. The attribute ``path`` is the path of their file."""
 
     path = ""
 
     def __missing__(self, key: bytes) -> float:
-        advice = "has no duration: delete utt2dur, which is then made again"
+        advice = "has no duration: delete utt2dur to create it again"
         raise DataDirError(advice, self.path, key=key, partly=True)
 
 
 def _read_durations(path: str) -> _Durations:
     durations = _Durations()
     durations.path = path
-    for chunk in require_two_fields(read_chunks(path), bad_line("bad utt2dur line, expected two fields", path, 1)):
+    for chunk in require_two_fields(read_chunks(path), make_refusal("bad utt2dur line, expected two fields", path, 1)):
         for key, value in zip(get_column(chunk), get_column(chunk, 2), strict=True):
             if not is_number(value):
-                raise DataDirError("write: utterance seconds", path, key=key)
+                raise DataDirError("expected an utterance and its duration in seconds: correct the line", path, key=key)
             durations[key] = parse_number(value)
     return durations
 
@@ -396,9 +396,10 @@ def _read_durations(path: str) -> _Durations:
 def _divide_speaker(
     speaker: bytes, names: list[bytes], max_count: int, max_seconds: float, durations: _Durations | None
 ) -> list[bytes]:
-    """Return lines of utt2spk in which a speaker's utterances belong to new speakers.
+    """Return lines of utt2spk in which the utterances ``names`` of a speaker belong to new speakers.
 
-    Only a single utterance may exceed ``max_seconds``. A ``max_count`` of 0 or less, and no durations, are no limits.
+    A new speaker has at most ``max_count`` utterances (0 or less is no limit). With durations, the utterances of a new
+    speaker have at most ``max_seconds``, except for a longer utterance, which becomes a speaker by itself.
     """
     groups: list[list[bytes]] = []
     seconds = 0.0
@@ -417,7 +418,7 @@ def _divide_speaker(
 
 
 def _thin_out_repetitions(file: str, max_count: int) -> Iterator[bytes]:
-    """Yield the lines of a file of transcripts, and of a transcript that occurs often only about ``max_count`` lines."""
+    """Yield the lines of a file of transcripts, but only about ``max_count`` lines with the same transcript."""
     counts = Counter(transcript for chunk in read_chunks(file) for transcript in _get_transcripts(chunk))
     state = 0
     for chunk in read_chunks(file):
@@ -439,26 +440,26 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
     return [b" ".join(line.split()[1:]) for line in split_lines(chunk)]
 
 
-def remove_repetitions(say: Say, max_count: str, source: str, target: str) -> int:
+def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
     """Copy a directory, removing utterances whose transcript occurs more than about ``max_count`` times."""
-    src = SourceDir(source)
-    if not src.path("text"):
-        raise say.fails(f"Invalid input directory {source}")
+    src = DataFiles(source)
+    if not src.find("text"):
+        raise say.fail(f"Invalid input directory {source}")
     if parse_positive(max_count) <= 1:
-        raise say.fails(f"invalid max-count '{max_count}'")
+        raise say.fail(f"invalid max-count '{max_count}'")
     refuse_same(source, target, "<src-data-dir> and <dest-data-dir> must be different.", say)
     with Stage(target, say, sources=[source]) as stage:
         for name in sorted(os.listdir(source)):
-            if src.path(name) and not name.startswith("."):
-                stage.copy(src.path(name), name)
-        stage.write("text", _thin_out_repetitions(src.path("text"), parse_positive(max_count)))
-        say.write(f"Reduced number of utterances from {src.count('text')} to {stage.count('text')}")
+            if src.find(name) and not name.startswith("."):
+                stage.copy(src.find(name), name)
+        stage.write("text", _thin_out_repetitions(src.find("text"), parse_positive(max_count)))
+        say.write(f"Reduced number of utterances from {src.count_lines('text')} to {stage.count_lines('text')}")
         say.write("Using fix_data_dir.sh to reconcile the other files.")
-        stage.need(say)
-        has_images = say.as_script and stage.path("images.scp")
+        stage.require(say)
+        has_images = say.as_script and stage.find("images.scp")
         if not has_images:
-            fix_new(say.called("utils/fix_data_dir.sh"), stage)
+            fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
             stage.discard_backup()
-    if has_images:  # A script of the recipe fixes such a directory, once it is in place.
-        fix(say.called("utils/fix_data_dir.sh"), target)
+    if has_images:  # The recipe's script for images can only fix a directory that is in place.
+        fix(say.with_name("utils/fix_data_dir.sh"), target)
     return 0

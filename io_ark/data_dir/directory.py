@@ -13,7 +13,7 @@ from io_ark.api import load_scp
 from io_ark.codecs.wave import Wave
 from io_ark.data_dir import directories, durations, perturb
 from io_ark.data_dir.awk_numbers import get_numbers, parse_number
-from io_ark.data_dir.fix import fix, fix_new
+from io_ark.data_dir.fix import fix, fix_stage
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_field
 from io_ark.data_dir.segment_times import compute_segment_durations, is_to_the_end
@@ -22,12 +22,12 @@ from io_ark.data_dir.split import split
 from io_ark.data_dir.stage import (
     SORTED_FILES,
     DataDirError,
-    Say,
-    SourceDir,
+    DataFiles,
+    Printer,
     Stage,
+    decode_key,
     refuse_half_changed,
     refuse_target,
-    shown,
 )
 from io_ark.data_dir.validate import validate
 from io_ark.errors import MissingFileError
@@ -45,11 +45,11 @@ _HOW = get_args(How)
 class DataDir(os.PathLike[str]):
     """Data directory: ``wav.scp``, ``utt2spk``, ``text`` and other files with a line for each utterance, speaker or recording.
 
-    Files are read on access. Methods that make another directory return it, and write it as Kaldi's scripts do. They replace
-    all its files at the end or, after an error, no file. Files are processed in memory.
+    Files are read on access. Methods that make another directory write the same files as Kaldi's scripts and return the new
+    :class:`DataDir`. They replace all files of the directory at the end, or no file if there is an error.
 
     Args:
-        path: the directory.
+        path: path of the directory.
 
     Raises:
         MissingFileError: the directory does not exist.
@@ -69,7 +69,7 @@ class DataDir(os.PathLike[str]):
     def __init__(self, path: Path) -> None:
         self.path = os.fspath(path)
         if not os.path.isdir(self.path):
-            raise MissingFileError("is not a directory", file=self.path)
+            raise MissingFileError("is not a directory: check the path", file=self.path)
 
     def __fspath__(self) -> str:
         return self.path
@@ -82,7 +82,7 @@ class DataDir(os.PathLike[str]):
 
     def __len__(self) -> int:
         """Return the number of utterances."""
-        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._keys())
+        return self.counts()["utt2spk"] if "utt2spk" in self else sum(1 for _ in self._read_keys())
 
     def __bool__(self) -> bool:
         return True
@@ -98,12 +98,12 @@ class DataDir(os.PathLike[str]):
             for name, what in (("utt2spk", "utterances"), ("spk2utt", "speakers"))
             if name in counts
         ]
-        hours = self._known_hours()
+        hours = self._sum_known_hours()
         parts += [] if hours is None else [f"{hours:,.2f} hours"]
         return f"<DataDir {self.path}: {', '.join([*parts, ' '.join(counts)])}>"
 
     def _repr_html_(self) -> str:
-        hours = self._known_hours()
+        hours = self._sum_known_hours()
         note = "" if hours is None else f"{hours:,.2f} hours"
         rows = [(name, f"{count:,}") for name, count in self.counts().items()]
         return format_html_table(self.path, rows, ("file", "lines"), note)
@@ -124,16 +124,16 @@ class DataDir(os.PathLike[str]):
     def counts(self) -> dict[str, int]:
         """Return the number of lines of each file that Kaldi's scripts know."""
         refuse_half_changed(self.path)
-        return {name: SourceDir(self.path).count(name) for name in SORTED_FILES if name in self}
+        return {name: DataFiles(self.path).count_lines(name) for name in SORTED_FILES if name in self}
 
     def hours(self) -> float | None:
-        """Return the duration of all utterances in hours, by ``utt2dur`` or ``segments``; None without these files.
+        """Return the duration of all utterances in hours, from ``utt2dur`` or ``segments``; None without these files.
 
-        For segments that end at -1, the durations of their recordings come from ``reco2dur`` or else from the audio.
+        For a segment that ends at -1, the duration of the recording is read from ``reco2dur``, or else from the audio.
         """
-        return self._hours(lambda names: durations.measure_recordings(SourceDir(self.path), names))
+        return self._sum_hours(lambda names: durations.measure_recordings(DataFiles(self.path), names))
 
-    def _hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
+    def _sum_hours(self, measure: Callable[[set[bytes]], Mapping[bytes, float]]) -> float | None:
         if "utt2dur" in self:
             durations_of_chunks = (get_numbers(chunk, 2) for chunk in read_chunks(self.file("utt2dur")))
             return sum(map(sum, durations_of_chunks)) / 3600
@@ -142,19 +142,19 @@ class DataDir(os.PathLike[str]):
             return sum(sum(seconds) for _, seconds in times) / 3600
         return None
 
-    def _known_hours(self) -> float | None:
-        """Return the hours that the text files tell; no audio is read."""
+    def _sum_known_hours(self) -> float | None:
+        """Return the duration of all utterances in hours without reading audio; None if it is unknown."""
         with contextlib.suppress(DataDirError):
-            return self._hours(lambda names: durations.read_durations(SourceDir(self.path), names))
+            return self._sum_hours(lambda names: durations.read_durations(DataFiles(self.path), names))
         return None
 
-    def _keys(self) -> Iterator[bytes]:
+    def _read_keys(self) -> Iterator[bytes]:
         name = next((name for name in ("utt2spk", "segments", "wav.scp") if name in self), "utt2spk")
         return (get_field(line) for line in read_lines(self.file(name)))
 
     def utterances(self) -> list[str]:
         """Return the names of all utterances."""
-        return list(map(shown, self._keys()))
+        return list(map(decode_key, self._read_keys()))
 
     @property
     def utt2spk(self) -> Mapping[str, str]:
@@ -188,37 +188,37 @@ class DataDir(os.PathLike[str]):
         """Features of each utterance, read on access."""
         return load_scp(self.file("feats.scp"), kind="matrix")
 
-    def _say(self, name: str) -> Say:
-        return Say(name, logger.info, as_script=False)
+    def _say(self, name: str) -> Printer:
+        return Printer(name, logger.info, as_script=False)
 
-    def _numbers(self, name: str, make: Any, **options: object) -> dict[str, float]:
+    def _compute_values(self, name: str, make: Any, **options: object) -> dict[str, float]:
         make(self._say(f"get_{name}"), self.path, **options)
         rows = (line.split() for line in read_lines(self.file(name)))
-        return {shown(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
+        return {decode_key(row[0]): parse_number(row[1]) for row in rows if len(row) > 1}
 
     def utt2dur(self, *, read_entire_file: bool = False) -> dict[str, float]:
-        """Return the duration of each utterance in seconds. Writes ``utt2dur`` if it is missing.
+        """Return the duration of each utterance in seconds. Write ``utt2dur`` if it is missing.
 
         Args:
             read_entire_file: count the samples of audio files instead of trusting their headers.
         """
-        return self._numbers("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
+        return self._compute_values("utt2dur", durations.get_utt2dur, nj=1, read_entire_file=read_entire_file)
 
     def reco2dur(self) -> dict[str, float]:
-        """Return the duration of each recording in seconds. Writes ``reco2dur`` if it is missing."""
-        return self._numbers("reco2dur", durations.get_reco2dur)
+        """Return the duration of each recording in seconds. Write ``reco2dur`` if it is missing."""
+        return self._compute_values("reco2dur", durations.get_reco2dur)
 
     def num_frames(self, *, frame_shift: float = 0.01, frame_overlap: float = 0.015) -> dict[str, int]:
-        """Return the number of frames of each utterance, of its features or, without them, its duration.
+        """Return the number of frames of each utterance. Write ``utt2num_frames`` if it is missing.
 
-        Writes ``utt2num_frames`` if it is missing.
+        Without ``feats.scp``, the numbers are computed from the durations of the utterances.
 
         Args:
-            frame_shift: seconds from frame to frame, to compute the numbers from durations.
-            frame_overlap: seconds by which a frame is longer than the frame shift.
+            frame_shift: time between the starts of consecutive frames in seconds.
+            frame_overlap: difference between the length of a frame and the frame shift in seconds.
         """
         make, shift = durations.get_utt2num_frames, {"frame_shift": frame_shift, "frame_overlap": frame_overlap}
-        return {key: int(value) for key, value in self._numbers("utt2num_frames", make, nj=1, **shift).items()}
+        return {key: int(value) for key, value in self._compute_values("utt2num_frames", make, nj=1, **shift).items()}
 
     def validate(
         self,
@@ -232,9 +232,9 @@ class DataDir(os.PathLike[str]):
         """Check the directory as ``validate_data_dir.sh`` does, and return it.
 
         Args:
-            feats: require ``feats.scp``, which is checked if it exists.
-            wav: require ``wav.scp``, which is checked if it exists.
-            text: require ``text``, which is checked if it exists.
+            feats: require ``feats.scp``. If the file exists, it is checked in any case.
+            wav: require ``wav.scp``. If the file exists, it is checked in any case.
+            text: require ``text``. If the file exists, it is checked in any case.
             spk_sort: require that the speakers in ``utt2spk`` are sorted.
             printable: refuse control characters in ``text``.
 
@@ -256,13 +256,14 @@ class DataDir(os.PathLike[str]):
     def fix(
         self, *, strip_cr: bool = False, utt_files: Iterable[str] = (), speaker_files: Iterable[str] = ()
     ) -> DataDir:
-        """Sort all files, keep only the utterances that all of them have, and return the directory.
+        """Sort all files, remove the utterances that some files lack, and return the directory.
 
-        ``.backup`` has the files from before lines were removed. Files with a line for each utterance are sorted there.
+        The old files are in ``.backup`` afterwards. Files with a line for each utterance are sorted there.
 
         Args:
-            strip_cr: remove carriage returns at the ends of lines, which are an error otherwise.
-            utt_files, speaker_files: more files by utterance, by speaker.
+            strip_cr: remove carriage returns at the ends of lines. Otherwise, a carriage return is an error.
+            utt_files: names of additional files with a line for each utterance.
+            speaker_files: names of additional files with a line for each speaker.
 
         Raises:
             DataDirError: no utterance would be left, or data would be lost, such as one of two values of a key.
@@ -286,15 +287,16 @@ class DataDir(os.PathLike[str]):
         speakers: Path | Iterable[str] | None = None,
         durations: tuple[float, float] | None = None,
     ) -> DataDir:
-        """Make a directory of some of the utterances. Give one of ``number``, ``utterances``, ``speakers``, ``durations``.
+        """Make a directory of some of the utterances. Pass ``number``, ``utterances``, ``speakers`` or ``durations``.
 
         Args:
-            target: the new directory.
+            target: path of the new directory.
             number: number of utterances.
             how: choose evenly "spread" utterances, the "first", the "last", the "shortest" (by ``utt2num_frames`` or the
                 features), all utterances of random "speakers" up to about ``number``, or ``number`` "per speaker".
-            utterances, speakers: names, or a file with a name in each line.
-            durations: minimum and maximum duration in seconds, by ``utt2dur``.
+            utterances: names of utterances, or the path of a file with one name per line.
+            speakers: names of speakers, or the path of a file with one name per line.
+            durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -304,7 +306,8 @@ class DataDir(os.PathLike[str]):
             low, high = durations
             utterances = [key for key, seconds in self.utt2dur().items() if low <= seconds <= high]
         if how not in _HOW or (number is not None and number < 1):
-            raise DataDirError(f"how is one of {', '.join(_HOW)}, and number 1 or more", self.path)
+            text = f"how={how!r} and number={number}: how is one of {', '.join(_HOW)}, and number is 1 or more"
+            raise DataDirError(text, self.path)
         options: dict[str, Any] = {"utt_list": _convert_names(utterances), "spk_list": _convert_names(speakers)}
         if how != "spread":
             options[how.replace("per speaker", "per_spk")] = True
@@ -313,11 +316,14 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory of these utterances: names, or a file with a name in each line."""
+        """Make a directory of these utterances (names, or the path of a file with one name per line)."""
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
-        """Make directories ``split<parts>/1``, ... of about the same size, by speaker or by utterance."""
+        """Divide the directory into ``split<parts>/1``, ... of about the same size.
+
+        The utterances of a speaker stay together, except with ``per_utt``.
+        """
         split(self._say("split"), self.path, str(parts), per_utt=per_utt)
         base = os.path.join(self.path, f"split{parts}{'utt' if per_utt else ''}")
         return [DataDir(os.path.join(base, str(part + 1))) for part in range(parts)]
@@ -325,7 +331,7 @@ class DataDir(os.PathLike[str]):
     def copy(
         self, target: Path, *, utt_prefix: str = "", spk_prefix: str = "", utt_suffix: str = "", spk_suffix: str = ""
     ) -> DataDir:
-        """Copy the directory, with prefixes and suffixes for the names of utterances and speakers."""
+        """Copy the directory, and add prefixes and suffixes to the names of utterances and speakers."""
         directories.copy(
             self._say("copy"),
             self.path,
@@ -343,18 +349,18 @@ class DataDir(os.PathLike[str]):
         """Make a directory with the utterances of several directories.
 
         Args:
-            target: the new directory.
-            *sources: the directories to combine.
-            extra_files: more files to join.
+            target: path of the new directory.
+            *sources: paths of the directories to combine.
+            extra_files: names of additional files to combine.
             fix: sort and fix the result.
         """
         names = [os.fspath(source) for source in sources]
-        say = Say("combine", logger.info, as_script=False)
+        say = Printer("combine", logger.info, as_script=False)
         directories.combine(say, os.fspath(target), *names, extra_files=" ".join(extra_files), skip_fix=not fix)
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory of the audio played at another speed (by sox); names get the prefix ``sp<factor>-``."""
+        """Make a directory of the audio at another speed. Sox will change the audio. Names get the prefix ``sp<factor>-``."""
         perturb.perturb_speed(
             self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix
         )
@@ -363,7 +369,14 @@ class DataDir(os.PathLike[str]):
     def perturb_volume(
         self, *, reco2vol: Path = "", write_reco2vol: Path = "", low: float = 0.125, high: float = 2.0
     ) -> DataDir:
-        """Change the volume of each recording (by sox), by random factors from ``low`` to ``high`` or by factors from a file."""
+        """Change the volume of each recording by commands of sox in ``wav.scp``, and return the directory.
+
+        Args:
+            reco2vol: path of a file of recordings and factors. By default, factors are random.
+            write_reco2vol: path of a file to write the recordings and factors to.
+            low: minimum of random factors.
+            high: maximum of random factors.
+        """
         perturb.perturb_volume(
             self._say("perturb_volume"),
             self.path,
@@ -375,34 +388,35 @@ class DataDir(os.PathLike[str]):
         return self
 
     def resample(self, frequency: int) -> DataDir:
-        """Change the sampling rate of all recordings (by sox), in Hz."""
+        """Change the sampling rate of all recordings to ``frequency`` in Hz by commands of sox in ``wav.scp``."""
         perturb.resample(self._say("resample"), str(frequency), self.path)
         return self
 
     def to_whole_recordings(self, target: Path) -> DataDir:
-        """Make a directory whose utterances are the recordings: texts of segments are joined in the order of time."""
+        """Make a directory whose utterances are the whole recordings. The texts of segments are joined in temporal order."""
         if "segments" not in self:
             return self.copy(target)
         segments: dict[bytes, list[tuple[float, float, bytes]]] = {}
         for number, line in enumerate(read_lines(self.file("segments")), 1):
             fields = line.split()
             if len(fields) < 4:
-                raise DataDirError("write: segment recording start end", self.file("segments"), number, get_field(line))
+                text = "expected a segment, its recording, start and end: correct the line"
+                raise DataDirError(text, self.file("segments"), number, get_field(line))
             end = math.inf if is_to_the_end(fields[3]) else parse_number(fields[3])
             segments.setdefault(fields[1], []).append((parse_number(fields[2]), end, fields[0]))
-        say, src = self._say("to_whole_recordings"), SourceDir(self.path)
+        say, src = self._say("to_whole_recordings"), DataFiles(self.path)
         directories.refuse_same(self.path, os.fspath(target), "the target must be another directory", say)
         with Stage(os.fspath(target), say, sources=[self.path]) as stage:
             stage.write_from(src, "wav.scp reco2file_and_channel reco2dur stm glm")
             names = sorted(segments)
             stage.write("utt2spk", (b"%b %b\n" % (name, name) for name in names))
             directories.write_spk2utt(stage)
-            if src.path("text"):
-                texts = {line.split()[0]: line.split()[1:] for line in read_lines(src.path("text")) if line.split()}
+            if src.find("text"):
+                texts = {line.split()[0]: line.split()[1:] for line in read_lines(src.find("text")) if line.split()}
                 parts = ([texts.get(key, []) for _, _, key in sorted(segments[name])] for name in names)
                 joined = (b" ".join(sum(words, [name])) for name, words in zip(names, parts, strict=True))
                 stage.write("text", (line + b"\n" for line in joined))
-            fix_new(say.called("fix"), stage)
+            fix_stage(say.with_name("fix"), stage)
         return DataDir(target)
 
 

@@ -1,6 +1,6 @@
-"""Durations of utterances and recordings, from segments, headers of audio files or features.
+"""Compute the durations of utterances and recordings from segments, audio files or features.
 
-Audio is read in this process: no program is called but the commands of ``wav.scp``.
+Audio is read in this process. The only programs that run are the commands in ``wav.scp``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from io_ark.data_dir.audio_commands import OFFSET, head_of
+from io_ark.data_dir.audio_commands import OFFSET, read_head
 from io_ark.data_dir.awk_numbers import format_number, get_numbers, parse_number, replace_values
 from io_ark.data_dir.line_chunks import read_chunks, read_lines
 from io_ark.data_dir.line_fields import get_column, split_fields
 from io_ark.data_dir.segment_times import compute_segment_durations
 from io_ark.data_dir.split import split
-from io_ark.data_dir.stage import DataDirError, Say, SourceDir, Stage, locked, shown
+from io_ark.data_dir.stage import DataDirError, DataFiles, Printer, Stage, decode_key, locked
 from io_ark.errors import ArkError
 from io_ark.specifier import FileName, Rspecifier
 from io_ark.text import parse_integer
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
     from io_ark.codecs.wave import WaveInfo, WaveInfoCodec
 
 SPEED_COMMAND = re.compile(rb"sox.*speed")
-# No file has as many samples as a number of more than 18 digits.
+# 18 digits are enough, since no file has 10**18 samples.
 _SPHERE = {name: re.compile(rb"%b -i ([0-9]{1,18})(?![0-9])" % name) for name in (b"sample_rate", b"sample_count")}
-MAX_HEADER_LINES = 31  # Kaldi's script reads no more.
+MAX_HEADER_LINES = 31  # Kaldi's script reads at most this many lines of a header.
 MAX_HEADER_BYTES = 1 << 14  # The size of a SPHERE header is a multiple of 1024 bytes, and rarely above 1024.
 
 
 def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
-    """Return lines of durations if all entries are sph2pipe commands whose files have complete headers, else None.
+    """Return lines of durations from the headers of SPHERE files. No command is run.
 
-    No command is run. Only regular files are read, and only their first bytes.
+    Return None unless all entries are sph2pipe commands whose files are regular files with complete headers.
     """
     durations = []
     for line in read_lines(wav_scp):
         key, program, *arguments = [*re.sub(rb"\|\s*$", b" |", line).split(), b"", b""]
         if not program.endswith(b"sph2pipe") or arguments[:2] + arguments[3:] != [b"-f", b"wav", b"|", b"", b""]:
             return None
-        header = b"\n".join(head_of(arguments[2], MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
+        header = b"\n".join(read_head(arguments[2], MAX_HEADER_BYTES).split(b"\n")[:MAX_HEADER_LINES])
         rate, count = (pattern.findall(header) for pattern in _SPHERE.values())
         samples, frequency = (parse_integer(numbers[-1]) if numbers else 0 for numbers in (count, rate))
         if not count or not frequency:
@@ -54,17 +54,20 @@ def read_sphere_durations(wav_scp: str) -> list[bytes] | None:
 
 
 def read_audio_durations(wav_scp: str, read_entire_file: bool) -> Iterator[bytes]:
-    """Yield lines of durations in the format of wav-to-duration, from headers or from all samples."""
+    """Yield lines of durations in the format of wav-to-duration, from headers or by counting samples."""
     import io_ark
 
     refuse_endless_entries(wav_scp)
-    with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_codec(read_entire_file)) as audio:
+    with io_ark.SequentialReader(Rspecifier("scp", FileName(wav_scp)), kind=_make_codec(read_entire_file)) as audio:
         for key, wave in audio:
             yield f"{key} {compute_seconds(wave, wav_scp, key):.7g} \n".encode("utf-8", "surrogateescape")
 
 
 def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
-    """Raise an error if an entry of a script file is a FIFO or a device, which may block, or deliver bytes, without end."""
+    """Raise DataDirError if an entry of a script file is a FIFO or a device, from which reading might never end.
+
+    With ``names``, only the entries with these keys are checked.
+    """
     last = b""
     for number, line in enumerate(read_lines(scp), 1):
         key, entry = [*line.split(None, 1), b"", b""][:2]
@@ -74,7 +77,7 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
         last = file
         try:
             mode = os.stat(file).st_mode
-        except (OSError, ValueError):  # The reader says so.
+        except (OSError, ValueError):  # The reader reports a missing file later.
             continue
         if not stat.S_ISREG(mode):
             raise DataDirError(
@@ -82,7 +85,7 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
             )
 
 
-def _codec(read_entire_file: bool) -> WaveInfoCodec:
+def _make_codec(read_entire_file: bool) -> WaveInfoCodec:
     from io_ark.codecs.wave import WaveInfoCodec
 
     return WaveInfoCodec(counts_samples=read_entire_file)
@@ -93,7 +96,7 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     import numpy as np
 
     if audio.sample_count is None:
-        text = "its header has no duration: check the file, or pass --read-entire-file true"
+        text = "the header of the audio has no duration: check the file, or pass --read-entire-file true"
         raise DataDirError(text, wav_scp, key=key)
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
@@ -110,81 +113,84 @@ def measure_features(feats_scp: str) -> Iterator[bytes]:
 
 
 def compute_in_parts(
-    say: Say, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
+    say: Printer, stage: Stage, name: str, parts: int, source: str, compute: Callable[[str], Iterable[bytes]]
 ) -> None:
-    """Compute a file from the parts of a split directory, as Kaldi's scripts do for their jobs, and join the results."""
-    split(say.called("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
+    """Split a directory, compute a file for each part, and join the results, like the parallel jobs of Kaldi's scripts."""
+    split(say.with_name("utils/data/split_data.sh"), stage.folder, str(parts), per_utt=True)
     bases = [f"split{parts}utt/{part}" for part in range(1, parts + 1)]
     for base in bases:
         measure(say, stage, f"{base}/{name}", compute(f"{stage.folder}/{base}/{source}"))
-    stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.path(f"{base}/{name}"))))
+    stage.write(name, (chunk for base in bases for chunk in read_chunks(stage.find(f"{base}/{name}"))))
 
 
-def measure(say: Say, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
+def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> None:
     try:
         stage.write(name, lines)
     except (ArkError, OSError) as error:
-        raise say.fails("there was a problem getting the durations", str(error)) from None
+        raise say.fail("there was a problem getting the durations", str(error)) from None
 
 
 def get_utt2dur(
-    say: Say, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
+    say: Printer, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
     """Write utt2dur, unless it exists and has all utterances. Kaldi's option ``cmd`` has no effect."""
     target = f"{folder}/utt2dur"
     with Stage(folder, say) as stage:
-        if stage.has("utt2dur") and stage.count("utt2spk") == stage.count("utt2dur"):
+        if stage.has_lines("utt2dur") and stage.count_lines("utt2spk") == stage.count_lines("utt2dur"):
             say(f"{target} already exists with the expected length.  We won't recompute it.")
             return 0
-        has_shift = stage.has("frame_shift")
+        has_shift = stage.has_lines("frame_shift")
         shift = (b"".join(read_chunks(f"{folder}/frame_shift")) if has_shift else frame_shift.encode()).strip()
         wav, feats, segments = (f"{folder}/{name}" for name in ("wav.scp", "feats.scp", "segments"))
 
-        def seconds(key: bytes, frames: bytes) -> bytes:
+        def format_duration(key: bytes, frames: bytes) -> bytes:
             if parse_number(shift) <= 0:
                 where = f"{folder}/frame_shift" if has_shift else ""
-                raise DataDirError(f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}", where)
+                text = f"expected a frame shift in seconds, not {os.fsdecode(shift)!r}: write a number above 0"
+                raise DataDirError(text, where)
             return b"%b %b" % (key, format_number((parse_number(frames) + 1.5) * parse_number(shift)))
 
-        if stage.has("segments"):
+        if stage.has_lines("segments"):
             say(f"working out {target} from {segments}")
             entire = read_entire_file or _has_speed_command(wav)
 
-            def of_recordings(names: set[bytes]) -> Mapping[bytes, float]:
+            def measure_or_fail(names: set[bytes]) -> Mapping[bytes, float]:
                 try:
                     return measure_recordings(stage, names, entire)
                 except (ArkError, OSError) as error:
-                    raise say.fails("there was a problem getting the durations", str(error)) from None
+                    raise say.fail("there was a problem getting the durations", str(error)) from None
 
-            times = compute_segment_durations(segments, of_recordings)
+            times = compute_segment_durations(segments, measure_or_fail)
             stage.write("utt2dur", (replace_values(part, seconds) for part, seconds in times))
-        elif has_shift and stage.path("utt2num_frames"):
+        elif has_shift and stage.find("utt2num_frames"):
             say(f"computing {target} from {folder}/{{frame_shift,utt2num_frames}}.")
-            rows = (split_fields(line, awk=True) for line in read_lines(stage.path("utt2num_frames")))
-            stage.write("utt2dur", (b" ".join([seconds(*[*row, b"", b""][:2]), *row[2:]]) + b"\n" for row in rows))
-        elif stage.path("wav.scp"):
+            rows = (split_fields(line, awk=True) for line in read_lines(stage.find("utt2num_frames")))
+            stage.write(
+                "utt2dur", (b" ".join([format_duration(*[*row, b"", b""][:2]), *row[2:]]) + b"\n" for row in rows)
+            )
+        elif stage.find("wav.scp"):
             say("segments file does not exist so getting durations from wave files")
             if not write_from_headers(say, stage, "utt2dur", "utterance"):
                 entire = read_entire_file | _reads_entire(say, wav, "utt2dur")
-                parts = min(nj, stage.count("utt2spk"))
+                parts = min(nj, stage.count_lines("utt2spk"))
                 compute_in_parts(
                     say, stage, "utt2dur", parts, "wav.scp", lambda path: read_audio_durations(path, entire)
                 )
-        elif stage.path("feats.scp"):
+        elif stage.find("feats.scp"):
             say("wave file does not exist so getting durations from feats files")
             if has_shift:
                 say(f"using frame_shift={os.fsdecode(shift)} from file {folder}/frame_shift")
-            stage.write("utt2dur", (seconds(*line.split()) + b"\n" for line in measure_features(feats)))
+            stage.write("utt2dur", (format_duration(*line.split()) + b"\n" for line in measure_features(feats)))
         else:
-            raise say.fails(f"Expected {wav}, {segments} or {feats} to exist")
+            raise say.fail(f"Expected {wav}, {segments} or {feats} to exist")
         check_complete(say, stage, "utt2dur", "utt2spk", "utterances")
     say(f"computed {target}")
     return 0
 
 
-def write_from_headers(say: Say, stage: Stage, name: str, what: str) -> bool:
-    """Write durations from the headers of SPHERE files if all audio is in such files, and return True if it is."""
-    durations = read_sphere_durations(stage.path("wav.scp"))
+def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool:
+    """Write durations from the headers of SPHERE files. Return False if some of the audio is not in such files."""
+    durations = read_sphere_durations(stage.find("wav.scp"))
     if durations is None:
         say(f"could not get {what} lengths from sphere-file headers, using wav-to-duration")
         return False
@@ -193,16 +199,16 @@ def write_from_headers(say: Say, stage: Stage, name: str, what: str) -> bool:
     return True
 
 
-def check_complete(say: Say, stage: Stage, name: str, listing: str, what: str) -> None:
-    """Warn if some durations are missing, and fail if most are."""
-    expected_count, count = stage.count(listing), stage.count(name)
+def check_complete(say: Printer, stage: Stage, name: str, listing: str, what: str) -> None:
+    """Warn if some durations are missing. Raise DataDirError if more than half are missing."""
+    expected_count, count = stage.count_lines(listing), stage.count_lines(name)
     if expected_count != count:
         say(f"warning: length of {name} does not equal that of {listing}, {count} != {expected_count}")
         if expected_count > 2 * count:
-            raise say.fails(f"less than half of {what} got a duration: failing.")
+            raise say.fail(f"less than half of {what} got a duration: failing.")
 
 
-def measure_recordings(src: SourceDir, names: set[bytes], entire: bool = False) -> dict[bytes, float]:
+def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) -> dict[bytes, float]:
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
@@ -211,22 +217,22 @@ def measure_recordings(src: SourceDir, names: set[bytes], entire: bool = False) 
         entire: count samples instead of reading headers.
     """
     durations = read_durations(src, names)
-    if (missing := names.difference(durations)) and (path := src.path("wav.scp")):
+    if (missing := names.difference(durations)) and (path := src.find("wav.scp")):
         from io_ark.api import load_scp
 
         refuse_endless_entries(path, missing)
-        codec: Any = _codec(entire)  # Not one of the names that the signature lists.
+        codec: Any = _make_codec(entire)  # The signature of load_scp lists only names of codecs.
         recordings = load_scp(FileName(path), kind=codec)
         for name in sorted(missing):
-            if (key := shown(name)) in recordings:
+            if (key := decode_key(name)) in recordings:
                 durations[name] = compute_seconds(recordings[key], path, key)
     return durations
 
 
-def read_durations(src: SourceDir, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
-    """Return the durations of those recordings, or utterances, that are in ``reco2dur`` or another file."""
+def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
+    """Return the durations of recordings or utterances in seconds from a file. Missing keys are left out."""
     durations: dict[bytes, float] = {}
-    for chunk in read_chunks(path) if (path := src.path(file)) else ():
+    for chunk in read_chunks(path) if (path := src.find(file)) else ():
         pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
         durations.update((key, seconds) for key, seconds in pairs if key in names and seconds > 0)
     return durations
@@ -236,7 +242,7 @@ def _has_speed_command(wav_scp: str) -> bool:
     return os.path.isfile(wav_scp) and any(SPEED_COMMAND.search(chunk) for chunk in read_chunks(wav_scp))
 
 
-def _reads_entire(say: Say, wav: str, name: str) -> bool:
+def _reads_entire(say: Printer, wav: str, name: str) -> bool:
     if not _has_speed_command(wav):
         return False
     say(
@@ -249,19 +255,23 @@ def _reads_entire(say: Say, wav: str, name: str) -> bool:
     return True
 
 
-def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
+def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
     """Write reco2dur, unless it exists and has all recordings. Kaldi's options have no effect on the result."""
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
-        if stage.has("reco2dur") and stage.count("wav.scp") == stage.count("reco2dur"):
+        if stage.has_lines("reco2dur") and stage.count_lines("wav.scp") == stage.count_lines("reco2dur"):
             say(f"{target} already exists with the expected length.  We won't recompute it.")
             return 0
-        if stage.has("utt2dur") and not stage.has("segments") and stage.count("utt2spk") == stage.count("utt2dur"):
+        if (
+            stage.has_lines("utt2dur")
+            and not stage.has_lines("segments")
+            and stage.count_lines("utt2spk") == stage.count_lines("utt2dur")
+        ):
             say(f"{wav} indexed by utt-id; copying utt2dur to reco2dur")
             stage.copy(f"{folder}/utt2dur", "reco2dur")
             return 0
-        if not stage.path("wav.scp"):
-            raise say.fails(f"Expected {wav} to exist")
+        if not stage.find("wav.scp"):
+            raise say.fail(f"Expected {wav} to exist")
         say("obtaining durations from recordings")
         if not write_from_headers(say, stage, "reco2dur", "recording"):
             entire = _reads_entire(say, wav, "reco2dur")
@@ -272,7 +282,7 @@ def get_reco2dur(say: Say, folder: str, *, nj: int = 4, cmd: str = "", frame_shi
 
 
 def get_utt2num_frames(
-    say: Say, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
+    say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
     """Write utt2num_frames from the features or, without features, from the durations."""
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
@@ -280,14 +290,14 @@ def get_utt2num_frames(
             f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g} must be finite numbers of seconds, the shift above 0"
         )
     with Stage(folder, say) as stage:
-        if stage.has("utt2num_frames"):
+        if stage.has_lines("utt2num_frames"):
             say(f"{folder}/utt2num_frames already present!")
             return 0
-        if stage.path("feats.scp"):
+        if stage.find("feats.scp"):
             compute_in_parts(say, stage, "utt2num_frames", nj, "feats.scp", measure_features)
             say(f"Computed and wrote {folder}/utt2num_frames")
             return 0
-        get_utt2dur(say.called("utils/data/get_utt2dur.sh"), folder, nj=nj)
+        get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), folder, nj=nj)
 
         def count_frames(seconds: float) -> float:
             count = (seconds - frame_overlap) / frame_shift
@@ -299,18 +309,18 @@ def get_utt2num_frames(
     return 0
 
 
-def generate_segments(say: Say, folder: str) -> Iterator[bytes]:
-    """Return lines of segments that are whole recordings."""
-    if not SourceDir(folder).has("utt2dur"):
+def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
+    """Yield lines of a segments file whose segments are whole recordings."""
+    if not DataFiles(folder).has_lines("utt2dur"):
         get_utt2dur(say, folder)
     for chunk in read_chunks(f"{folder}/utt2dur"):
         pairs = zip(get_column(chunk, awk=True), get_column(chunk, 2, awk=True), strict=True)
         yield b"".join([b"%b %b 0 %b\n" % (key, key, seconds) for key, seconds in pairs])
 
 
-def get_segments_for_data(say: Say, folder: str) -> int:
-    """Print segments that are whole recordings."""
-    helper = say.to_stderr().called("utils/data/get_utt2dur.sh")
+def get_segments_for_data(say: Printer, folder: str) -> int:
+    """Print a segments file whose segments are whole recordings."""
+    helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with locked(folder):
         sys.stdout.buffer.writelines(generate_segments(helper, folder))
     return 0

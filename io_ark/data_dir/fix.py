@@ -10,14 +10,14 @@ from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, 
 from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces, sort_unique_values, split_fields
 from io_ark.data_dir.line_order import get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import read_keys, select_lines
-from io_ark.data_dir.lists import bad_line, read_id_list
+from io_ark.data_dir.lists import make_refusal, read_id_list
 from io_ark.data_dir.segment_times import find_open_ended_segments
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
 from io_ark.data_dir.stage import (
     BACKUP,
     SORTED_FILES,
     DataDirError,
-    Say,
+    Printer,
     Stage,
     have_same_bytes,
     refuse_byte_order_mark,
@@ -28,15 +28,15 @@ from io_ark.data_dir.validate import find_bad_lines, has_positive, run_image_scr
 FILES_BY_UTTERANCE = "utt2spk utt2uniq feats.scp vad.scp text segments utt2lang utt2dur utt2num_frames"
 # A value of 0 or less in one of these files removes the utterance.
 MEASURED_FILES = ("utt2dur", "utt2num_frames")
-# Both files can be computed from other files, so that a second value of a key may be dropped.
+# These files can be computed from other files. For a key with two values, a warning is enough.
 DERIVED_FILES = ("spk2utt", "cmvn.scp")
 _PRINTABLE = bytes([10, *range(32, 256)])
 _RETURN = "ends with a carriage return: remove them (kaldi-compat data fix --strip-cr DIR, or sed -i 's/\\r$//')"
-_CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a recording of its own"
+_CHANNEL = "has a fifth field, a channel, which would be lost: put each channel into a separate recording"
 _EMPTY = "is empty: remove it, or make it again"
 _NEGATIVE = "is not above 0, because the segment ends at -1: delete utt2dur and utt2num_frames, and make them again"
-_NONE_LEFT = "has none of the utterances that the other files have: compare their names"
-# Files in the order in which Kaldi's script checks that they are sorted, and its messages.
+_NONE_LEFT = "has none of the utterances that the other files have: compare the names of utterances in these files"
+# The files whose order Kaldi's script checks, in its order, with its messages.
 _ORDERS = {
     "utt2spk": "utt2spk is not in sorted order (fix this yourself)",
     "utt2spk by speaker": "utt2spk is not in sorted order when sorted first on speaker-id \n"
@@ -46,28 +46,30 @@ _ORDERS = {
 }
 
 
-def fix(say: Say, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False) -> int:
-    """Fix a data directory. ``.backup`` has the files as Kaldi's script keeps them, most of them after sorting.
+def fix(
+    say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
+) -> int:
+    """Fix a data directory. As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
 
     Raises:
-        DataDirError: no utterance would remain, or lines would be lost silently: because of a key with two values, a
+        DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a
             carriage return, a byte-order mark, or a fifth field in segments.
     """
     if not os.path.isdir(folder):
-        raise say.fails(f"no such directory {folder}")
+        raise say.fail(f"no such directory {folder}")
     if say.as_script and os.path.isfile(f"{folder}/images.scp"):
         options = {"--utt-extra-files": utt_extra_files, "--spk-extra-files": spk_extra_files}
         arguments = [text for name, value in options.items() if value for text in (name, value)]
         return run_image_script("fix_data_dir.sh", *arguments, folder)
     with Stage(folder, say) as stage:
-        stage.need(say)
+        stage.require(say)
         _Fix(say, stage, utt_extra_files.split(), spk_extra_files.split(), strip_cr=strip_cr).run()
     say.write(f"fix_data_dir.sh: old files are kept in {folder}/.backup")
     return 0
 
 
-def fix_new(say: Say, stage: Stage) -> None:
-    """Fix the files that a job has written before they are put in place. An error discards all of them."""
+def fix_stage(say: Printer, stage: Stage) -> None:
+    """Fix the files that a job has written, before they are put in place. An error discards all new files."""
     try:
         _Fix(say, stage).run()
     except DataDirError as error:
@@ -81,7 +83,7 @@ class _Fix:
 
     def __init__(
         self,
-        say: Say,
+        say: Printer,
         stage: Stage,
         utterance_files: Collection[str] = (),
         speaker_files: Collection[str] = (),
@@ -90,28 +92,28 @@ class _Fix:
     ) -> None:
         self.say, self.stage, self.folder, self.strip_cr = say, stage, stage.folder, strip_cr
         self.utterance_files, self.speaker_files = utterance_files, speaker_files
-        # The last file that removed utterances, and whether it is empty, for the error if none remain.
+        # For the error if no utterances remain: the last file that removed utterances, and True if it was empty.
         self.emptying_file, self.was_empty = "utt2spk", False
 
     def run(self) -> None:
         """Sort all files, and filter them by recordings, speakers and utterances."""
         for name in dict.fromkeys((*SORTED_FILES, *self.utterance_files, *self.speaker_files)):
-            if self.stage.path(name):
-                self.stage.keep(name)
+            if self.stage.find(name):
+                self.stage.back_up(name)
                 self.check(name)
                 self.sort(name)
         self.filter_recordings()
         self.filter_speakers()
-        paths_before = self.stage.path("utt2spk"), self.stage.path("segments")
+        paths_before = self.stage.find("utt2spk"), self.stage.find("segments")
         self.filter_utterances()
-        if paths_before != (self.stage.path("utt2spk"), self.stage.path("segments")):
+        if paths_before != (self.stage.find("utt2spk"), self.stage.find("segments")):
             self.filter_speakers()
             self.filter_recordings()
             self.make_spk2utt()
 
     def check(self, name: str) -> None:
-        """Refuse what would be lost. With ``strip_cr``, remove carriage returns at the ends of lines."""
-        path = self.stage.path(name)
+        """Raise DataDirError for content that would be lost. With ``strip_cr``, remove carriage returns at line ends."""
+        path = self.stage.find(name)
         refuse_byte_order_mark(path)
         return_count = 0
         for lines_before, chunk in number_chunks(read_chunks(path)):
@@ -129,7 +131,7 @@ class _Fix:
 
     def sort(self, name: str) -> None:
         """Sort a file by its keys, and remove repeated lines."""
-        path = self.stage.path(name)
+        path = self.stage.find(name)
         if is_sorted(path):
             return
         unique_lines = []
@@ -139,11 +141,11 @@ class _Fix:
             if name != "spk2utt" and any(line.split() != first.split() for line in repetitions):
                 self.report_two_values(name, path, key)
         self.stage.write(name, unique_lines)
-        if not have_same_bytes(self.stage.path(os.path.join(BACKUP, name)), self.stage.path(name)):
+        if not have_same_bytes(self.stage.find(os.path.join(BACKUP, name)), self.stage.find(name)):
             self.say(f"file {self.folder}/{name} is not in sorted order or not unique, sorting it")
 
     def report_two_values(self, name: str, path: str, key: bytes) -> None:
-        """Refuse a key with two values. Only warn if both values can be computed from other files."""
+        """Raise DataDirError for a key with two values, or only warn if the file can be computed from other files."""
         lines = [(number, line.split()) for number, line in enumerate(read_lines(path), 1) if get_sort_key(line) == key]
         number = next(number for number, line in lines if line != lines[0][1])
         text = f"another value than in line {lines[0][0]}, and only one would be kept: "
@@ -154,8 +156,8 @@ class _Fix:
         warn(f"{self.say.name}: warning: {error}")
 
     def filter(self, keys: Container[bytes], name: str, reason: str = "") -> None:
-        """Keep the lines of a file with these keys."""
-        path = self.stage.path(name)
+        """Remove the lines of a file whose key is not one of ``keys``. With a ``reason``, print the numbers of lines."""
+        path = self.stage.find(name)
         blank_lines: list[int] = []
         selected_count, line_count = select_lines(keys, path, None, refuse=blank_lines.append)
         if blank_lines or selected_count != line_count:
@@ -167,58 +169,58 @@ class _Fix:
 
     def filter_recordings(self) -> None:
         """Keep the recordings that both segments and the files by recording have."""
-        stage, path = self.stage, self.stage.path("segments")
+        stage, path = self.stage, self.stage.find("segments")
         if not path:
             return
-        if not stage.path("wav.scp"):
-            raise self.say.fails(f"{self.folder}/segments exists but not {self.folder}/wav.scp")
-        if not stage.has("segments"):
+        if not stage.find("wav.scp"):
+            raise self.say.fail(f"{self.folder}/segments exists but not {self.folder}/wav.scp")
+        if not stage.has_lines("segments"):
             self.say.write(f"Empty list of recordings (bad file {self.folder}/segments)?")
-            raise self.say.fails("", _EMPTY, path)
-        recordings = read_id_list(stage.path("wav.scp"))
+            raise self.say.fail("", _EMPTY, path)
+        recordings = read_id_list(stage.find("wav.scp"))
         segments = [line for chunk in read_chunks(path) for line in _cut_to_four_fields(chunk)]
         used_segments = []
         for number, line in enumerate(segments, 1):
             recording = get_field(line, 2)
             if not recording:
-                bad_line("Bad line without a recording", path)(number)
+                make_refusal("Bad line without a recording", path)(number)
             if recording in recordings:
                 used_segments.append(line)
         stage.write("segments", used_segments)
         if len(used_segments) != len(segments):
             counts = f"from {len(segments)} to {len(used_segments)} lines"
             self.say(f"filtered {self.folder}/segments {counts} based on filter recordings.")
-        # filter_scp.pl reads these recordings, so fields are not those of awk.
-        recordings = set(sort_unique_values(stage.path("segments"), 2, awk=False))
+        # Kaldi's script reads these recordings with filter_scp.pl, so fields are split as in Perl.
+        recordings = set(sort_unique_values(stage.find("segments"), 2, awk=False))
         for name in ("wav.scp", "reco2file_and_channel", "reco2dur"):
-            if stage.path(name):
+            if stage.find(name):
                 self.filter(recordings, name, "recordings")
 
     def make_spk2utt(self) -> list[bytes]:
         """Write spk2utt from utt2spk, and return the speakers."""
-        refuse = bad_line("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
-        self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.path("utt2spk")), refuse))
-        return read_keys(self.stage.path("spk2utt"), awk=True)
+        refuse = make_refusal("Invalid line in utt2spk file", f"{self.folder}/utt2spk")
+        self.stage.write("spk2utt", convert_to_spk2utt(read_chunks(self.stage.find("utt2spk")), refuse))
+        return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
         """Keep the speakers that utt2spk and the files by speaker have."""
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
-            if self.stage.path(name):
-                listed = read_id_list(self.stage.path(name))
+            if self.stage.find(name):
+                listed = read_id_list(self.stage.find(name))
                 common = [speaker for speaker in speakers if speaker in listed]
                 if len(common) != len(speakers):
                     text = f"filtered speakers from {len(speakers)} to {len(common)} lines"
                     self.say(f"{text} based on filter {self.folder}/{name}.")
                     if not common:
-                        self.emptying_file, self.was_empty = name, not self.stage.has(name)
+                        self.emptying_file, self.was_empty = name, not self.stage.has_lines(name)
                 speakers = common
         known = set(speakers)
         self.filter(known, "spk2utt", "speakers")
-        refuse = bad_line("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
-        self.stage.write("utt2spk", convert_to_utt2spk(read_chunks(self.stage.path("spk2utt")), refuse))
+        refuse = make_refusal("Invalid line in spk2utt file", f"{self.folder}/spk2utt")
+        self.stage.write("utt2spk", convert_to_utt2spk(read_chunks(self.stage.find("spk2utt")), refuse))
         for name in ("cmvn.scp", "spk2gender", *self.speaker_files):
-            if self.stage.path(name):
+            if self.stage.find(name):
                 self.filter(known, name, "speakers")
 
     def filter_utterances(self) -> None:
@@ -226,36 +228,36 @@ class _Fix:
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
             name, *by_speaker = file_and_order.split(None, 1)
-            if stage.path(name):
+            if stage.find(name):
                 self.check_order(name, message, by_speaker=bool(by_speaker))
-        audio_files = [] if stage.path("segments") else ["wav.scp"]
-        duration_files = ["reco2dur"] if stage.has("reco2dur") and not stage.path("segments") else []
-        utterances = read_keys(stage.path("utt2spk"), awk=True)
+        audio_files = [] if stage.find("segments") else ["wav.scp"]
+        duration_files = ["reco2dur"] if stage.has_lines("reco2dur") and not stage.find("segments") else []
+        utterances = read_keys(stage.find("utt2spk"), awk=True)
         count = len(utterances)
         for name in ("feats.scp", "text", "segments", "utt2lang", *audio_files, *MEASURED_FILES):
-            path = stage.path(name)
+            path = stage.find(name)
             if path and utterances:
-                self.emptying_file, self.was_empty = name, not stage.has(name)
+                self.emptying_file, self.was_empty = name, not stage.has_lines(name)
                 self.check_ends(name)
                 known = _read_keys_above_zero(path) if name in MEASURED_FILES else read_id_list(path)
                 utterances = [utterance for utterance in utterances if utterance in known]
         if not utterances:
             self.say.write("fix_data_dir.sh: no utterances remained: not proceeding further.")
             reason = _EMPTY if self.was_empty else _NONE_LEFT
-            raise self.say.fails("", reason, f"{self.folder}/{self.emptying_file}")
+            raise self.say.fail("", reason, f"{self.folder}/{self.emptying_file}")
         summary = (
             f"all {count} utterances." if len(utterances) == count else f"{len(utterances)} utterances out of {count}"
         )
         self.say.write(f"fix_data_dir.sh: kept {summary}")
         known = set(utterances)
         for name in (*FILES_BY_UTTERANCE.split(), *audio_files, *duration_files, *self.utterance_files):
-            if stage.path(name):
-                stage.keep(name)
+            if stage.find(name):
+                stage.back_up(name)
                 self.filter(known, name)
 
     def check_ends(self, name: str) -> None:
-        """Refuse the negative durations that Kaldi's get_utt2dur.sh computes for segments that end at -1."""
-        path, segments = self.stage.path(name), self.stage.path("segments")
+        """Raise DataDirError for the negative durations that Kaldi's get_utt2dur.sh computes for segments that end at -1."""
+        path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
         for number, line in bad_lines:
@@ -264,12 +266,12 @@ class _Fix:
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
         """Check that the lines of a file are sorted, or, with ``by_speaker``, their second fields."""
-        path, previous = self.stage.path(name), b""
+        path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):
             if by_speaker:
                 values = get_column(chunk, 2, awk=True)
             elif has_single_spaces(chunk) and not chunk.translate(None, _PRINTABLE) and is_sorted(path):
-                return  # Then lines are in the order of their keys.
+                return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:
                 values = chunk.removesuffix(b"\n").split(b"\n")
             for number, (before, value) in enumerate(zip([previous, *values], values, strict=False), lines_before + 1):
@@ -277,7 +279,8 @@ class _Fix:
                     for text in message.split("\n"):
                         self.say.write(text)
                     key = next(islice(map(get_field, read_lines(path)), number - 1, None))
-                    raise self.say.fails("", "is not in this order", f"{self.folder}/{name}", key=key)
+                    advice = "is not in this order: rename the utterance or its speaker"
+                    raise self.say.fail("", advice, f"{self.folder}/{name}", key=key)
             previous = values[-1]
 
 
@@ -303,13 +306,16 @@ def write_filtered(
     *,
     may_end_blank: bool = False,
 ) -> None:
-    """Write lines, and then the lines of a file with these keys. Blank lines are errors, or warnings at the end."""
+    """Write a file of the lines in ``lead``, followed by the lines of ``source`` with these keys.
+
+    A blank line is an error. With ``may_end_blank``, blank lines at the end only cause a warning.
+    """
 
     def refuse(number: int) -> None:
         if may_end_blank and not any(map(bytes.strip, islice(read_lines(source), number, None))):
             warn(f"{source}:{number}: blank lines at the end: remove them")
         else:
-            bad_line("Bad line without a key", source)(number)
+            make_refusal("Bad line without a key", source)(number)
 
     with stage.writing(name) as write:
         for part in lead:

@@ -1,6 +1,6 @@
-"""Split lines into fields, as the programs that Kaldi's scripts call do.
+"""Split lines into fields like the programs that Kaldi's scripts call.
 
-Perl and Python split a line at any ASCII white space, awk only at blanks and tabs: ``awk=True`` splits as awk does.
+Perl and Python split a line at any ASCII white space. With ``awk=True``, a line is split only at blanks and tabs.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def split_script_line(line: bytes) -> list[bytes]:
 
 
 def get_field(line: bytes, number: int = 1, *, awk: bool = False) -> bytes:
-    """Return a field of a line, counted from 1. Return an empty field if the line has fewer."""
+    """Return field ``number`` of a line, counted from 1; b"" if the line has fewer fields."""
     fields = split_fields(line, awk=awk) if awk else line.split(None, number)
     return fields[number - 1] if len(fields) >= number else b""
 
 
 def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[bytes]:
-    """Return one field of every line of a chunk, counted from 1. The field is empty for a line that has fewer."""
+    """Return field ``number`` of every line of a chunk, counted from 1; b"" for a line with fewer fields."""
     lines = split_lines(chunk)
     awk = awk and any(space in chunk for space in _NOT_SPLIT_BY_AWK)
     if not awk:

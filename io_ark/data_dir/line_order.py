@@ -12,11 +12,11 @@ from io_ark.data_dir.line_fields import get_column
 
 
 def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
-    """Return the number of the first key, counted from 1, that does not follow its predecessor; 0 if there is none.
+    """Return the number of the first key, counted from 1, that is not larger than the key before it; 0 if all keys are.
 
     Args:
-        keys: the keys.
-        previous: the key before ``keys``; None at the start of a file.
+        keys: keys to check.
+        previous: key before ``keys``; None at the start of a file.
     """
     if previous is not None and keys and keys[0] <= previous:
         return 1
@@ -26,7 +26,7 @@ def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
 
 
 def is_sorted(file: str) -> bool:
-    """Return True if the first fields of a file are unique and sorted, no line is indented, and the last one ends."""
+    """Return True if the first fields are unique and sorted, no line is indented, and the last line ends with a newline."""
     previous = None
     for chunk in read_chunks(file):
         keys = get_column(chunk, awk=True)
@@ -46,7 +46,7 @@ def get_sort_key(line: bytes) -> bytes:
 
 
 def sort_lines(files: Iterable[Iterable[bytes]], key: Callable[[bytes], bytes] | None = None) -> list[bytes]:
-    """Return the lines of several files, given as chunks, in the order of their bytes or of a key."""
+    """Return the lines of several files (iterables of chunks), sorted by their bytes or by the result of ``key``."""
     lines: list[bytes] = []
     for chunk in chain.from_iterable(files):
         lines += split_lines(chunk if chunk.endswith(b"\n") else chunk + b"\n")

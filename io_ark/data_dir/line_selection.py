@@ -24,12 +24,12 @@ def select_lines(
     """Write the lines of a file whose field is one of the keys. With ``exclude``, write the other lines.
 
     Args:
-        keys: the keys.
-        file: a path or a file descriptor.
-        write: takes selected lines. If None, lines are only counted.
+        keys: keys to select.
+        file: path or file descriptor.
+        write: function that receives the selected lines. If None, lines are only counted.
         number: number of the field, counted from 1.
         exclude: select the lines whose field is not one of the keys.
-        refuse: is called with the number of a line that lacks the field, after the lines before it were written.
+        refuse: called with the number of a line that lacks the field, after the preceding lines have been written.
 
     Returns:
         The number of selected lines, and the number of all lines.

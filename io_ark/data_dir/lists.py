@@ -1,6 +1,6 @@
 """Kaldi's Perl scripts for lists: filter_scp.pl, split_scp.pl, subset_scp.pl, shuffle_list.pl, apply_map.pl and others.
 
-Each function takes the arguments of its script, and returns its status.
+The function of a script has the script's name. It takes the script's arguments and returns its exit status.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, 
 from io_ark.data_dir.line_fields import get_column, get_field, has_single_spaces, require_two_fields
 from io_ark.data_dir.line_selection import select_lines
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt, convert_to_utt2spk
-from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Say, shown, warn
+from io_ark.data_dir.stage import BYTE_ORDER_MARK, STARTS_WITH_MARK, DataDirError, Printer, decode_key, warn
 
-# Perl's "die" exits with the error number of the last system call that failed. Opening a file asks whether it is a
-# terminal, and a file is none.
+# Perl's "die" exits with the error number of the last system call that failed. After a file was opened, this is ENOTTY
+# (25), since Perl asks whether the file is a terminal. Without such a call the status is 255.
 NO_TERMINAL, MISSING, DIED = 25, 2, 255
 STDIN = 0
-MAX_DIGITS = 18  # Kaldi's scripts hold integers in 64 bits.
+MAX_DIGITS = 18  # Integers of 18 digits fit into the 64 bits that Perl has for integers.
 DRAND48_MODULUS, DRAND48_FACTOR, DRAND48_INCREMENT, DRAND48_SEED = 1 << 48, 0x5DEECE66D, 0xB, 0x330E
 
 
-def usage(status: int = DIED) -> DataDirError:
-    """Return the error that shows how to call a script."""
+def make_usage_error(status: int = DIED) -> DataDirError:
+    """Return an error without a message, for which :func:`io_ark.data_dir.scripts.call` shows the script's usage."""
     return DataDirError("", status=status)
 
 
 def open_source(arguments: list[str]) -> str | int | None:
-    """Return the file that Perl's ``<>`` reads. Print a message and return None if it cannot be opened."""
+    """Return the file that Perl's ``<>`` reads for these arguments. If it cannot be opened, warn and return None."""
     if not arguments or arguments[0] == "-":
         return STDIN
     try:
@@ -55,15 +55,18 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def opening(text: str) -> Iterator[None]:
-    """Turn the failure to open a file into Perl's message and status."""
+    """Replace the error for a file that cannot be opened in this block by an error with Perl's message and status."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
         raise DataDirError(f"{text}: {error.strerror}", status=error.errno or DIED, partly=True) from None
 
 
-def bad_line(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
-    """Return a function that raises the error for a line, by its number; by default with the status of Perl's ``die``."""
+def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., None]:
+    """Return a function of a line's number and text that raises DataDirError with the message ``text``.
+
+    ``status`` is the exit status of the script; 0 stands for the status of Perl's ``die``.
+    """
     status = status or (DIED if file == STDIN else NO_TERMINAL)
 
     def raise_error(number: int, line: bytes = b"") -> None:
@@ -84,12 +87,12 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
                 raise DataDirError(STARTS_WITH_MARK, get_source_name(source), 1)
             column = get_column(chunk)
             if b"" in column:
-                bad_line(f"{text} without a key", source)(lines_before + column.index(b"") + 1)
+                make_refusal(f"{text} without a key", source)(lines_before + column.index(b"") + 1)
             keys.update(column)
     return keys
 
 
-def filter_scp(say: Say, argv: list[str]) -> int:
+def filter_scp(say: Printer, argv: list[str]) -> int:
     """Print the lines of a file whose field is in a list."""
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
@@ -98,38 +101,38 @@ def filter_scp(say: Say, argv: list[str]) -> int:
         else:
             number, argv = _parse_integer(argv[1]) if len(argv) > 1 else 0, argv[2:]
     if len(argv) not in (1, 2):
-        raise usage()
+        raise make_usage_error()
     keys = read_id_list(argv[0])
     file = open_source(argv[1:])
     if file is not None:
         text = "Bad line, could not get first field" if number == 1 else f"Invalid scp file line without field {number}"
         write = sys.stdout.buffer.write
-        if number < 1:  # In Perl, index -1 stands for the last element.
+        if number < 1:  # As in Perl, index -1 stands for the last element.
             for line in read_lines(file):
                 if (line.split()[number - 1] in keys) is not exclude:
                     write(line)
         else:
-            select_lines(keys, file, write, number=number, exclude=exclude, refuse=bad_line(text, file))
+            select_lines(keys, file, write, number=number, exclude=exclude, refuse=make_refusal(text, file))
     return 0
 
 
-def utt2spk_to_spk2utt(say: Say, argv: list[str]) -> int:
+def utt2spk_to_spk2utt(say: Printer, argv: list[str]) -> int:
     if len(argv) > 1:
-        raise usage()
+        raise make_usage_error()
     file = open_source(argv)
     if file is not None:
         sys.stdout.buffer.writelines(
-            convert_to_spk2utt(read_chunks(file), bad_line("Invalid line in utt2spk file", file))
+            convert_to_spk2utt(read_chunks(file), make_refusal("Invalid line in utt2spk file", file))
         )
     return 0
 
 
-def spk2utt_to_utt2spk(say: Say, argv: list[str]) -> int:
+def spk2utt_to_utt2spk(say: Printer, argv: list[str]) -> int:
     for name in argv or ["-"]:
         file = open_source([name])
         if file is not None:
             sys.stdout.buffer.writelines(
-                convert_to_utt2spk(read_chunks(file), bad_line("Invalid line in spk2utt file", file))
+                convert_to_utt2spk(read_chunks(file), make_refusal("Invalid line in spk2utt file", file))
             )
     return 0
 
@@ -140,7 +143,7 @@ def _parse_integer(text: str) -> int:
 
 
 def parse_positive(text: str) -> int:
-    """Return the positive whole number that a string stands for; 0 for any other string.
+    """Parse a positive whole number in ASCII digits. Return 0 for any other string.
 
     >>> parse_positive("12"), parse_positive("0"), parse_positive("\u00b2"), parse_positive("1.5")
     (12, 0, 0, 0)
@@ -148,16 +151,16 @@ def parse_positive(text: str) -> int:
     return int(text) if re.fullmatch(f"[0-9]{{1,{MAX_DIGITS}}}", text) else 0
 
 
-@functools.cache  # Halves of the same size have the same lines.
+@functools.cache  # Most halves have the same size, and so the same mask.
 def _spread_evenly(count: int, size: int) -> bytes:
-    """Return a mask of the lines that subset_scp.pl chooses from ``count`` lines: bytes of 1 for ``size`` lines, else 0."""
+    """Return the choice of subset_scp.pl as ``count`` bytes: 1 for the ``size`` chosen lines, 0 for the other lines."""
     if size in (0, count):
         return bytes([size > 0]) * count
     return _spread_evenly(count // 2, size // 2) + _spread_evenly(count - count // 2, size - size // 2)
 
 
 def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> list[bytes]:
-    """Return ``size`` lines of a file: the first with ``--first``, the last with ``--last``, else evenly spread lines."""
+    """Return ``size`` lines of a file: with ``--first`` the first, with ``--last`` the last, otherwise evenly spread lines."""
     with opening(f"Opening input scp file {file}"):
         lines = list(read_lines(open_argument(file)))
     if size > len(lines) and not quiet:
@@ -169,14 +172,14 @@ def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> lis
     return list(compress(lines, _spread_evenly(len(lines), size)))
 
 
-def subset_scp(say: Say, argv: list[str]) -> int:
+def subset_scp(say: Printer, argv: list[str]) -> int:
     flags = set()
     for name in ("--quiet", "--first", "--last"):
         if argv[:1] == [name]:
             flags.add(name)
             argv = argv[1:]
     if len(argv) < 2:
-        raise usage()
+        raise make_usage_error()
     if _parse_integer(argv[0]) == 0 or re.match(r"\s*[+-]?[0-9]+\.[0-9]*[1-9]", argv[0]):
         text = f'First command-line parameter to subset_scp.pl must be an integer, got "{argv[0]}"'
         raise DataDirError(text, status=DIED)
@@ -186,9 +189,9 @@ def subset_scp(say: Say, argv: list[str]) -> int:
 
 
 def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
-    """Yield the lines of chunks in the order of shuffle_list.pl, which sorts them by Perl's random numbers as text.
+    """Yield lines in the order of shuffle_list.pl, which compares random numbers as text.
 
-    Perl's generator is ``drand48`` of the C library.
+    The numbers come from Perl's generator, which is ``drand48`` of the C library.
     """
     lines = [line for chunk in chunks for line in split_lines(chunk)]
     state = ((seed & 0xFFFFFFFF) << 16) + DRAND48_SEED
@@ -199,7 +202,7 @@ def shuffle(chunks: Iterable[bytes], seed: int = 0) -> Iterator[bytes]:
     return (line for _, line in sorted(zip(numbers, lines, strict=True)))
 
 
-def shuffle_list(say: Say, argv: list[str]) -> int:
+def shuffle_list(say: Printer, argv: list[str]) -> int:
     seed = 0
     if argv[:1] == ["--srand"]:
         if not re.fullmatch(r"[+-]?[0-9]+", "".join(argv[1:2])):
@@ -230,11 +233,11 @@ def read_map(file: str) -> dict[bytes, bytes]:
                     warn(DataDirError(text, file, number, key))
                     values[key] = value
                 elif not key:
-                    bad_line("apply_map.pl: empty line", open_argument(file))(number)
+                    make_refusal("apply_map.pl: empty line", open_argument(file))(number)
     return values
 
 
-def apply_map(say: Say, argv: list[str]) -> int:
+def apply_map(say: Printer, argv: list[str]) -> int:
     """Print standard input with the fields replaced by their values in a map."""
     begin, end, permissive = None, None, False
     for _ in range(3):
@@ -250,37 +253,37 @@ def apply_map(say: Say, argv: list[str]) -> int:
         if argv[:1] == ["--permissive"]:
             permissive, argv = True, argv[1:]
     if len(argv) != 1:
-        raise usage(1)
+        raise make_usage_error(1)
     table = read_map(argv[0])
     some = slice(max(begin or 0, 0), None if end is None else end + 1)
 
-    def missing(word: bytes) -> bytes:
+    def replace_missing(word: bytes) -> bytes:
         if not permissive:
-            raise DataDirError(f"apply_map.pl: undefined key {shown(word)} in {argv[0]}", status=DIED)
-        warn(f"apply_map.pl: warning! missing key {shown(word)} in {argv[0]}")
+            raise DataDirError(f"apply_map.pl: undefined key {decode_key(word)} in {argv[0]}", status=DIED)
+        warn(f"apply_map.pl: warning! missing key {decode_key(word)} in {argv[0]}")
         return word
 
     for chunk in read_chunks(STDIN):
         out: list[bytes] = []
-        plain = has_single_spaces(chunk)  # Then only the first fields, up to the last replaced field, are split.
+        plain = has_single_spaces(chunk)  # If so, it is enough to split a line up to the last field to replace.
         try:
             for line in chunk[:-1].split(b"\n") if plain else split_lines(chunk):
                 fields = line.split(b" ", -1 if end is None else end + 1) if plain else line.split()
                 try:
                     fields[some] = map(table.__getitem__, fields[some])
                 except KeyError:
-                    fields[some] = [table[word] if word in table else missing(word) for word in fields[some]]
+                    fields[some] = [table[word] if word in table else replace_missing(word) for word in fields[some]]
                 out.append(b" ".join(fields))
         finally:
             sys.stdout.buffer.write(b"\n".join([*out, b""]))
     return 0
 
 
-def _balance(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
-    """Divide a list of speakers as evenly as split_scp.pl.
+def _balance(say: Printer, sizes: Sequence[int], parts: int) -> list[int]:
+    """Divide speakers, whose numbers of lines are ``sizes``, into parts as evenly as split_scp.pl.
 
     Returns:
-        The first speaker of each part, and the number of speakers.
+        The index of the first speaker of each part, followed by the number of speakers.
     """
     total, sums = len(sizes), list(accumulate(sizes, initial=0))
     if total < parts:
@@ -288,7 +291,7 @@ def _balance(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
         raise DataDirError(f"{say.name}: {text}: use fewer parts", status=DIED, partly=True)
     bounds = [-(-part * total // parts) for part in range(parts + 1)]
 
-    def size(part: int) -> int:
+    def sum_part(part: int) -> int:
         return sums[bounds[part + 1]] - sums[bounds[part]]
 
     changed = True
@@ -297,24 +300,24 @@ def _balance(say: Say, sizes: Sequence[int], parts: int) -> list[int]:
         for part in range(parts):
             if part < parts - 1 and bounds[part + 1] > bounds[part]:
                 last = bounds[part + 1]
-                count, here, there = sizes[last - 1], size(part), size(part + 1)
+                count, here, there = sizes[last - 1], sum_part(part), sum_part(part + 1)
                 if abs(there + count - (here - count)) < abs(there - here):
                     bounds[part + 1] -= 1
                     changed = True
             if part > 0 and bounds[part + 1] > bounds[part]:
                 first = bounds[part]
-                count, there, here = sizes[first], size(part - 1), size(part)
+                count, there, here = sizes[first], sum_part(part - 1), sum_part(part)
                 if abs(here - count - (there + count)) < abs(here - there):
                     bounds[part] += 1
                     changed = True
     return bounds
 
 
-def divide_by_speaker(say: Say, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
+def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> list[list[bytes]]:
     """Divide the lines of a file into parts of about the same size, without dividing the lines of a speaker."""
     speakers: dict[bytes, bytes] = {}
     with opening(f"{say.name}: Error opening utt2spk file {utt2spk}"):
-        refuse = bad_line(f"{say.name}: Bad line in utt2spk file", utt2spk)
+        refuse = make_refusal(f"{say.name}: Bad line in utt2spk file", utt2spk)
         for chunk in require_two_fields(read_chunks(utt2spk), refuse):
             speakers.update(zip(get_column(chunk), get_column(chunk, 2), strict=True))
     lines_by_speaker: dict[bytes, list[bytes]] = {}
@@ -322,9 +325,9 @@ def divide_by_speaker(say: Say, scp: str, utt2spk: str, part_count: int) -> list
         for number, line in enumerate(read_lines(scp), 1):
             speaker = speakers.get(get_field(line))
             if speaker is None:
-                fault = f"No utterance {shown(get_field(line))} in utt2spk file {utt2spk}"
+                fault = f"No utterance {decode_key(get_field(line))} in utt2spk file {utt2spk}"
                 fault = fault if line.strip() else "Empty or space-only line in scp file"
-                bad_line(f"{say.name}: {fault}", scp)(number)
+                make_refusal(f"{say.name}: {fault}", scp)(number)
             else:
                 lines_by_speaker.setdefault(speaker, []).append(line)
     groups = list(lines_by_speaker.values())
@@ -332,7 +335,7 @@ def divide_by_speaker(say: Say, scp: str, utt2spk: str, part_count: int) -> list
     return [list(chain.from_iterable(groups[first:end])) for first, end in pairwise(bounds)]
 
 
-def divide_evenly(say: Say, scp: str, part_count: int) -> list[list[bytes]]:
+def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
     """Divide the lines of a file into parts whose sizes differ by at most one."""
     with opening(f"{say.name}: Error opening input scp file {scp}"):
         lines = list(read_lines(scp))
@@ -346,7 +349,7 @@ def divide_evenly(say: Say, scp: str, part_count: int) -> list[list[bytes]]:
     return [lines[first:end] for first, end in pairwise(bounds)]
 
 
-def split_scp(say: Say, argv: list[str]) -> int:
+def split_scp(say: Printer, argv: list[str]) -> int:
     jobs = job = 0
     utt2spk, from_one = "", False
     for _ in range(3):
@@ -360,7 +363,7 @@ def split_scp(say: Say, argv: list[str]) -> int:
         text = f"Invalid job number/index values for '-j {jobs} {job}{' --one-based' * from_one}'"
         raise DataDirError(f"{say.name}: {text}", status=DIED)
     if (not jobs and len(argv) < 2) or (jobs and len(argv) not in (1, 2)):
-        raise usage()
+        raise make_usage_error()
     scp, *outputs = argv
     if jobs:
         outputs = ["/dev/null"] * jobs
@@ -381,14 +384,14 @@ def split_scp(say: Say, argv: list[str]) -> int:
 
 # Characters that Python's \s matches, except space, tab, line feed and carriage return.
 _ODD_SPACES = re.compile("[\v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-# Some of them, which Perl's \s does not match.
+# Characters among _ODD_SPACES that Perl's \s does not match.
 _ONLY_IN_PYTHON = "\x1c\x1d\x1e\x1f"
 
 
-def text_problem(file: str) -> tuple[str, int, bytes]:
-    """Return Kaldi's message on a file of transcripts, the line and its key; an empty message if there is none.
+def find_text_problem(file: str) -> tuple[str, int, bytes]:
+    """Return Kaldi's message about a file of transcripts, the number of the line and its key.
 
-    White space is checked only in files that are UTF-8.
+    The message is "" for a file without faults, or in another encoding than UTF-8.
     """
     last = b"\n"
     problem: tuple[str, int, bytes] | None = None
@@ -419,18 +422,18 @@ def text_problem(file: str) -> tuple[str, int, bytes]:
     return problem or ("", 0, b"")
 
 
-def validate_text(say: Say, argv: list[str]) -> int:
+def validate_text(say: Printer, argv: list[str]) -> int:
     if len(argv) != 1:
-        raise usage()
+        raise make_usage_error()
     check_text(say, argv[0])
     return 0
 
 
-def check_text(say: Say, file: str) -> None:
-    """Raise validate_text.pl's error for a file of transcripts with odd white space."""
+def check_text(say: Printer, file: str) -> None:
+    """Raise the error of validate_text.pl if a file of transcripts has white space that Kaldi forbids."""
     try:
         empty = os.path.getsize(file) == 0 and os.path.isfile(file)
-        problem, number, key = text_problem(file)
+        problem, number, key = find_text_problem(file)
     except OSError:
         raise DataDirError(f"{say.name}: ERROR: failed to open {file}") from None
     if empty:

@@ -1,4 +1,4 @@
-"""Data directories of audio at another speed, volume or sampling rate: new commands in ``wav.scp``."""
+"""Change the speed, volume or sampling rate of the audio of a data directory by commands in ``wav.scp``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from io_ark.data_dir.audio_commands import OFFSET, are_plain, audio_input, quote
+from io_ark.data_dir.audio_commands import OFFSET, are_plain, parse_audio_entry, quote
 from io_ark.data_dir.awk_numbers import get_numbers, is_number, parse_number, replace_values
 from io_ark.data_dir.directories import (
     Renaming,
@@ -18,18 +18,18 @@ from io_ark.data_dir.directories import (
     write_spk2utt,
 )
 from io_ark.data_dir.durations import get_reco2dur, get_utt2dur
-from io_ark.data_dir.fix import fix, fix_new
+from io_ark.data_dir.fix import fix, fix_stage
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, read_lines, split_lines
 from io_ark.data_dir.line_fields import get_column, has_single_spaces
 from io_ark.data_dir.line_order import sort_lines
-from io_ark.data_dir.lists import bad_line
+from io_ark.data_dir.lists import make_refusal
 from io_ark.data_dir.segment_times import is_to_the_end
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
 from io_ark.data_dir.stage import (
     DATA_FILES,
     DataDirError,
-    Say,
-    SourceDir,
+    DataFiles,
+    Printer,
     Stage,
     exits_with,
     make_temporary_directories,
@@ -37,8 +37,8 @@ from io_ark.data_dir.stage import (
 )
 from io_ark.data_dir.validate import validate
 
-SHORTEST = 0.01
-# Files of a directory of several speeds. Features of the source, for example, do not fit its audio.
+MIN_SEGMENT_SECONDS = 0.01
+# Files that a directory of several speeds takes from its source. Features are not among them, because the audio differs.
 USED_FILES = "reco2dur reco2file_and_channel segments spk2gender text utt2dur utt2lang utt2spk utt2uniq wav.scp"
 _FREQUENCY = re.compile(r"0*[1-9][0-9]*(?:\.[0-9]+)?k?", re.ASCII)
 _QUOTED = re.compile(rb"'[^']*'")
@@ -50,7 +50,7 @@ def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
     >>> add_speed_command(b"a", b"a.wav", b"0.9")
     b'a sox -t wav a.wav -t wav - speed 0.9 |\\n'
     """
-    audio = audio_input(name)
+    audio = parse_audio_entry(name)
     if audio.command:
         return b"%b %b sox -t wav - -t wav - speed %b |\n" % (key, audio.command, factor)
     if not audio.is_wav:
@@ -60,10 +60,10 @@ def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
 
 
 def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Yield chunks of wav.scp with the commands that change the speed. Single spaces follow the keys in the chunks."""
+    """Yield chunks of wav.scp with the commands that change the speed. Keys in ``chunks`` are followed by single spaces."""
     end = b" -t wav - speed %b |\n" % factor
     for before, chunk in number_chunks(chunks):
-        if alike := replaced(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
+        if alike := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
             yield alike
             continue
         out = []
@@ -76,16 +76,16 @@ def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -
         yield b"".join(out)
 
 
-def replaced(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
-    """Return lines of wav.scp with another command if all are commands, or all are WAV files whose names need no quotes.
+def replace_commands(chunk: bytes, piped: bytes, before: bytes, after: bytes) -> bytes:
+    """Add a command to all lines of a chunk of wav.scp at once.
 
-    Otherwise, return nothing.
+    Return b"" unless all lines have commands, or all lines have WAV files whose names need no quotes.
 
     Args:
-        chunk: the lines.
-        piped: the text that replaces the last "|" and the space before it.
-        before: the text before the name of a file, including the space after the key.
-        after: the text after the name of a file, including the newline.
+        chunk: lines of wav.scp.
+        piped: replacement of the final " |" and newline of a line with a command.
+        before: text before the name of a file, including the space after the key.
+        after: text after the name of a file, including the newline.
     """
     count = chunk.count(b"\n")
     if chunk.count(b" |\n") == count:
@@ -102,70 +102,70 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Return chunks of segments at another speed, without those that are too short."""
+    """Yield chunks of segments at another speed, without segments of :data:`MIN_SEGMENT_SECONDS` or less."""
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
             key, name, start, end, *_ = line.split(b" ") + [b""] * 3
             first, last = parse_number(start) / speed, parse_number(end) / speed
-            if last > first + SHORTEST:
+            if last > first + MIN_SEGMENT_SECONDS:
                 lines.append(b"%b %b %.2f %.2f\n" % (key, name, first, last))
             elif is_to_the_end(end):
                 lines.append(b"%b %b %.2f -1\n" % (key, name, first))
         yield b"".join(lines)
 
 
-def _need_sox(say: Say, text: str) -> str:
+def _need_sox(say: Printer, text: str) -> str:
     import shutil
 
     path = shutil.which("sox")
     if not path:
         say.write(text)
-        raise say.fails("", "install sox: wav.scp will call it")
+        raise say.fail("", "sox is missing, and the commands in wav.scp will call it: install sox")
     return path
 
 
-def files_at_speed(
-    src: SourceDir, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
+def change_files(
+    src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the files of a directory at another speed, but for spk2utt and durations, as chunks."""
-    utt2spk, segments = src.path("utt2spk"), src.path("segments")
+    """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations."""
+    utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
-        "utt2uniq": utterances.pair_names(src.path("utt2uniq")),
+        "utt2uniq": utterances.pair_names(src.find("utt2uniq")),
         "utt2spk": speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)),
     }
     if segments:
         renamed = recordings.rename_lines(segments, 2, utterances.rename_lines(segments))
         files["segments"] = scale_segments(renamed, parse_number(factor.encode()))
-        if path := src.path("reco2file_and_channel"):
+        if path := src.find("reco2file_and_channel"):
             files["reco2file_and_channel"] = recordings.rename_lines(path)
-    if path := src.path("wav.scp"):
+    if path := src.find("wav.scp"):
         renamed = (recordings if segments else utterances).rename_lines(path)
         files["wav.scp"] = change_speed_in_wav_scp(path, renamed, factor.encode())
     for name, renaming in (("text", utterances), ("spk2gender", speakers), ("utt2lang", utterances)):
-        if path := src.path(name):
+        if path := src.find(name):
             files[name] = renaming.rename_lines(path)
     return files
 
 
-def write_speeds(say: Say, stage: Stage, src: SourceDir, factors: Sequence[str]) -> None:
-    """Write the files of a directory with the utterances at several speeds, sorted and fixed.
+def write_speeds(say: Printer, stage: Stage, src: DataFiles, factors: Sequence[str]) -> None:
+    """Write the sorted and fixed files of a directory with the utterances at several speeds.
 
-    Needs no sox and reads no audio. A factor of 1 does not change names. The source may lack durations and spk2utt.
+    Sox is not needed and no audio is read. A factor of 1 does not change names. The source may lack durations and spk2utt.
     """
-    utt2spk, wav_scp = src.need(say), src.need(say, "wav.scp")
-    bad = bad_line("expected an utterance and its speaker, not", utt2spk)
+    utt2spk, wav_scp = src.require(say), src.require(say, "wav.scp")
+    bad = make_refusal("expected an utterance and its speaker, not", utt2spk)
     stage.write("spk2utt", convert_to_spk2utt(read_chunks(utt2spk), bad))
     parts: list[dict[str, Iterator[bytes]]] = []
     for factor in factors:
-        speed, listings = parse_number(factor.encode()), (stage.path("spk2utt"), utt2spk, wav_scp)
+        speed, listings = parse_number(factor.encode()), (stage.find("spk2utt"), utt2spk, wav_scp)
         if speed == 1:
-            parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.path(name))})
+            parts.append({name: read_chunks(path) for name in USED_FILES.split() if (path := src.find(name))})
             continue
         speakers, utterances, recordings = (Renaming(listing, f"sp{factor}-") for listing in listings)
-        parts.append(files_at_speed(src, factor, speakers, utterances, recordings))
+        parts.append(change_files(src, factor, speakers, utterances, recordings))
         for name, renaming in (("utt2dur", utterances), ("reco2dur", recordings)):
-            if path := src.path(name):
+            if path := src.find(name):
                 parts[-1][name] = scale_durations(renaming.rename_lines(path), speed)
     if any("utt2uniq" in part for part in parts):
         for part in parts:
@@ -174,46 +174,46 @@ def write_speeds(say: Say, stage: Stage, src: SourceDir, factors: Sequence[str])
         if all(name in part for part in parts):
             stage.write(name, sort_lines([part[name] for part in parts]))
     write_spk2utt(stage)
-    fix_new(say, stage)
+    fix_stage(say, stage)
 
 
-def perturb_speed(say: Say, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
+def perturb_speed(say: Printer, factor: str, source: str, target: str, *, include_spk_prefix: bool = True) -> int:
     speed = parse_number(factor.encode())
     if speed <= 0 or not is_number(factor.encode()):
-        raise DataDirError(f"the warping factor must be a number above 0, not {factor!r}")
+        raise DataDirError(f"the warping factor must be a number above 0, such as 0.9, not {factor!r}")
     _need_sox(say, "sox: command not found")
-    src = SourceDir(source)
-    utt2spk = src.need(say)
+    src = DataFiles(source)
+    utt2spk = src.require(say)
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)
     affixes = (f"sp{factor}-", "") if include_spk_prefix else ("", f"-sp{factor}")
     with Stage(target, say, sources=[source], changes_sources=True) as stage:
-        speakers = Renaming(src.need(say, "spk2utt"), *affixes)
-        utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.need(say, "wav.scp"), *affixes)
+        speakers = Renaming(src.require(say, "spk2utt"), *affixes)
+        utterances, recordings = Renaming(utt2spk, *affixes), Renaming(src.require(say, "wav.scp"), *affixes)
         if not include_spk_prefix:
             speakers.suffix = b""
-        for name, chunks in files_at_speed(src, factor, speakers, utterances, recordings).items():
+        for name, chunks in change_files(src, factor, speakers, utterances, recordings).items():
             stage.write(name, chunks)
             if name == "utt2spk":
                 write_spk2utt(stage)
         for name, make, names in (("utt2dur", get_utt2dur, utterances), ("reco2dur", get_reco2dur, recordings)):
-            if not src.path(name):
-                make(say.called(f"utils/data/get_{name}.sh"), source)
-            stage.write(name, scale_durations(names.rename_lines(src.path(name)), speed))
+            if not src.find(name):
+                make(say.with_name(f"utils/data/get_{name}.sh"), source)
+            stage.write(name, scale_durations(names.rename_lines(src.find(name)), speed))
         say(f"generated speed-perturbed version of data in {source}, in {target}")
-        fix_new(say.called("utils/fix_data_dir.sh"), stage)
-    return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
+        fix_stage(say.with_name("utils/fix_data_dir.sh"), stage)
+    return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
 
 
 def perturb_speed_3way(
-    say: Say, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
+    say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
     """Make a directory of the audio at speeds 0.9, 1.0 and 1.1."""
-    src = SourceDir(source)
-    if not src.path("wav.scp"):
-        raise say.fails(f"expected {source}/wav.scp to exist")
+    src = DataFiles(source)
+    if not src.find("wav.scp"):
+        raise say.fail(f"expected {source}/wav.scp to exist")
     feats = f"{target}/feats.scp"
     if os.path.isfile(feats):
-        raise say.fails(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
+        raise say.fail(f"{feats} already exists: refusing to run this (please delete {feats} if you want this to run)")
     refuse_same(source, target, "<srcdir> and <destdir> must be different.", say)
     folders = [f"{target.rstrip('/')}_speed{factor}" for factor in ("0.9", "1.1", "1.0")[: 2 + always_include_prefix]]
     for folder in folders:
@@ -222,44 +222,44 @@ def perturb_speed_3way(
         _make_speeds(say, src, target, folders, include_spk_prefix=include_spk_prefix)
     say(f"generated 3-way speed-perturbed version of data in {source}, in {target}")
     try:
-        return validate(say.called("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
+        return validate(say.with_name("utils/validate_data_dir.sh"), target, no_feats=True, no_text=True)
     except DataDirError as error:
         say("Validation failed.  If it is a sorting issue, try the option '--always-include-prefix true'.")
-        error.status = 1  # Kaldi's script exits with 1 whatever the status of the check is.
+        error.status = 1  # Kaldi's script exits with 1 for every status of validate_data_dir.sh.
         raise
 
 
-def _make_speeds(say: Say, src: SourceDir, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
-    """Make directories at speeds 0.9, 1.1 and, if a third folder is given, 1.0, and combine them."""
+def _make_speeds(say: Printer, src: DataFiles, target: str, folders: list[str], *, include_spk_prefix: bool) -> None:
+    """Make and combine directories at speeds 0.9 and 1.1 and, in a third folder if ``folders`` has it, at speed 1.0."""
     source = src.folder
     with exits_with(1):
-        fix(say.called("utils/fix_data_dir.sh"), source)
+        fix(say.with_name("utils/fix_data_dir.sh"), source)
     say("making sure the utt2dur and the reco2dur files are present")
     say.write(f"... in {source}, because obtaining it after speed-perturbing")
     say.write("... would be very slow, and you might need them.")
-    get_utt2dur(say.called("utils/data/get_utt2dur.sh"), source)
-    get_reco2dur(say.called("utils/data/get_reco2dur.sh"), source)
-    helper = say.called("utils/data/perturb_data_dir_speed.sh")
+    get_utt2dur(say.with_name("utils/data/get_utt2dur.sh"), source)
+    get_reco2dur(say.with_name("utils/data/get_reco2dur.sh"), source)
+    helper = say.with_name("utils/data/perturb_data_dir_speed.sh")
     with exits_with(1):
         for factor, folder in zip(("0.9", "1.1"), folders, strict=False):
             perturb_speed(helper, factor, source, folder, include_spk_prefix=include_spk_prefix)
     first = "".join(folders[2:]) or source
     if first != source:
         try:
-            copy(say.called("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
-        except DataDirError:  # Validation of the copy can fail, since fix_data_dir.sh has not run yet.
+            copy(say.with_name("utils/copy_data_dir.sh"), source, first, spk_prefix="sp1.0-", utt_prefix="sp1.0-")
+        except DataDirError:  # The copy may be invalid, since fix_data_dir.sh has not fixed it yet.
             if not os.path.isfile(f"{first}/utt2spk"):
                 raise
         with Stage(first, say) as stage:
-            names = Renaming(src.path("utt2spk"), "sp1.0-")
-            stage.write("utt2uniq", names.pair_names(src.path("utt2uniq")))
-    helper = say.called("utils/data/combine_data.sh")
+            names = Renaming(src.find("utt2spk"), "sp1.0-")
+            stage.write("utt2uniq", names.pair_names(src.find("utt2uniq")))
+    helper = say.with_name("utils/data/combine_data.sh")
     helper.write(f"{helper.name} {' '.join([target, first, *folders[:2]])}")
     combine(helper, target, first, *folders[:2])
 
 
 def perturb_volume(
-    say: Say,
+    say: Printer,
     folder: str,
     *,
     reco2vol: str = "",
@@ -267,12 +267,12 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a factor, from a file or at random."""
+    """Change the volume of each recording by a random factor, or by its factor in the file ``reco2vol``."""
     import random
 
     path = f"{folder}/wav.scp"
     if not os.path.isfile(path):
-        raise say.fails(f"Expected {path} to exist")
+        raise say.fail(f"Expected {path} to exist")
     for path_of_input in filter(os.path.exists, (reco2vol, *(os.path.join(folder, name) for name in DATA_FILES))):
         if os.path.exists(write_reco2vol) and os.path.samefile(path_of_input, write_reco2vol):
             raise DataDirError("is read by this job: write the volumes to another file", write_reco2vol)
@@ -280,13 +280,13 @@ def perturb_volume(
     width, random_number = scale_high - scale_low, random.Random(0).random
     volumes: list[bytes] = []
 
-    def louder(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
+    def change_volume(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
         volume = scale_low + width * random_number()
         if known_volumes is not None:
             if key not in known_volumes:
-                raise DataDirError(f"has no volume in {reco2vol}", path, number, key)
+                raise DataDirError(f"has no volume in {reco2vol}: add one", path, number, key)
             volume = known_volumes[key]
-        scale, audio = b"%a" % volume, audio_input(name)
+        scale, audio = b"%a" % volume, parse_audio_entry(name)
         if write_reco2vol:
             volumes.append(b"%b %b\n" % (key, scale))
         if name.endswith(b"|"):
@@ -297,12 +297,12 @@ def perturb_volume(
             return b"%b sox --vol %b %b -b 16 -t wav - |\n" % (key, scale, audio.file)
         return b"%b sox --vol %b -t wav %b -t wav - |\n" % (key, scale, audio.file)
 
-    with Stage(folder, say) as stage:  # Entering finishes the change of a killed job, whose volumes count.
+    with Stage(folder, say) as stage:  # This may first finish the change of a killed job, which has changed the volume.
         if _has_volume(path):
             say("It looks like the data was already volume perturbed.  Not doing anything.")
             return 0
-        stage.write("wav.scp", change_recordings(path, louder))
-        if stage.path("feats.scp"):
+        stage.write("wav.scp", change_recordings(path, change_volume))
+        if stage.find("feats.scp"):
             say(f"{folder}/feats.scp exists; moving it to {folder}/.backup/ as it wouldn't be valid any more.")
             stage.move_to_backup("feats.scp")
         if write_reco2vol:
@@ -314,13 +314,13 @@ def perturb_volume(
 
 
 def _write_beside(path: str, parts: Iterable[bytes]) -> str:
-    """Write a temporary file beside a file; return its name."""
+    """Write a temporary file beside a file, and return its path."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
             file.writelines(parts)
     except OSError as error:
-        raise DataDirError(f"{error.strerror}: nothing was changed", path) from None
+        raise DataDirError(f"{error.strerror}: nothing was changed; write to another file", path) from None
     return temporary
 
 
@@ -334,9 +334,9 @@ def change_recordings(
     """Yield the changed lines of wav.scp.
 
     Args:
-        path: the file.
-        make: returns a changed line for its number, the line, its key and the entry after the key.
-        make_all: returns the changed lines of a chunk, or nothing to have ``make`` change every line.
+        path: path of wav.scp.
+        make: function of the number of a line, the line, its key and the entry after the key; returns the changed line.
+        make_all: function of a chunk; returns its changed lines, or b"" if ``make`` has to change them one by one.
         may_end_blank: accept blank lines at the end of the file.
     """
     blank = 0
@@ -350,7 +350,7 @@ def change_recordings(
             if not key:
                 blank = blank or number
             if blank and (key or not may_end_blank):
-                raise DataDirError("number of lines changed: is blank: remove it", path, blank)
+                raise DataDirError("number of lines changed: this line is blank: remove it", path, blank)
             if key:
                 try:
                     changed = make(number, line, key, name.rstrip())
@@ -364,7 +364,7 @@ def _read_volumes(path: str) -> dict[bytes, float]:
     for number, line in enumerate(read_lines(path), 1):
         key, *values = line.split() or [b""]
         if key and (len(values) != 1 or not is_number(values[0])):
-            raise DataDirError("write: recording volume", path, number, key)
+            raise DataDirError("expected a recording and its volume: correct the line", path, number, key)
         if key:
             volumes[key] = float(values[0])
     return volumes
@@ -384,21 +384,21 @@ def _has_volume(path: str) -> bool:
     return False
 
 
-def resample(say: Say, frequency: str, folder: str) -> int:
+def resample(say: Printer, frequency: str, folder: str) -> int:
     sox = _need_sox(say, "Could not find sox in PATH")
     if not _FREQUENCY.fullmatch(frequency):
-        raise DataDirError(f"the sampling rate must be a number above 0 in Hz, not {frequency!r}")
+        raise DataDirError(f"the sampling rate must be a number above 0 in Hz, such as 16000, not {frequency!r}")
     if not os.path.isfile(f"{folder}/wav.scp"):
-        raise DataDirError("is missing", f"{folder}/wav.scp")
-    if not SourceDir(folder).has("utt2dur"):
-        get_utt2dur(say.to_stderr().called("utils/data/get_utt2dur.sh"), folder)
+        raise DataDirError("is missing: resampling needs it", f"{folder}/wav.scp")
+    if not DataFiles(folder).has_lines("utt2dur"):
+        get_utt2dur(say.to_stderr().with_name("utils/data/get_utt2dur.sh"), folder)
     program = quote(os.fsencode(sox))
     end = b" | %b -t wav - -c 1 -b 16 -t wav - rate %b |\n" % (program, frequency.encode())
 
-    def resampled(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
+    def resample_line(number: int, line: bytes, key: bytes, name: bytes) -> bytes:
         if name.endswith(b"|"):
             return line.strip() + end[2:]
-        audio = audio_input(name)
+        audio = parse_audio_entry(name)
         if audio.command:
             return b"%b %b%b" % (key, audio.command, end[2:])
         if not audio.is_wav:
@@ -406,12 +406,12 @@ def resample(say: Say, frequency: str, folder: str) -> int:
         return b"%b cat %b%b" % (key, audio.file, end)
 
     with Stage(folder, say) as stage:
-        if stage.path("feats.scp"):
+        if stage.find("feats.scp"):
             for name in ("feats.scp", "cmvn.scp"):
-                if stage.path(name):
+                if stage.find(name):
                     stage.move_to_backup(name)
             say(f"feats.scp already exists. Moving it to {folder}/.backup")
-        all_resampled = functools.partial(replaced, piped=end, before=b" cat ", after=end)
-        lines = change_recordings(f"{folder}/wav.scp", resampled, all_resampled, may_end_blank=True)
+        resample_chunk = functools.partial(replace_commands, piped=end, before=b" cat ", after=end)
+        lines = change_recordings(f"{folder}/wav.scp", resample_line, resample_chunk, may_end_blank=True)
         stage.write("wav.scp", lines)
     return 0

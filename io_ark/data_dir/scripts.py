@@ -1,4 +1,4 @@
-"""Kaldi's scripts for data directories, with their options and functions. Launchers for a recipe's ``utils`` folder."""
+"""Run Kaldi's scripts for data directories, and install launchers of the scripts into a recipe's ``utils`` folder."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from functools import cached_property
 from importlib import import_module
 
 from io_ark.data_dir.line_chunks import read_chunks
-from io_ark.data_dir.stage import DataDirError, Say, Stage, warn
+from io_ark.data_dir.stage import DataDirError, Printer, Stage, warn
 from io_ark.errors import ArkError
 
 Value = str | int | float | bool
-MARK = b"io_ark.data_dir.scripts"
+LAUNCHER_MARK = b"io_ark.data_dir.scripts"
 INTERRUPTED, BROKEN_PIPE = 130, 141
 # Options that ``kaldi-compat data`` has and Kaldi's scripts lack.
 OWN_OPTIONS = ("strip_cr",)
-OptionReader = Callable[[Say, dict[str, Value], list[str]], tuple[dict[str, Value], list[str]]]
+OptionReader = Callable[[Printer, dict[str, Value], list[str]], tuple[dict[str, Value], list[str]]]
 
 
 class Style(Enum):
@@ -44,9 +44,9 @@ class KaldiScript:
     """One of Kaldi's scripts."""
 
     target: str  # Module and function that do the work. The function's keyword arguments are the script's options.
-    style: Style  # Way of reading the arguments.
-    usage: str  # The arguments, for messages.
-    command: str = ""  # The command of ``kaldi-compat data`` that does the same; empty if there is none.
+    style: Style  # Way in which the script reads its arguments.
+    usage: str  # Description of the arguments for the usage message.
+    command: str = ""  # The command of ``kaldi-compat data`` that does the same; "" if there is no such command.
 
     @cached_property
     def function(self) -> Callable[..., int]:
@@ -65,7 +65,7 @@ class KaldiScript:
         return {name: default for name, default in options.items() if with_own or name not in OWN_OPTIONS}
 
     def count_arguments(self, values: dict[str, Value]) -> tuple[int, int]:
-        """Return the minimum and the maximum number of arguments with these values of options."""
+        """Return the minimum and the maximum number of arguments if the options have these values."""
         if self.target == "directories.subset":  # A list replaces the number of utterances.
             return (2, 2) if values.get("spk_list") or values.get("utt_list") else (3, 3)
         count = sum(item.kind is item.POSITIONAL_OR_KEYWORD for item in self.parameters)
@@ -103,7 +103,7 @@ SCRIPTS = {
 
 
 def convert_value(name: str, text: str, default: Value) -> Value:
-    """Return the value of an option as the type of its default."""
+    """Convert the value of an option to the type of the option's default."""
     if isinstance(default, bool):
         if text not in ("true", "false"):
             raise DataDirError(f'expected "true" or "false": --{name} {text}')
@@ -112,21 +112,21 @@ def convert_value(name: str, text: str, default: Value) -> Value:
         value = type(default)(text)
         if not isinstance(value, float) or math.isfinite(value):
             return value
-    raise DataDirError(f"expected a number: --{name} {text}")
+    raise DataDirError(f"expected a number: --{name} {text}: write a finite number")
 
 
-def flag(name: str) -> str:
+def format_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read_shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as parse_options.sh does: ``--name value`` before the arguments, and shell files by ``--config``."""
     values: dict[str, Value] = {}
 
     def take(name: str, text: str) -> None:
         name = name.replace("-", "_")
         if name not in options:
-            raise DataDirError(f"invalid option {flag(name)}")
+            raise DataDirError(f"invalid option {format_flag(name)}")
         values[name] = convert_value(name.replace("_", "-"), text, options[name])
 
     for at, argument in enumerate(argv[:-1]):
@@ -136,9 +136,9 @@ def read_shell_options(say: Say, options: dict[str, Value], argv: list[str]) -> 
                     take(name, text)
     while argv and argv[0].startswith("--"):
         if "=" in argv[0]:
-            raise say.fails(f"options to scripts must be of the form --name value, got '{argv[0]}'")
+            raise say.fail(f"options to scripts must be of the form --name value, got '{argv[0]}'")
         if len(argv) < 2:
-            raise DataDirError(f"{argv[0]} needs a value")
+            raise DataDirError(f"{argv[0]} needs a value: write it after the option")
         if argv[0] != "--config":
             take(argv[0][2:], argv[1])
         argv = argv[2:]
@@ -153,42 +153,42 @@ def read_settings(path: str) -> list[tuple[str, str]]:
     except FileNotFoundError:
         raise DataDirError(f"missing config '{path}'") from None
     except OSError as error:
-        raise DataDirError(f"cannot read the configuration {path}: {error.strerror}") from None
+        raise DataDirError(f"cannot read the configuration {path}: {error.strerror}: check --config") from None
     words = []
     for number, line in lines:
         try:
             words.append((number, shlex.split(line, comments=True)))
-        except ValueError:  # an open quotation, or a backslash at the end
+        except ValueError:  # A quotation is not closed, or the line ends with a backslash.
             raise DataDirError("should be name=value, with quotation marks in pairs", path, number) from None
     rows = [(number, *assignment.partition("=")) for number, assignments in words for assignment in assignments]
     for number, name, equals, _ in rows:
         if not equals or not name.isidentifier():
-            raise DataDirError("should be name=value", path, number)
+            raise DataDirError("should be name=value: correct the line", path, number)
     return [(name, value) for _, name, _, value in rows]
 
 
-def read_flags(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options without values, which stand anywhere."""
-    names = {flag(name): name for name in options}
+    names = {format_flag(name): name for name in options}
     return {names[argument]: True for argument in argv if argument in names}, [
         argument for argument in argv if argument not in names
     ]
 
 
-def read_first_option(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read one option, which comes first."""
-    names = {flag(name): name for name in options}
+    names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
         return {}, argv
     if argv[0] not in names:
         if "per_utt" in options:
             return {}, argv
-        raise say.fails(f"invalid option '{argv[0]}'")
+        raise say.fail(f"invalid option '{argv[0]}'")
     takes_value = isinstance(options[names[argv[0]]], str)
     return {names[argv[0]]: "".join(argv[1:2]) if takes_value else True}, argv[1 + takes_value :]
 
 
-def read_any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
+def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
     """Read options as ``kaldi-compat`` does: ``--name value``, ``--name=value`` or ``--name``, anywhere."""
     values: dict[str, Value] = {}
     arguments: list[str] = []
@@ -202,8 +202,8 @@ def read_any_options(say: Say, options: dict[str, Value], argv: list[str]) -> tu
             name, equals, text = argument[2:].partition("=")
             key = name.replace("-", "_")
             if key not in options:
-                known = ", ".join(map(flag, options)) or "none"
-                raise DataDirError(f"unknown option --{name}: known are {known}", status=2)
+                known = ", ".join(map(format_flag, options)) or "none"
+                raise DataDirError(f"unknown option --{name}: choose from {known}", status=2)
             default = options[key]
             if not equals:
                 text = str(not default).lower() if isinstance(default, bool) else next(supply, "")
@@ -218,7 +218,7 @@ _READERS: dict[Style, OptionReader] = {
 }
 
 
-def call(script: KaldiScript, say: Say, argv: list[str], *, is_command: bool = False) -> int:
+def call(script: KaldiScript, say: Printer, argv: list[str], *, is_command: bool = False) -> int:
     if script.style is Style.OWN:
         try:
             return script.function(say, argv)
@@ -230,7 +230,7 @@ def call(script: KaldiScript, say: Say, argv: list[str], *, is_command: bool = F
         say.write(f"{say.name} {' '.join(argv)}")
     if argv[:1] in (["--help"], ["-h"]) and (is_command or script.style is Style.SHELL_OPTIONS):
         listed = "".join(
-            f"\n  {flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
+            f"\n  {format_flag(name):<24} default: {str(value).lower() if isinstance(value, bool) else repr(value)}"
             for name, value in options.items()
         )
         warn(f"Usage: {say.name} {script.usage}{listed}")
@@ -245,12 +245,15 @@ def call(script: KaldiScript, say: Say, argv: list[str], *, is_command: bool = F
 
 
 class Ended(KeyboardInterrupt):
-    """A signal ends the script. As after ^C, commands of wav.scp are not awaited. The argument is the exit status."""
+    """A signal has ended the script. The argument is the exit status. As after ^C, commands of wav.scp are not awaited."""
 
 
 @contextlib.contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Raise an exception at SIGTERM or SIGHUP, so that a script removes its temporary files. A second signal ends it at once."""
+    """Raise :class:`Ended` at SIGTERM or SIGHUP, so that the script removes its temporary files.
+
+    A second signal ends the process at once.
+    """
 
     def end(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -268,8 +271,8 @@ def ending_in_order() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def protected(say: Say, run: Callable[[], int], name: str = "") -> int:
-    """Run something as a script: errors become a line on standard error, and its status."""
+def run_protected(say: Printer, run: Callable[[], int], name: str = "") -> int:
+    """Call ``run``, which runs a script, and return the exit status. An error is printed as one line with ``name``."""
     if sys.stderr is None:  # The shell closed it (2>&-).
         sys.stderr = open(os.devnull, "w")
     if sys.stdout is None:
@@ -310,68 +313,68 @@ def main(name: str) -> int:
     import gc
 
     gc.disable()  # The collector would walk over lists of millions of lines, which have no cycles.
-    say = Say(sys.argv[0], _write)
-    return protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
+    say = Printer(sys.argv[0], _write)
+    return run_protected(say, lambda: call(SCRIPTS[name], say, sys.argv[1:]))
 
 
-def launcher(name: str, python: str, root: str) -> bytes:
+def format_launcher(name: str, python: str, root: str) -> bytes:
     """Return the text of a program that runs a script in this installation.
 
-    A shell starts Python, which cannot say in one line that its standard input is a directory, and whose path can be longer
-    than a kernel reads. To Python, the lines for the shell are a string.
+    The program is for a shell, which starts Python. The shell can refuse a directory as standard input with one line,
+    and the path of Python may be too long for a ``#!`` line. To Python, the lines for the shell are a string.
     """
     refuse = 'echo "${0##*/}: standard input is a directory: give a file" >&2; exit 1'
     instead = refuse if SCRIPTS[name].style is Style.OWN else "exec </dev/null"
     head = f"#!/bin/sh\n''':'\nif [ -d /dev/stdin ]; then {instead}; fi\n"
     head += f'exec {shlex.quote(python)} -I "$0" "$@"\n\'\'\'\n'
     text = f"{head}# {name}, of kaldi-compat\nimport sys\n\nsys.path.append({root!r})\n"
-    text += f"from {MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
+    text += f"from {LAUNCHER_MARK.decode()} import main\n\nsys.exit(main({name!r}))\n"
     return os.fsencode(text)
 
 
 def install(folder: str, *, force: bool = False) -> list[str]:
-    """Write a launcher of each script into a folder. As in Kaldi, shell scripts also get a launcher in its folder ``data``.
+    """Write launchers of all scripts into a folder. As in Kaldi, the folder ``data`` within it also has the shell scripts.
 
     Args:
-        folder: such as a recipe's ``utils``.
+        folder: path of a folder, such as a recipe's ``utils``.
         force: replace files that are not launchers.
 
     Raises:
         DataDirError: the folder has other files of these names, or is a link. The ``utils`` of a recipe is often a link to
-            the folder of another recipe, which would be changed as well. Nothing is written then.
+            the folder of another recipe, which would be changed as well. No file has been written.
     """
     names = [*SCRIPTS, *(f"data/{name}" for name in SCRIPTS if name.endswith(".sh"))]
     paths = {os.path.join(folder, name): os.path.basename(name) for name in names}
     _refuse_links(folder)
     for path in paths:
         start = next(read_chunks(path), b"")[: 1 << 12] if os.path.isfile(path) else b""
-        if os.path.lexists(path) and not force and MARK not in start:
+        if os.path.lexists(path) and not force and LAUNCHER_MARK not in start:
             raise DataDirError(
                 "is another program: choose an empty folder, or pass --force to replace all of them", path
             )
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    with Stage(folder, Say("install")) as stage:
+    with Stage(folder, Printer("install")) as stage:
         for name in names:
-            stage.write(name, [launcher(os.path.basename(name), sys.executable, root)])
-            os.chmod(stage.path(name), 0o755)
+            stage.write(name, [format_launcher(os.path.basename(name), sys.executable, root)])
+            os.chmod(stage.find(name), 0o755)
     for path in paths:
         os.chmod(path, 0o755)  # An older launcher may not be executable.
     return list(paths)
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise an error if a folder, its folder ``data``, or a folder around it below the working directory is a link."""
+    """Raise DataDirError if a folder, its folder ``data``, or one of its parents below the working directory is a link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):
         if os.path.islink(base):
-            text = f"is a link to {os.path.realpath(base)}, which may be that of other recipes: choose a folder of this recipe"
+            text = f"is a link to {os.path.realpath(base)}, which other recipes may use: choose a folder of this recipe"
             raise DataDirError(text, base)
 
 
-def data_main(argv: list[str]) -> int:
+def run_data_command(argv: list[str]) -> int:
     commands = {script.command: script for script in SCRIPTS.values() if script.command}
-    say = Say(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
+    say = Printer(f"kaldi-compat data {argv[0] if argv else ''}".rstrip(), _write, as_script=False)
 
     def run() -> int:
         if not argv or argv[0] in ("--help", "-h"):
@@ -396,7 +399,7 @@ def data_main(argv: list[str]) -> int:
             return 0
         if name not in commands:
             known = ", ".join((*commands, "info", "install"))
-            raise DataDirError(f"there is no command {name!r} with these arguments: commands are {known}", status=2)
+            raise DataDirError(f"there is no command {name!r} with these arguments: choose from {known}", status=2)
         return call(commands[name], say, arguments, is_command=True)
 
-    return protected(say, run)
+    return run_protected(say, run)

@@ -33,11 +33,12 @@ def compute_segment_durations(
     """Yield chunks of segments, with the duration of each line in seconds.
 
     Args:
-        segments: the file.
-        measure: returns the durations of recordings. It is called once, and only if a segment lasts to the end.
+        segments: path of the file.
+        measure: function that returns the durations of recordings in seconds. It is called once, and only if a segment
+            lasts to the end of its recording.
 
     Raises:
-        DataDirError: such a recording has no duration, or ends before the segment starts.
+        DataDirError: a segment lasts to the end of a recording that has no duration, or that ends before the segment.
     """
     names = {name for chunk in read_chunks(segments) for _, name in _find_open_ends(chunk)}
     durations = measure(names) if names else {}
@@ -66,7 +67,7 @@ def find_open_ended_segments(segments: str) -> set[bytes]:
 
 
 def _find_open_ends(chunk: bytes) -> list[tuple[int, bytes]]:
-    """Return the line, from 0, and the recording of each segment that lasts to the end."""
+    """Return the line number, counted from 0, and the recording of each segment that lasts to the end."""
     if b" -" not in chunk and b"\t-" not in chunk:
         return []
     ends, names = get_column(chunk, 4, awk=True), get_column(chunk, 2, awk=True)

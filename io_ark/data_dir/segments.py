@@ -69,15 +69,17 @@ class Segment:
         length = np.float32(count) / rate
         latest = float(length + np.float32(max_overshoot))
         if self.start > float(length) or self.end > latest:
-            self._refuse(f"is outside the recording of {length:g} s")
+            self._refuse(f"is outside the recording of {length:g} s: correct the times")
         end = float(length) if self.end == TO_THE_END or self.end > float(length) else self.end
         if end - self.start < float(np.float32(min_length)):
-            self._refuse(f"is shorter than {min_length:g} s")
+            self._refuse(f"is shorter than {min_length:g} s: remove it, or reduce min_length")
         if self.channel is None and channels > 1:
-            self._refuse(f"has no channel, but the recording has {channels} channels")
+            self._refuse(f"has no channel, but the recording has {channels} channels: add the channel as a fifth field")
         channel = self.channel or 0
         if channel >= channels:
-            self._refuse(f"has channel {channel}, but the recording has {channels}, counted from 0")
+            self._refuse(
+                f"has channel {channel}, but the channels of the recording are 0 to {channels - 1}: correct it"
+            )
         first, last = (int(time * float(rate) + 0.5) for time in (self.start, end))
         return Wave(wave.sample_frequency, wave.samples[channel : channel + 1, first:last])
 
@@ -97,19 +99,21 @@ def parse_segment(line: str) -> Segment:
     """
     fields = split_words(line)
     if len(fields) not in (4, 5):
-        raise FormatError(f"expected {_SEGMENT_FIELDS} in a line of a segments file, found {line.strip()!r}")
+        raise FormatError(f"should be {_SEGMENT_FIELDS}, not {line.strip()!r}: correct the line of segments")
     key = fields[0]
     if not (_REAL.fullmatch(fields[2]) and _REAL.fullmatch(fields[3])):
-        raise FormatError(f"start and end should be seconds, not {fields[2]!r} and {fields[3]!r}", key=key)
+        text = f"has the times {fields[2]!r} and {fields[3]!r}: write start and end in seconds"
+        raise FormatError(text, key=key)
     if len(fields) == 5 and not re.fullmatch("[0-9]{1,9}", fields[4]):
-        raise FormatError(f"the channel should be a number from 0, not {fields[4]!r}", key=key)
+        raise FormatError(f"has the channel {fields[4]!r}: write a whole number of 0 or more", key=key)
     start, end = float(fields[2]), float(fields[3])
     if not (start >= 0 and (end == TO_THE_END or start < end)):
-        raise FormatError(f"the segment from {start:g} to {end:g} s is empty", key=key)
+        text = f"the segment from {start:g} to {end:g} s is empty: its end must be after its start, or -1"
+        raise FormatError(text, key=key)
     return Segment(key, fields[1], start, end, int(fields[4]) if len(fields) == 5 else None)
 
 
-def _segment(key: str, value: str) -> Segment:
+def _parse_value(key: str, value: str) -> Segment:
     return parse_segment(f"{key} {value}")
 
 
@@ -131,13 +135,13 @@ def load_segments(
     """Load a ``segments`` file as a mapping from segment to times, or to audio.
 
     Args:
-        segments: the file.
-        wav_scp: script file of recordings. If given, the values are the audio of the segments.
-        pipes: allow commands.
-        network: allow URLs.
+        segments: path or rxfilename of the file.
+        wav_scp: script file of the recordings, to read the audio of segments. If None, the values are times.
+        pipes: allow commands as recordings.
+        network: allow URLs as recordings.
 
     Returns:
-        A mapping that reads each value on access: a :class:`Segment`, or with ``wav_scp`` a
+        A mapping that reads a value on access: a :class:`Segment`, or with ``wav_scp`` a
         :class:`~io_ark.codecs.wave.Wave`.
 
     Raises:
@@ -145,25 +149,25 @@ def load_segments(
     """
     script = Script.open(segments, Access(pipes, network))
     if wav_scp is None:
-        return ScriptTable(script, _segment)
+        return ScriptTable(script, _parse_value)
     from io_ark.api import load_scp
 
     return ScriptTable(script, _Cutter(load_scp(wav_scp, kind="wave", pipes=pipes, network=network)))
 
 
 class _Cutter:
-    """Cuts segments out of recordings. Caches one recording, because its segments are adjacent in a segments file."""
+    """Cuts segments out of recordings. Caches one recording, because the segments of a recording are usually adjacent."""
 
     def __init__(self, recordings: Mapping[str, Wave]) -> None:
         self._recordings = recordings
         self._last: tuple[str, Wave] | None = None
 
     def __call__(self, key: str, value: str) -> Wave:
-        segment = _segment(key, value)
+        segment = _parse_value(key, value)
         last = self._last
         if last is None or last[0] != segment.recording:
             if segment.recording not in self._recordings:
-                raise MissingKeyError(f"the recording {segment.recording!r} is not in wav.scp")
+                raise MissingKeyError(f"the recording {segment.recording!r} is not in wav.scp: add it")
             last = self._last = (segment.recording, self._recordings[segment.recording])
         return segment.cut(last[1])
 
@@ -171,11 +175,11 @@ class _Cutter:
         return {"_recordings": self._recordings, "_last": None}
 
 
-def _whole(key: str, value: str) -> str:
+def _return_text(key: str, value: str) -> str:
     return value
 
 
-def _words(key: str, value: str) -> list[str]:
+def _split_value(key: str, value: str) -> list[str]:
     return split_words(value)
 
 
@@ -189,7 +193,7 @@ def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True, network: bool
     Raises:
         ArkError: the file cannot be opened, or has a blank line, a key without a value, or a duplicate key.
     """
-    return ScriptTable(Script.open(path, Access(pipes, network)), _whole)
+    return ScriptTable(Script.open(path, Access(pipes, network)), _return_text)
 
 
 def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, list[str]]:
@@ -202,7 +206,7 @@ def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool
     Raises:
         ArkError: see :func:`load_utt2spk`.
     """
-    return ScriptTable(Script.open(path, Access(pipes, network)), _words)
+    return ScriptTable(Script.open(path, Access(pipes, network)), _split_value)
 
 
 def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Mapping[str, str]:
@@ -215,4 +219,4 @@ def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = 
     Raises:
         ArkError: the file cannot be opened, or has a blank line or a duplicate key.
     """
-    return ScriptTable(Script.open(path, Access(pipes, network), empty=True), _whole)
+    return ScriptTable(Script.open(path, Access(pipes, network), empty=True), _return_text)

@@ -8,43 +8,43 @@ from collections.abc import Iterator
 from io_ark.data_dir.line_chunks import number_chunks, read_chunks, split_lines
 from io_ark.data_dir.line_fields import get_column, sort_unique_values
 from io_ark.data_dir.line_selection import read_keys
-from io_ark.data_dir.lists import bad_line, divide_by_speaker, divide_evenly, parse_positive
+from io_ark.data_dir.lists import divide_by_speaker, divide_evenly, make_refusal, parse_positive
 from io_ark.data_dir.speaker_lists import convert_to_spk2utt
-from io_ark.data_dir.stage import Say, SourceDir, Stage, exits_with, list_known_files, locked, warn
+from io_ark.data_dir.stage import DataFiles, Printer, Stage, exits_with, list_known_files, locked, warn
 
 FILES_BY_SPEAKER = "spk2warp spk2gender cmvn.scp"
-# A change of one of these files makes the parts out of date.
+# As in split_data.sh, a change of one of these files makes the parts out of date.
 WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2gender vad.scp segments reco2file_and_channel utt2lang"
 
 
-def split(say: Say, folder: str, number: str, *, per_utt: bool = False) -> int:
+def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
     """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance."""
     part_count = parse_positive(number)
     if not part_count:
         say.write(f"Invalid num-split argument {number}")
-        raise say.fails("", "the number of parts must be a whole number of 1 or more")
-    src, base = SourceDir(folder), f"split{number}{'utt' if per_utt else ''}"
-    utterance_count = src.count("utt2spk")
+        raise say.fail("", "the number of parts must be a whole number of 1 or more")
+    src, base = DataFiles(folder), f"split{number}{'utt' if per_utt else ''}"
+    utterance_count = src.count_lines("utt2spk")
     for name, advice in (
         ("feats.scp", f"**  use utils/fix_data_dir.sh {folder}"),
         ("text", "** use utils/fix_data_dir.sh"),
     ):
-        if src.path(name) and (count := src.count(name)) != utterance_count:
+        if src.find(name) and (count := src.count_lines(name)) != utterance_count:
             say.write(f"** split_data.sh: warning, #lines is (utt2spk,{name}) is ({utterance_count},{count}); you can ")
             say.write(f"{advice} to fix this.")
-    with locked(folder):  # Finishes a split that was killed after its first part.
+    with locked(folder):  # The lock first finishes a split that was killed after its first part.
         is_out_of_date = _is_out_of_date(src, os.path.join(folder, base, "1"))
     if not is_out_of_date:
         return 0
     with Stage(folder, say) as stage, exits_with(1):
-        _Split(say.called("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()
+        _Split(say.with_name("utils/split_scp.pl"), src, stage, base, part_count, per_utt).run()
     return 0
 
 
-def _is_out_of_date(src: SourceDir, first_part: str) -> bool:
+def _is_out_of_date(src: DataFiles, first_part: str) -> bool:
     """Return True if the first part lacks a file of the directory, or has an older version of it."""
-    names = [name for name in WATCHED_FILES.split() if src.path(name)]
-    pairs = [(src.path(name), os.path.join(first_part, name)) for name in names]
+    names = [name for name in WATCHED_FILES.split() if src.find(name)]
+    pairs = [(src.find(name), os.path.join(first_part, name)) for name in names]
     return not os.path.isdir(first_part) or any(
         not os.path.isfile(part) or os.stat(part).st_mtime_ns < os.stat(path).st_mtime_ns for path, part in pairs
     )
@@ -53,7 +53,7 @@ def _is_out_of_date(src: SourceDir, first_part: str) -> bool:
 class _Split:
     """One split of a directory."""
 
-    def __init__(self, say: Say, src: SourceDir, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
+    def __init__(self, say: Printer, src: DataFiles, stage: Stage, base: str, part_count: int, per_utt: bool) -> None:
         self.say, self.src, self.stage, self.base = say, src, stage, base
         self.part_count, self.per_utt = part_count, per_utt
 
@@ -62,9 +62,9 @@ class _Split:
         return (f"{self.base}/{part + 1}/{name}" for part in range(self.part_count))
 
     def run(self) -> None:
-        path = self.src.path("utt2spk")
+        path = self.src.find("utt2spk")
         if not path:
-            raise self.say.fails("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
+            raise self.say.fail("", f"{self.say.name}: Error opening input scp file {self.src.folder}/utt2spk")
         if self.per_utt:
             parts = divide_evenly(self.say, path, self.part_count)
         else:
@@ -74,47 +74,47 @@ class _Split:
         for number, lines in enumerate(parts, 1):
             if not lines:
                 message = f"part {number} is empty: too many splits and too few speakers"
-                raise self.say.fails("", f"{self.say.name}: {message}")
+                raise self.say.fail("", f"{self.say.name}: {message}")
         for name, spk2utt in zip(self.get_names("utt2spk"), self.get_names("spk2utt"), strict=True):
-            path = self.stage.path(name)
-            refuse = bad_line("Invalid line in utt2spk file", path)
+            path = self.stage.find(name)
+            refuse = make_refusal("Invalid line in utt2spk file", path)
             self.stage.write(spk2utt, convert_to_spk2utt(read_chunks(path), refuse))
         names = "feats.scp text vad.scp utt2lang utt2dur utt2num_frames segments"
-        has_segments = bool(self.src.path("segments"))
+        has_segments = bool(self.src.find("segments"))
         self.divide("utt2spk", names if has_segments else f"{names} wav.scp", warns=True)
         self.divide("spk2utt", FILES_BY_SPEAKER, warns=not self.per_utt)
         if has_segments:
             self.divide("segments", "reco2file_and_channel wav.scp", warns=not self.per_utt)
         for name in list_known_files(self.src.folder, map(os.path.dirname, self.get_names(""))):
-            if not self.stage.has_written(name):  # An earlier split wrote it, when the directory had this file.
+            if not self.stage.has_written(name):  # The directory had this file when it was split earlier.
                 self.stage.remove(name)
 
     def divide(self, listing: str, names: str, *, warns: bool) -> None:
-        """Divide files by the keys of a file in the parts. A key may be in several parts.
+        """Divide files by key. A line goes to every part whose ``listing`` has the key of the line.
 
         Args:
-            listing: the file whose keys decide. If it is segments, its recordings decide.
-            names: the files.
+            listing: name of a file that all parts have. For ``segments``, its recordings are compared instead of its keys.
+            names: names of the files to divide, separated by spaces.
             warns: warn of lines that are in no part, or in several parts.
         """
         parts_of_key: dict[bytes, list[int]] = {}
         for part, name in enumerate(self.get_names(listing)):
-            path = self.stage.path(name)
+            path = self.stage.find(name)
             keys = sort_unique_values(path, 2, awk=False) if listing == "segments" else read_keys(path)
             for key in keys:
                 parts_of_key.setdefault(key, []).append(part)
         for name in names.split():
-            if self.src.path(name):
+            if self.src.find(name):
                 self.divide_file(name, parts_of_key, warns=warns)
 
     def divide_file(self, name: str, parts_of_key: dict[bytes, list[int]], *, warns: bool) -> None:
-        path = self.src.path(name)
+        path = self.src.find(name)
         lines_of_part: list[list[bytes]] = [[] for _ in range(self.part_count)]
         is_unused = is_repeated = False
         for lines_before, chunk in number_chunks(read_chunks(path)):
             for number, (line, key) in enumerate(zip(split_lines(chunk), get_column(chunk), strict=True), 1):
                 if not key:
-                    bad_line("Bad line without a key", path)(lines_before + number)
+                    make_refusal("Bad line without a key", path)(lines_before + number)
                 parts = parts_of_key.get(key, [])
                 is_unused = is_unused or not parts
                 is_repeated = is_repeated or len(parts) > 1

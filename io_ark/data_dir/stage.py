@@ -1,4 +1,4 @@
-"""Change a data directory as a whole, under a lock: at the end, all new files replace the old files, or none does."""
+"""Change a data directory under a lock, so that at the end either all new files replace the old files, or no file changes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from io_ark.signals import delay_signals
 
 try:
     import fcntl
-except ModuleNotFoundError:  # on Windows, which has no locks of directories
+except ModuleNotFoundError:  # Windows has no locks of directories.
     fcntl = None  # type: ignore[assignment]
 
-BUFFER = 1 << 20
+BUFFER_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MAX_FIRST_KEY_BYTES = 1 << 10  # Longer keys are cut off in messages.
+MAX_FIRST_KEY_BYTES = 1 << 10  # A message about a byte-order mark shows at most this much of the first key.
 STARTS_WITH_MARK = (
     "starts with a byte-order mark, which would be a part of the key: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')"
 )
@@ -35,28 +35,28 @@ _SORTED = (
     "utt2spk spk2utt feats.scp text segments wav.scp cmvn.scp vad.scp reco2file_and_channel spk2gender utt2lang utt2uniq "
     "utt2dur reco2dur utt2num_frames"
 )
-_OTHERS = "spk2warp utt2warp frame_shift stm glm ctm images.scp"
+_UNSORTED = "spk2warp utt2warp frame_shift stm glm ctm images.scp"
 SORTED_FILES = _SORTED.split()
-DATA_FILES = [*SORTED_FILES, *_OTHERS.split()]
+DATA_FILES = [*SORTED_FILES, *_UNSORTED.split()]
 _OWN_FOLDER = re.compile(r"\.backup|split[0-9]+(utt)?")
 _OWN_FILE = re.compile(rf"(\.backup/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.escape, DATA_FILES))})")
-_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # see Stage.temporary
-UNFINISHED = ": half of the change is made, and the next job on this directory finishes it once this can be done"
+_TEMPORARY = re.compile(r"\.([^/]+?)\.([0-9a-f]{8})\.([0-9]+)\.[0-9]+\.tmp$")  # Name, machine, process.
+UNFINISHED = ": half of the change is made: remove the obstacle, and the next job on this directory finishes the change"
 _CHANGES = "changes"  # Name of the temporary file that lists the renames of a commit.
-_PASSING = ".kaldi-compat-passing"  # A file that marks a directory that its job removes at the end.
-_MAX_LINKS = 40  # Linux follows as many links to links.
-# A temporary file of another machine counts as left over after this many seconds.
-_ABANDONED = 24 * 3600.0
+_TEMPORARY_MARK = ".kaldi-compat-passing"  # Name of a file that marks a directory that its job removes at the end.
+_MAX_LINKS = 40  # Linux also follows at most 40 links in a row.
+# Without locks, or on another machine, a temporary file counts as left over after this many seconds.
+_ABANDONED_SECONDS = 24 * 3600.0
 _MACHINE = f"{binascii.crc32(os.fsencode(os.uname().nodename if hasattr(os, 'uname') else '')):08x}"
-_numbers = itertools.count(1)  # Each temporary file takes a number.
-_reported: set[str] = set()  # Lists of changes for which this process has printed a warning.
-_held: dict[tuple[int, int], int] = {}  # How often this process locked a directory, by device and inode.
+_temporary_numbers = itertools.count(1)  # A number makes the name of a temporary file unique in this process.
+_reported: set[str] = set()  # Paths of lists of changes for which this process has printed a warning.
+_lock_counts: dict[tuple[int, int], int] = {}  # Number of nested locks of a directory, by its device and inode.
 # Two names within a directory. The second name is empty if the first file is to be removed.
 Rename = tuple[str, str]
 
 
-def _name_of(escaped: str) -> str:
-    """Return the name of the file that a temporary file will replace, see :meth:`Stage.temporary`."""
+def _unescape_name(escaped: str) -> str:
+    """Return the name of a file from the name of its temporary file, see :meth:`Stage.make_temporary_path`."""
     return escaped.replace("%2F", "/").replace("%25", "%")
 
 
@@ -66,7 +66,7 @@ class DataDirError(ArkError):
     Attributes:
         line: number of the line in the file, counted from 1; 0 if unknown.
         status: exit status of the script.
-        partly: True if the script leaves the files that it wrote before, like Kaldi's script.
+        partly: like Kaldi's script, leave the files that were written before the error.
     """
 
     status, partly = 1, False
@@ -75,19 +75,19 @@ class DataDirError(ArkError):
         self, message: str, file: str = "", line: int = 0, key: bytes | str | None = None, **attributes: int
     ) -> None:
         text = key.decode("utf-8", "surrogateescape") if isinstance(key, bytes) else key
-        file = _TEMPORARY.sub(lambda match: _name_of(match[1]), file)
+        file = _TEMPORARY.sub(lambda match: _unescape_name(match[1]), file)
         super().__init__(message, file=f"{file}:{line}" if line else file, key=text)
         self.line = line
         self.__dict__.update(attributes)
 
 
-class Say:
+class Printer:
     """Prints the messages of a script.
 
     Args:
         name: name of the script in messages, such as ``utils/fix_data_dir.sh``.
-        write: takes a line without its newline.
-        as_script: on failure, leave the files that Kaldi's script leaves.
+        write: function that prints a line without its newline.
+        as_script: behave like Kaldi's script after an error: leave the files that the script leaves, and print its message.
     """
 
     def __init__(self, name: str, write: Callable[[str], object] = print, *, as_script: bool = True) -> None:
@@ -96,20 +96,23 @@ class Say:
     def __call__(self, text: str) -> None:
         self.write(f"{self.name}: {text}")
 
-    def called(self, name: str) -> Say:
-        """Return a printer for a script that this script calls."""
-        return Say(name, self.write, as_script=self.as_script)
+    def with_name(self, name: str) -> Printer:
+        """Return the same printer with the name of another script, which this script calls."""
+        return Printer(name, self.write, as_script=self.as_script)
 
-    def to_stderr(self) -> Say:
-        """Return a printer that writes to standard error."""
-        return Say(self.name, warn, as_script=self.as_script)
+    def to_stderr(self) -> Printer:
+        """Return a printer with the same name that writes to standard error."""
+        return Printer(self.name, warn, as_script=self.as_script)
 
-    def fails(
+    def fail(
         self, text: str, detail: str = "", file: str = "", line: int = 0, key: bytes | None = None, status: int = 1
     ) -> DataDirError:
         """Print Kaldi's message, and return the error to raise.
 
-        The error has the detail as its message. Without a detail, it has Kaldi's message if that was not printed.
+        Args:
+            text: Kaldi's message; "" to print nothing.
+            detail: message of the error. By default, Kaldi's message if it was not printed.
+            file, line, key, status: place of the error and status of the script, see :class:`DataDirError`.
         """
         if text and (self.as_script or detail):
             self(text)
@@ -121,42 +124,42 @@ def warn(text: object) -> None:
     print(text, file=sys.stderr)
 
 
-def shown(key: bytes) -> str:
+def decode_key(key: bytes) -> str:
     return key.decode("utf-8", "surrogateescape")
 
 
-class SourceDir:
-    """A data directory that is read."""
+class DataFiles:
+    """The files of a data directory, for reading."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def path(self, name: str) -> str:
-        """Return the path of a file; empty if it is missing."""
+    def find(self, name: str) -> str:
+        """Return the path of a file; "" if the file is missing."""
         path = os.path.join(self.folder, name)
         return path if os.path.isfile(path) else ""
 
-    def need(self, say: Say, name: str = "utt2spk") -> str:
-        """Return the path of a file that must exist."""
-        path = self.path(name)
+    def require(self, say: Printer, name: str = "utt2spk") -> str:
+        """Return the path of a file. Raise DataDirError if the file is missing."""
+        path = self.find(name)
         if not path:
-            raise say.fails(f"no such file {self.folder}/{name}")
+            raise say.fail(f"no such file {self.folder}/{name}")
         return path
 
-    def has(self, name: str) -> bool:
-        """Return True if a file exists and is not empty."""
-        path = self.path(name)
+    def has_lines(self, name: str) -> bool:
+        """Return True if a file exists and is not empty (as ``[ -s FILE ]`` of a shell)."""
+        path = self.find(name)
         return bool(path) and os.path.getsize(path) > 0
 
-    def count(self, name: str) -> int:
-        """Return the number of newlines in a file, as wc does; 0 if it is missing."""
-        path = self.path(name)
+    def count_lines(self, name: str) -> int:
+        """Return the number of newlines in a file, like ``wc -l``; 0 if the file is missing."""
+        path = self.find(name)
         return sum(chunk.count(b"\n") for chunk in read_chunks(path)) if path else 0
 
 
 @contextlib.contextmanager
 def exits_with(status: int) -> Iterator[None]:
-    """Let errors end the script with this status."""
+    """Give errors of this block the exit status ``status``."""
     try:
         yield
     except DataDirError as error:
@@ -166,15 +169,15 @@ def exits_with(status: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iterator[None]:
-    """Hold locks of directories. A missing directory is not locked.
+    """Lock directories during this block, and clear up after jobs that were killed. A missing directory is not locked.
 
     Args:
-        *folders: directories that one process at a time uses. It first clears up after jobs that were killed.
-        change: False to share the directories with other processes that read them.
-        read: more directories to share with other processes that read them.
+        *folders: directories to lock.
+        change: lock for changing, which excludes all other processes. Otherwise, other processes may read at the same time.
+        read: additional directories to lock for reading.
     """
     modes = dict.fromkeys(map(os.path.realpath, read), False) | dict.fromkeys(map(os.path.realpath, folders), change)
-    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Descriptor, path and mode of each device and inode
+    directories: dict[tuple[int, int], tuple[int, str, bool]] = {}  # Descriptor, path and mode, by identity.
     counted: list[tuple[int, int]] = []
     try:
         for folder, is_changed in modes.items():
@@ -187,34 +190,34 @@ def locked(*folders: str, change: bool = True, read: Iterable[str] = ()) -> Iter
                 continue
             status = os.fstat(descriptor)
             identity = (status.st_dev, status.st_ino)
-            if identity in directories:  # under two names
+            if identity in directories:  # The same directory was passed under two names.
                 os.close(descriptor)
                 descriptor, folder, was_changed = directories[identity]
                 is_changed = is_changed or was_changed
             directories[identity] = descriptor, folder, is_changed
         # All jobs take locks in this order, so that no two jobs wait for each other.
         for identity, (descriptor, folder, is_changed) in sorted(directories.items()):
-            if not _held.get(identity):
+            if not _lock_counts.get(identity):
                 is_locked = True
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX if is_changed else fcntl.LOCK_SH)
-                except OSError:  # a file system without locks
+                except OSError:  # The file system has no locks.
                     is_locked = False
                 clear_up(folder, is_locked=is_locked, change=is_changed)
-            _held[identity] = _held.get(identity, 0) + 1
+            _lock_counts[identity] = _lock_counts.get(identity, 0) + 1
             counted.append(identity)
         yield
     finally:
         for identity in counted:
-            _held[identity] -= 1
-            if not _held[identity]:
-                del _held[identity]
+            _lock_counts[identity] -= 1
+            if not _lock_counts[identity]:
+                del _lock_counts[identity]
         for descriptor, _, _ in directories.values():
             os.close(descriptor)
 
 
 def refuse_half_changed(folder: str) -> None:
-    """Raise an error if a job was killed while it changed a directory. Wait for a job that is changing it. Write nothing."""
+    """Wait for a job that is changing a directory. Raise DataDirError if a killed job left half of a change. Write nothing."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
@@ -224,7 +227,7 @@ def refuse_half_changed(folder: str) -> None:
 
 
 def refuse_byte_order_mark(path: str) -> None:
-    """Raise an error if a file starts with a byte-order mark, which would be a part of the first key."""
+    """Raise DataDirError if a file starts with a byte-order mark, which would become part of the first key."""
     with open(path, "rb", 0) as file:
         start = file.read(MAX_FIRST_KEY_BYTES)
     if start.startswith(BYTE_ORDER_MARK):
@@ -235,25 +238,25 @@ def refuse_byte_order_mark(path: str) -> None:
 def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     """Finish the change of a killed job, and remove the temporary files of killed jobs.
 
-    If this process holds the lock of a directory, no running job needs the temporary files there. Without a lock
-    (Windows, NFS), a running job may need them. The lock may not apply to other machines either. In both cases, only
-    old temporary files are removed.
+    If this process has locked a directory, no running job needs the temporary files there. Without a lock (Windows, NFS),
+    a running job may need them, and the lock may not exclude other machines. In these cases, only old temporary files
+    are removed.
 
     Args:
-        folder: the directory.
-        is_locked: True if this call of :func:`locked` took the directory's lock.
-        change: False if the directory is only read. Then nothing is removed, and an unfinished change is an error.
+        folder: path of the directory.
+        is_locked: True if this process has locked the directory.
+        change: the directory may be changed. Otherwise, nothing is removed, and an unfinished change is an error.
     """
-    leftovers: list[tuple[str, tuple[str, str]]] = []  # Names with the machine and the number of their process.
-    change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Time and renames by the name of a list of changes.
-    skipped: set[tuple[str, str]] = set()  # Processes whose lists of changes are not carried out here.
+    leftovers: list[tuple[str, tuple[str, str]]] = []  # Name, and process as machine and number, of temporary files.
+    change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Time and renames of the lists of changes, by name.
+    skipped: set[tuple[str, str]] = set()  # Processes with a list of changes that cannot be finished here.
     with contextlib.suppress(OSError):  # The user may lack the right to list the directory.
         for name in os.listdir(folder):
             if not (match := _TEMPORARY.fullmatch(name)):
                 continue
             path = os.path.join(folder, name)
             status = os.lstat(path)
-            is_leftover = (is_locked and match[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED
+            is_leftover = (is_locked and match[2] == _MACHINE) or time.time() - status.st_mtime > _ABANDONED_SECONDS
             if not stat.S_ISREG(status.st_mode):
                 continue
             if match[1] == _CHANGES:
@@ -262,15 +265,16 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
                     skipped.add((match[2], match[3]))
                     if path not in _reported:
                         _reported.add(path)
-                        warn(f"{path}: not made: lists changes of another machine, or of other files than its job's")
+                        warn(f"{path}: not made: lists changes of another machine, or of other files than its job's: "
+                             "delete it if that job has ended")  # fmt: skip
                 elif is_leftover:
-                    change_lists[name] = _changed(status), renames
+                    change_lists[name] = _get_change_time(status), renames
             if is_leftover:
                 leftovers.append((name, (match[2], match[3])))
     if not change:
         if change_lists:
             text = (
-                "a job was ended while it changed this directory: kaldi-compat data fix, or that job again, finishes it"
+                "a job was ended while it changed this directory: run kaldi-compat data fix, or that job, to finish it"
             )
             raise DataDirError(text, folder)
         return
@@ -278,20 +282,22 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
     for time_of_list, renames in change_lists.values():
         outdated = [pair for pair in renames if _is_newer(folder, pair, time_of_list)]
         newer += [new or old for old, new in outdated]
-        carry_out(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
+        apply_renames(folder, [pair for pair in renames if pair not in outdated], then=UNFINISHED)
     names = [name for name, process in leftovers if process not in skipped]
     for name in names:
-        with contextlib.suppress(OSError):  # A change moved the file, or the directory cannot be written.
+        with contextlib.suppress(
+            OSError
+        ):  # Finishing the change may have moved the file. A directory may be read-only.
             os.unlink(os.path.join(folder, name))
     if change_lists:
-        but = f", but left what was written since: {' '.join(newer)}" if newer else ""
+        but = f", but did not replace files that were written since: {' '.join(newer)}" if newer else ""
         warn(f"{folder}: finished the change of a job that was ended{but}")
     elif names:
         warn(f"{folder}: removed {len(names)} temporary file{'s' * (len(names) > 1)} of a job that was ended")
 
 
-def _changed(status: os.stat_result) -> int:
-    """Return the time at which a file was last written or moved. A moved file keeps its time of writing."""
+def _get_change_time(status: os.stat_result) -> int:
+    """Return the time in nanoseconds at which a file was last written or moved, or on Windows only written."""
     return status.st_ctime_ns if fcntl else status.st_mtime_ns
 
 
@@ -300,11 +306,11 @@ def _is_newer(folder: str, rename: Rename, time_of_list: int) -> bool:
     paths = [os.path.join(folder, name) for name in rename if name]
     if not os.path.lexists(paths[0]):
         return False  # The rename was carried out.
-    return any(os.path.lexists(path) and _changed(os.lstat(path)) > time_of_list for path in paths)
+    return any(os.path.lexists(path) and _get_change_time(os.lstat(path)) > time_of_list for path in paths)
 
 
 def read_changes(folder: str, name: str, process: str) -> list[Rename]:
-    """Return the renames that a temporary file lists; none if the process with this number cannot have listed them all."""
+    """Return the renames that a temporary file lists; [] if one of them cannot be from the process with this number."""
     with open(os.path.join(folder, name), "rb") as file:
         names = list(map(os.fsdecode, file.read().split(b"\0")))
     renames = list(zip(names[::2], names[1::2], strict=False))
@@ -312,18 +318,18 @@ def read_changes(folder: str, name: str, process: str) -> list[Rename]:
 
 
 def _is_ours(folder: str, rename: Rename, process: str) -> bool:
-    """Return True if a rename puts a temporary file in place, or moves a file of a data directory aside, or removes it."""
+    """Return True if a rename puts a temporary file in place, moves a data file into ``.backup``, or removes a data file."""
     old, new = rename
     for name in filter(None, rename):
-        if name != os.path.normpath(name) or not inside(folder, name):
+        if name != os.path.normpath(name) or not is_inside(folder, name):
             return False
     if new and (match := _TEMPORARY.fullmatch(old)):
-        return (_name_of(match[1]), match[2], match[3]) == (new, _MACHINE, process)
+        return (_unescape_name(match[1]), match[2], match[3]) == (new, _MACHINE, process)
     return bool(_OWN_FILE.fullmatch(old)) and new in ("", os.path.join(BACKUP, old))
 
 
-def inside(folder: str, name: str) -> bool:
-    """Return True if a name is within a directory, and not behind a link or a file."""
+def is_inside(folder: str, name: str) -> bool:
+    """Return True if a relative path stays within a directory without passing through a link or a file."""
     *bases, _ = name.split(os.sep)
     paths = list(itertools.accumulate([folder, *bases], os.path.join))[1:]
     is_plain = os.pardir not in bases and not os.path.isabs(name)
@@ -331,16 +337,19 @@ def inside(folder: str, name: str) -> bool:
 
 
 def check_place(folder: str, name: str) -> None:
-    """Raise an error unless a name in a directory is missing, a regular file, or a link, and so may be replaced."""
+    """Raise DataDirError if a name in a directory cannot be replaced, because it is, for example, a folder or a device."""
     path = os.path.join(folder, name)
-    if not inside(folder, name):
-        raise DataDirError("is behind a link or a file, which is not followed: move that away", path)
+    if not is_inside(folder, name):
+        raise DataDirError("is behind a link or a file, which is not followed: move the link or file away", path)
     if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
-        raise DataDirError("is no regular file: move it away", path)
+        raise DataDirError("is not a regular file: move it away", path)
 
 
-def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
-    """Rename and remove files of a directory. Skip missing files, which were renamed or removed before."""
+def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> None:
+    """Rename and remove files of a directory. Files that are missing have been renamed or removed before, and are skipped.
+
+    ``then`` is appended to the message of an error.
+    """
     emptied = set()
     for old, new in renames:
         target = os.path.join(folder, new or old)
@@ -355,12 +364,12 @@ def carry_out(folder: str, renames: Iterable[Rename], then: str = "") -> None:
         except OSError as error:
             raise DataDirError(f"cannot be replaced: {error.strerror}{then}", target) from None
     for base in sorted({*emptied, *map(os.path.dirname, emptied)} - {""}, reverse=True):
-        with contextlib.suppress(OSError):  # The folder has other files.
+        with contextlib.suppress(OSError):  # The folder may have other files.
             os.rmdir(os.path.join(folder, base))
 
 
 def list_known_files(folder: str, within: Iterable[str] = ("",)) -> list[str]:
-    """Return the names of the known files of a data directory, or of folders within it. Links count as files."""
+    """Return the names of the :data:`DATA_FILES` in folders within a directory, by default in itself. Links are included."""
     names = []
     for base in within:
         place = os.path.join(folder, base)
@@ -387,7 +396,7 @@ def list_parts(folder: str) -> list[str]:
 
 
 def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
-    """Yield the device and the inode of a directory and of all directories around it, whatever their names are."""
+    """Yield the device and the inode of a directory, of its parent, and so on up to the root."""
     last = None
     while True:
         try:
@@ -402,7 +411,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
 
 
 def _iterate_link_targets(folder: str) -> Iterator[str]:
-    """Yield the targets of the links in a directory. For a link to a link, yield the target of every link."""
+    """Yield the targets of the links in a directory. For a link to a link, yield the targets of both."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         for _ in range(_MAX_LINKS):
@@ -413,12 +422,10 @@ def _iterate_link_targets(folder: str) -> Iterator[str]:
 
 
 def refuse_target(target: str, *sources: str) -> None:
-    """Refuse a target that is, or contains, something that the job needs. Nothing has been changed by then.
+    """Raise DataDirError if a target cannot be written, or if writing it would change a source. Nothing is changed.
 
-    Raises:
-        DataDirError: the target is a source, contains a source, or contains a file to which a link of a source leads. It is
-            a folder of a source (``.backup``, ``split4``). It is or contains the working directory. A file of the
-            job cannot be put in place.
+    A target must not be a source, contain a source, contain a file to which a link of a source leads, be a folder of a
+    source (``.backup``, ``split4``), or be or contain the working directory.
     """
     real = os.path.realpath(target)
     here = next(_iterate_identities(real), None)
@@ -443,13 +450,13 @@ def refuse_target(target: str, *sources: str) -> None:
         real = os.path.dirname(real)
     for path in (target, real):
         if os.path.lexists(path) and not os.path.isdir(path):
-            raise DataDirError("is no directory: choose another target", path)
+            raise DataDirError("is not a directory: choose another target", path)
     for name in (*DATA_FILES, os.path.join(BACKUP, DATA_FILES[0])):
         check_place(target, name)
 
 
 def make_directory(folder: str) -> list[str]:
-    """Make a directory if it is missing, and return the directories that were made, inner ones first."""
+    """Make a directory and its missing parents, and return the new directories, the innermost first."""
     missing: list[str] = []
     path = os.path.realpath(folder)
     while not os.path.lexists(path):
@@ -458,9 +465,9 @@ def make_directory(folder: str) -> list[str]:
     try:
         os.makedirs(folder, exist_ok=True)
     except FileExistsError:
-        raise DataDirError("is no directory: choose another name, or move it away", folder) from None
+        raise DataDirError("is not a directory: choose another name, or move it away", folder) from None
     except OSError as error:
-        raise _unchanged(error, folder) from None
+        raise _make_unchanged_error(error, folder) from None
     return missing
 
 
@@ -471,20 +478,20 @@ def remove_empty(folders: Iterable[str]) -> None:
 
 
 def is_locked_here(*folders: str) -> bool:
-    """Return True if directories exist and this process has locked them. Always True on systems without locks."""
-    return not fcntl or all(next(_iterate_identities(folder), None) in _held for folder in folders)
+    """Return True if these directories exist and this process has locked them. Return True on systems without locks."""
+    return not fcntl or all(next(_iterate_identities(folder), None) in _lock_counts for folder in folders)
 
 
 @contextlib.contextmanager
 def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Iterator[None]:
-    """Make directories beside each other, and remove them at the end of this context.
+    """Make directories with the same parent, and remove them at the end of this block.
 
-    The directories are marked, so that a later job recognizes those that a killed job left.
+    A marker file in the directories lets a later job remove them if this job is killed.
 
     Args:
-        *folders: the directories.
-        beside: all other directories that the job changes. They are made if missing. All locks are taken together, because
-            jobs that lock directories one after another can block each other forever.
+        *folders: paths of the directories.
+        beside: further directories that the job changes, which are made if missing. All directories are locked together,
+            because jobs that lock directories one after another can block each other forever.
 
     Raises:
         DataDirError: a directory exists and has other files.
@@ -493,53 +500,55 @@ def make_temporary_directories(*folders: str, beside: Iterable[str] = ()) -> Ite
     missing: list[str] = []
     os.makedirs(parent, exist_ok=True)
     while True:
-        with locked(parent):  # Released early, because another job may need this directory while this job waits.
+        with locked(parent):  # The lock is short, because another job may need the parent while this job waits.
             for folder in folders:
                 is_empty = not os.path.lexists(folder) or (not is_not_directory(folder) and not os.listdir(folder))
-                if not (is_empty or os.path.isfile(os.path.join(folder, _PASSING))):
+                if not (is_empty or os.path.isfile(os.path.join(folder, _TEMPORARY_MARK))):
                     text = "is in the way of a directory that this job makes and removes: move it away"
                     raise DataDirError(text, folder)
             for folder in folders:
                 os.makedirs(folder, exist_ok=True)
-                open(os.path.join(folder, _PASSING), "wb").close()
+                open(os.path.join(folder, _TEMPORARY_MARK), "wb").close()
         missing += itertools.chain.from_iterable(map(make_directory, others))
         with locked(*folders, *others):
             if not is_locked_here(*folders, *others):
-                continue  # Another job has removed them.
+                continue  # Another job has removed the directories.
             try:
                 yield
             finally:
                 remove_empty(missing)
                 for folder in filter(os.path.isdir, folders):
-                    names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _PASSING]
-                    carry_out(folder, [(name, "") for name in names])
+                    names = [*list_known_files(folder, ("", BACKUP, *list_parts(folder))), _TEMPORARY_MARK]
+                    apply_renames(folder, [(name, "") for name in names])
                     remove_empty([folder])
             return
 
 
-class Stage(SourceDir):
+class Stage(DataFiles):
     """Writes new files of a directory beside the old files, and puts them in place with :meth:`commit`.
 
-    A context manager. An error discards the new files. All other files and folders of the directory stay, and no link
-    within it is followed.
+    Use a stage as a context manager. An error discards the new files. Other files and folders of the directory are not
+    changed, and no link within the directory is followed.
 
     Args:
-        folder: the directory, which is made if missing.
-        say: prints the script's messages. With ``say.as_script``, an error that also ends Kaldi's script keeps the files
-            written before.
-        sources: the directories from which this directory is made. Then files of a data directory that the job does not
-            write are moved into ``.backup`` at the end, and those of parts (``split4``) are removed.
-        changes_sources: True if the job writes durations into the sources.
+        folder: path of the directory, which is made if missing.
+        say: prints the script's messages. With ``say.as_script``, the files written before an error remain if they remain
+            after an error of Kaldi's script.
+        sources: paths of the directories from which this directory is made. With sources, the data files that the job does
+            not write are moved into ``.backup`` at the end, and the data files of parts (``split4``) are removed.
+        changes_sources: the job writes durations into the sources.
 
     Raises:
         DataDirError: the directory cannot be made from these sources, see :func:`refuse_target`.
     """
 
-    def __init__(self, folder: str, say: Say, *, sources: Sequence[str] = (), changes_sources: bool = False) -> None:
+    def __init__(
+        self, folder: str, say: Printer, *, sources: Sequence[str] = (), changes_sources: bool = False
+    ) -> None:
         super().__init__(folder)
         self._say, self._sources = say, sources
-        self._new: dict[str, str | None] = {}  # Temporary file by name; None if the name is to be removed.
-        self._backed_up: dict[str, str] = {}  # Path of the version that .backup will have, by name.
+        self._new: dict[str, str | None] = {}  # Temporary file of each changed file, by name; None to remove the file.
+        self._backed_up: dict[str, str] = {}  # Path of the version that will be in .backup, by name.
         self._temporaries: list[str] = []
         changed, read = ([folder, *sources], ()) if changes_sources else ([folder], sources)
         self._lock_all = functools.partial(locked, *changed, read=read)
@@ -553,11 +562,13 @@ class Stage(SourceDir):
             self._lock.__enter__()
             if is_locked_here(self.folder):
                 break
-            self._lock.__exit__(None, None, None)  # Another job failed and removed the directory that it had made.
+            self._lock.__exit__(
+                None, None, None
+            )  # Another job has removed the directory, because it made it and failed.
         try:
             for source in self._sources or (self.folder,):
                 for name in DATA_FILES:
-                    if path := SourceDir(source).path(name):
+                    if path := DataFiles(source).find(name):
                         refuse_byte_order_mark(path)
         except BaseException:
             self._end()
@@ -566,9 +577,9 @@ class Stage(SourceDir):
 
     def _end(self) -> None:
         for path in self._temporaries:
-            with contextlib.suppress(OSError):  # The file is in place.
+            with contextlib.suppress(OSError):  # A file that was put in place has no temporary name.
                 os.unlink(path)
-        remove_empty(self._new_folders)  # Before the lock is released, since another job may write there afterwards.
+        remove_empty(self._new_folders)  # The lock must still be held, since another job may write there afterwards.
         self._lock.__exit__(None, None, None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -578,42 +589,42 @@ class Stage(SourceDir):
         finally:
             self._end()
 
-    def path(self, name: str) -> str:
-        """Return the path of the current version of a file; empty if there is none.
+    def find(self, name: str) -> str:
+        """Return the path of the current version of a file; "" if there is no file.
 
-        With sources, old files of the directory do not count.
+        In a stage with sources, old files of the directory are ignored.
         """
         if name in self._new:
             return self._new[name] or ""
-        return "" if self._sources else super().path(name)
+        return "" if self._sources else super().find(name)
 
     def has_written(self, name: str) -> bool:
         """Return True if this job has written or removed a file."""
         return name in self._new
 
-    def temporary(self, name: str) -> str:
-        """Return the path of a new temporary file. A later job removes it if this job is killed, see :func:`clear_up`."""
+    def make_temporary_path(self, name: str) -> str:
+        """Return the path of a new temporary file. If this job is killed, :func:`clear_up` of a later job removes the file."""
         name = name.replace("%", "%25").replace("/", "%2F")
-        path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_numbers)}.tmp")
+        path = os.path.join(self.folder, f".{name}.{_MACHINE}.{os.getpid()}.{next(_temporary_numbers)}.tmp")
         self._temporaries.append(path)
         return path
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Callable[[bytes], object]]:
-        """Write a file with the yielded function, which takes bytes. The current version stays readable."""
+        """Yield a function that writes bytes to the new version of a file. The current version stays readable."""
         check_place(self.folder, name)
-        path = self.temporary(name)
+        path = self.make_temporary_path(name)
         try:
-            with open(path, "xb", BUFFER) as file:
+            with open(path, "xb", BUFFER_BYTES) as file:
                 yield file.write
         except BaseException as error:
             if isinstance(error, DataDirError) and error.partly and self._say.as_script:
-                self._replace(name, path)  # The shell's ">" leaves the output that came before the failure.
+                self._replace(name, path)  # As with ">" of a shell, the output before the failure remains.
                 raise
             with contextlib.suppress(OSError):
                 os.unlink(path)
             if isinstance(error, OSError) and not isinstance(error, ArkError):
-                raise _unchanged(error, path) from None
+                raise _make_unchanged_error(error, path) from None
             raise
         self._replace(name, path)
 
@@ -629,21 +640,21 @@ class Stage(SourceDir):
 
     def copy(self, source: str, name: str) -> None:
         with self.writing(name) as write, open(source, "rb", 0) as file:
-            for chunk in iter(functools.partial(file.read, BUFFER), b""):
+            for chunk in iter(functools.partial(file.read, BUFFER_BYTES), b""):
                 write(chunk)
 
-    def write_from(self, source: SourceDir, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
+    def write_from(self, source: DataFiles, names: str, make: Callable[[str], Iterable[bytes]] | None = None) -> None:
         """Copy files of another directory, or write the output of ``make`` for the path of each file. Skip missing files."""
         for name in names.split():
-            if path := source.path(name):
+            if path := source.find(name):
                 if make:
                     self.write(name, make(path))
                 else:
                     self.copy(path, name)
 
-    def keep(self, name: str) -> None:
-        """Write the current version of a file, or else the directory's old version, into ``.backup``."""
-        path = self.path(name) or super().path(name)
+    def back_up(self, name: str) -> None:
+        """Copy the current version of a file, or the directory's old version, into ``.backup``."""
+        path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
             self.copy(path, os.path.join(BACKUP, name))
@@ -653,17 +664,17 @@ class Stage(SourceDir):
         self._replace(name, None)
 
     def discard_backup(self) -> None:
-        """Withdraw all files that this job would write into ``.backup``."""
+        """Do not write the files that this job was about to write into ``.backup``."""
         for name in [name for name in self._new if name.startswith(f"{BACKUP}/")]:
             del self._new[name]
 
     def move_to_backup(self, name: str) -> None:
-        self.keep(name)
+        self.back_up(name)
         self.remove(name)
 
     def commit(self) -> None:
-        """Put all new files in place. A signal waits; after a kill, the next job on the directory finishes."""
-        renames = [rename for name, new in self._new.items() for rename in self._rename(name, new)]
+        """Put all new files in place. Signals are delayed. If this job is killed, the next job on the directory finishes."""
+        renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
             renames += self._set_aside()
         if renames and self._sources:
@@ -671,45 +682,45 @@ class Stage(SourceDir):
         for base in {os.path.dirname(name) for rename in renames for name in rename if name}:
             place = os.path.join(self.folder, base)
             if os.path.isdir(place) and not os.access(place, os.W_OK | os.X_OK):
-                raise DataDirError("cannot be written: nothing was changed", place)
+                raise DataDirError("cannot be written: nothing was changed; check the permissions", place)
         with delay_signals():
             changes = self._list_changes(renames) if len(renames) > 1 else ""
             try:
-                carry_out(self.folder, renames, then=UNFINISHED if changes else "")
+                apply_renames(self.folder, renames, then=UNFINISHED if changes else "")
             except BaseException:
                 if changes:
-                    self._temporaries.clear()  # The next job needs them to finish the change.
+                    self._temporaries.clear()  # The next job needs the temporary files to finish the change.
                 raise
             self._new.clear()
             if changes:
                 os.unlink(changes)
 
     def _list_changes(self, renames: list[Rename]) -> str:
-        """Write the list of renames from which :func:`clear_up` finishes the change after a kill, and return its path."""
-        draft, path = self.temporary("draft"), self.temporary(_CHANGES)
+        """Write a file of the renames, from which :func:`clear_up` can finish the change after a kill. Return its path."""
+        draft, path = self.make_temporary_path("draft"), self.make_temporary_path(_CHANGES)
         try:
             with open(draft, "xb") as file:
                 file.write(os.fsencode("\0".join(itertools.chain.from_iterable(renames))))
             os.replace(draft, path)
         except OSError as error:
-            raise _unchanged(error, path) from None
+            raise _make_unchanged_error(error, path) from None
         return path
 
-    def _rename(self, name: str, new: str | None) -> list[Rename]:
-        """Return the renames that put a file in place."""
+    def _list_renames(self, name: str, new: str | None) -> list[Rename]:
+        """Return the renames that put a new file in place, or remove the file if ``new`` is None; [] if nothing changes."""
         path = os.path.join(self.folder, name)
         if not new:
             return [(name, "")] if os.path.lexists(path) else []
         if have_same_bytes(new, path) and not (self._sources and os.path.islink(path)):
-            return []  # An unchanged file keeps its time, and stays a link if it is one.
+            return []  # An unchanged file keeps its time and, if it is a link, stays a link.
         return [(os.path.basename(new), name)]
 
     def _set_aside(self) -> list[Rename]:
-        """Return the renames that move old files that this job has not written into ``.backup``."""
+        """Return the renames that move the old files into ``.backup`` that this job has not written."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:
-                has_it = any(SourceDir(source).path(name) for source in self._sources)
+                has_it = any(DataFiles(source).find(name) for source in self._sources)
                 why = f"but not in src {' '.join(self._sources)}." if not has_it else "but is none of this job."
                 self._say(f"file {name} exists in dest {self.folder} {why}  Moving it to")
                 self._say.write(f" ... {self.folder}/{BACKUP}/{name}")
@@ -718,8 +729,8 @@ class Stage(SourceDir):
         return renames
 
 
-def _unchanged(error: OSError, path: str) -> DataDirError:
-    """Return the error for a failed system call."""
+def _make_unchanged_error(error: OSError, path: str) -> DataDirError:
+    """Return the error for a system call that failed before any file was changed."""
     return DataDirError(f"{error.strerror or error}: nothing was changed", str(error.filename or path))
 
 

@@ -15,15 +15,22 @@ from io_ark.data_dir.line_order import find_unsorted
 from io_ark.data_dir.lists import check_text
 from io_ark.data_dir.segment_times import is_interval
 from io_ark.data_dir.speaker_lists import convert_to_utt2spk
-from io_ark.data_dir.stage import DATA_FILES, Say, SourceDir, refuse_byte_order_mark, refuse_half_changed, shown
+from io_ark.data_dir.stage import (
+    DATA_FILES,
+    DataFiles,
+    Printer,
+    decode_key,
+    refuse_byte_order_mark,
+    refuse_half_changed,
+)
 
 _ILLEGAL = {
     symbol: re.compile(rb"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(symbol))
     for symbol in (b"<s>", b"</s>", b"#0")
 }
 _PLAIN = bytes([*range(9, 14), *range(32, 127)])
-# Columns: a file, the checks after that of its order, the file whose keys it must have, and the name of the lists of keys
-# in Kaldi's message if they differ.
+# Columns: a file, the checks that follow the check of its order, the file that must have the same keys, and the text of
+# Kaldi's message if the keys differ ("-" for the short message).
 _RULES = """
 feats.scp       keys         utt2spk  utterance-ids extracted from utt2spk and features
 cmvn.scp        keys         spk2utt  speaker lists extracted from spk2utt and cmvn
@@ -45,7 +52,7 @@ class KeyList:
     Attributes:
         keys: the keys.
         line_count: number of lines that end with a newline.
-        unsorted: number of the first line whose key does not follow that of the line before; 0 if there is none.
+        unsorted: number of the first line whose key is not larger than the key of the line before; 0 if all keys are.
         is_ended: True if the last line ends with a newline.
     """
 
@@ -66,50 +73,50 @@ class KeyList:
 Difference = tuple[int, tuple[bytes | None, bytes | None]]
 
 
-def first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> Difference | None:
-    """Return the number of the first line at which two lists differ, counted from 1, and both keys. None is behind the end."""
+def find_first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> Difference | None:
+    """Return the line number, from 1, of the first difference of two lists, and both keys (None after the end of a list)."""
     pairs = enumerate(zip_longest(one, other), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
 
-class Check(SourceDir):
+class Check(DataFiles):
     """The checks of one directory. Each check prints the message of Kaldi's script, then raises an error."""
 
-    def __init__(self, folder: str, say: Say) -> None:
+    def __init__(self, folder: str, say: Printer) -> None:
         super().__init__(folder)
         self.say = say
         self._lists: dict[tuple[str, int], KeyList] = {}
 
-    def name(self, name: str) -> str:
+    def locate(self, name: str) -> str:
         """Return the path of a file in the notation of Kaldi's messages."""
         return f"{self.folder}/{name}"
 
-    def listed(self, name: str, number: int = 1) -> KeyList:
+    def read_keys(self, name: str, number: int = 1) -> KeyList:
         """Return the keys of a file."""
         if (name, number) not in self._lists:
-            key_list, utterances = KeyList(self.name(name), number), self._lists.get(("utt2spk", 1))
+            key_list, utterances = KeyList(self.locate(name), number), self._lists.get(("utt2spk", 1))
             if utterances and key_list.keys == utterances.keys:
-                key_list.keys = utterances.keys  # Most files have the same keys, and one list of them is enough.
+                key_list.keys = utterances.keys  # Most files have the same keys, so a shared list saves memory.
             self._lists[name, number] = key_list
         return self._lists[name, number]
 
-    def sorted_and_unique(self, name: str) -> None:
-        """Check the order of a file, and its last line."""
-        key_list = self.listed(name)
+    def check_sorted(self, name: str) -> None:
+        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline."""
+        key_list = self.read_keys(name)
         if not key_list.is_ended:
             text = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
-            raise self.say.fails("", text, key_list.file, key_list.line_count + 1)
+            raise self.say.fail("", text, key_list.file, key_list.line_count + 1)
         if key_list.unsorted:
             before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
-            again = f"follows {shown(before)}: sort the file (LC_ALL=C sort)"
+            again = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort)"
             again = "is there twice: remove one" if key == before else again
-            raise self.say.fails(
+            raise self.say.fail(
                 f"file {key_list.file} is not sorted or has duplicates", again, key_list.file, key_list.unsorted, key
             )
 
-    def equal(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
+    def compare(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
         """Check that two files have the same keys."""
-        if one.keys == two.keys or not (difference := first_difference(iter(one.keys), iter(two.keys))):
+        if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
             return
         number, (a, b) = difference
         self.say(text if short else f"Error: in {self.folder}, {text}")
@@ -118,42 +125,46 @@ class Check(SourceDir):
             self.say.write(f"[Lengths are {one.file}={one.line_count} versus {two.file}={two.line_count}]")
         has, lacks, key = (one, two, a) if b is None or (a is not None and a < b) else (two, one, b)
         advice = f"is in {has.file} but not here: add it, or let fix_data_dir.sh remove it"
-        raise self.say.fails("", advice, lacks.file, number, key)
+        raise self.say.fail("", advice, lacks.file, number, key)
 
-    def values(self, name: str) -> None:
+    def check_values(self, name: str) -> None:
         if name not in _VALUES:
             return
         good, advice, text, print_as = _VALUES[name]
-        for number, line in find_bad_lines(self.name(name), globals()[good]):
+        for number, line in find_bad_lines(self.locate(name), globals()[good]):
             if print_as:
-                self.say.write(print_as.format(number, shown(line.rstrip(b"\n"))))
-            raise self.say.fails(text, advice, self.name(name), number, get_field(line))
+                self.say.write(print_as.format(number, decode_key(line.rstrip(b"\n"))))
+            raise self.say.fail(text, advice, self.locate(name), number, get_field(line))
 
-    def recordings(self) -> KeyList:
-        """Return the recordings of segments, or without segments, the utterances."""
-        return self.listed("segments", 2) if self.path("segments") and self.path("wav.scp") else self.listed("utt2spk")
+    def read_recordings(self) -> KeyList:
+        """Return the recordings of segments. Without segments or wav.scp, return the utterances."""
+        return (
+            self.read_keys("segments", 2)
+            if self.find("segments") and self.find("wav.scp")
+            else self.read_keys("utt2spk")
+        )
 
-    def rule(self, name: str, steps: str, other: str, text: str) -> None:
-        if not self.path(name):
+    def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
+        if not self.find(name):
             return
-        self.sorted_and_unique(name)
+        self.check_sorted(name)
         for step in steps.split(","):
             if step == "values":
-                self.values(name)
+                self.check_values(name)
             else:
-                one = self.recordings() if other == "segments" else self.listed(other)
+                one = self.read_recordings() if other == "segments" else self.read_keys(other)
                 short = f"error: in {self.folder}, {name} and utt2spk do not have identical utterance-id list"
-                named = "segments" if one is not self.listed("utt2spk") else "wav.scp"
-                self.equal(one, self.listed(name), short if text == "-" else text.format(named), short=text == "-")
+                named = "segments" if one is not self.read_keys("utt2spk") else "wav.scp"
+                self.compare(one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-")
 
-    def must(self, name: str, option: str, is_optional: bool) -> None:
+    def require_file(self, name: str, option: str, is_optional: bool) -> None:
         """Check that a file exists, unless an option says that it may be missing."""
-        if not is_optional and not self.path(name):
-            raise self.say.fails(f"no such file {self.name(name)} (if this is by design, specify --{option})")
+        if not is_optional and not self.find(name):
+            raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
 
 def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the text of each line whose fields are not good."""
+    """Yield the number and the text of each line for whose fields ``is_good`` returns False."""
     good_values = set[bytes]()
     for lines_before, chunk in number_chunks(read_chunks(file)):
         if not _has_only_good_lines(chunk, is_good, good_values):
@@ -163,7 +174,7 @@ def find_bad_lines(file: str, is_good: Callable[[list[bytes]], bool]) -> Iterato
 
 
 def _has_only_good_lines(chunk: bytes, is_good: Callable[[list[bytes]], bool], good_values: set[bytes]) -> bool:
-    """Return True if whole columns show that all lines of a chunk are good. False says nothing, and is slower."""
+    """Return True if a quick check of whole columns proves all lines good. After False, the lines must be checked."""
     if is_good is is_segment:
         starts, ends = (parse_decimals(get_column(chunk, number, awk=True)) for number in (3, 4))
         is_ordered = bool(starts and ends) and all(map(float.__lt__, starts or (), ends or ()))
@@ -191,12 +202,12 @@ def is_warp(fields: list[bytes]) -> bool:
 
 
 def has_positive(fields: list[bytes]) -> bool:
-    """Return True if the fields are a name and a value above 0, compared as by awk."""
+    """Return True if the fields are a name and a value that awk considers to be above 0."""
     return len(fields) == 2 and is_above(fields[1], b"0")
 
 
 def is_segment(fields: list[bytes]) -> bool:
-    """Return True if the fields are a segment that ends after its start, or at -1, the end of its recording."""
+    """Return True if the fields are a segment that ends after its start, or at -1 (the end of its recording)."""
     return len(fields) == 4 and is_interval(fields[2], fields[3])
 
 
@@ -215,20 +226,20 @@ def has_whole(fields: list[bytes]) -> bool:
 # Columns: a file, the check of its lines, the advice for a bad line, Kaldi's message, and the format in which Kaldi shows
 # the line.
 _TABLE = """
-spk2gender|is_gender|write: speaker m, or f|Mal-formed spk2gender file|
-spk2warp|is_warp|write a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
-utt2warp|is_warp|write a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
+spk2gender|is_gender|write a speaker, and m or f|Mal-formed spk2gender file|
+spk2warp|is_warp|write a speaker, and a factor between 0.5 and 1.5|Mal-formed spk2warp file|{1}
+utt2warp|is_warp|write an utterance, and a factor between 0.5 and 1.5|Mal-formed utt2warp file|{1}
 utt2dur|has_positive|bad line: write a positive number of seconds||Bad line utt2dur:{}:{}
 utt2num_frames|has_whole|bad line: write a positive whole number||Bad line utt2num_frames:{}:{}
 reco2dur|has_positive|bad line: write a positive number of seconds||Bad line : {1}
-segments|is_segment|write: segment recording start end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
-reco2file_and_channel|is_channel|write: recording file A, or B|badly formatted reco2file_and_channel file|Bad line  {1}
+segments|is_segment|write a segment, its recording, start and end, with start < end, or -1 for the end of the recording|badly formatted segments file|Bad line in segments file {1}
+reco2file_and_channel|is_channel|write a recording, a file, and A or B|badly formatted reco2file_and_channel file|Bad line  {1}
 """
 _VALUES = {name: columns for name, *columns in (line.split("|") for line in _TABLE.strip().splitlines())}
 
 
 def validate(
-    say: Say,
+    say: Printer,
     folder: str,
     *,
     no_feats: bool = False,
@@ -237,74 +248,81 @@ def validate(
     no_spk_sort: bool = False,
     non_print: bool = False,
 ) -> int:
-    """Check a data directory. Print the first fault, and raise an error.
+    """Check a data directory up to its first fault.
 
     Raises:
-        DataDirError: the directory is not valid. The error has the status of Kaldi's script.
+        DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` equals Kaldi's status.
     """
     check = Check(folder, say)
     if folder and not os.path.isdir(folder):
-        raise say.fails(f"no such directory {folder}")
+        raise say.fail(f"no such directory {folder}")
     refuse_half_changed(folder or os.curdir)
-    if check.path("images.scp") and say.as_script:
+    if check.find("images.scp") and say.as_script:
         options = {"--no-feats": no_feats, "--no-text": no_text, "--no-spk-sort": no_spk_sort, "--non-print": non_print}
         return run_image_script("validate_data_dir.sh", *filter(options.get, options), folder)
     check_speakers(check, no_spk_sort=no_spk_sort)
-    check.must("text", "no-text", no_text)
+    check.require_file("text", "no-text", no_text)
     if not no_text:
         check_transcripts(check, non_print=non_print)
-    if check.path("segments") and not check.path("wav.scp"):
-        raise say.fails(f"in directory {folder}, segments file exists but no wav.scp")
-    check.must("wav.scp", "no-wav", no_wav)
-    if check.path("wav.scp"):
+    if check.find("segments") and not check.find("wav.scp"):
+        raise say.fail(f"in directory {folder}, segments file exists but no wav.scp")
+    check.require_file("wav.scp", "no-wav", no_wav)
+    if check.find("wav.scp"):
         check_recordings(check)
-    check.must("feats.scp", "no-feats", no_feats)
+    check.require_file("feats.scp", "no-feats", no_feats)
     for line in _RULES.strip().splitlines():
-        check.rule(*line.split(None, 3))
-    for path in filter(None, map(check.path, DATA_FILES)):
+        check.apply_rule(*line.split(None, 3))
+    for path in filter(None, map(check.find, DATA_FILES)):
         refuse_byte_order_mark(path)
     say(f"Successfully validated data-directory {folder}")
     return 0
 
 
 def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
-    say, utt2spk, spk2utt = check.say, check.name("utt2spk"), check.name("spk2utt")
+    say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
     for name in ("spk2utt", "utt2spk"):
-        if not check.path(name):
-            raise say.fails(f"no such file {name}", "is missing: make it", check.name(name))
-        if not check.has(name):
-            raise say.fails(f"empty file {name}", "is empty: delete it and make it again", check.name(name))
+        if not check.find(name):
+            raise say.fail(f"no such file {name}", "is missing: create it (kaldi-compat data fix)", check.locate(name))
+        if not check.has_lines(name):
+            raise say.fail(f"empty file {name}", "is empty: delete it and make it again", check.locate(name))
     with open(utt2spk, "rb") as file:
         expected = convert_to_utt2spk(read_chunks(spk2utt), lambda *_: None)
         matches = all(file.read(len(chunk)) == chunk for chunk in expected) and not file.read(1)
     if not matches:
         for number, line in find_bad_lines(utt2spk, lambda fields: len(fields) == 2):
-            status = 0 if say.as_script else 1  # Kaldi's script has the status of its last command, which prints.
-            raise say.fails(
-                f"{utt2spk} has wrong format.", "write: utterance speaker", utt2spk, number, get_field(line), status
+            status = 0 if say.as_script else 1  # Kaldi's script ends with a command that prints, and so with status 0.
+            raise say.fail(
+                f"{utt2spk} has wrong format.",
+                "write an utterance and its speaker",
+                utt2spk,
+                number,
+                get_field(line),
+                status,
             )
-    check.listed("utt2spk")
-    if check.listed("spk2utt").line_count == 1:
+    check.read_keys("utt2spk")
+    if check.read_keys("spk2utt").line_count == 1:
         say("WARNING: you have only one speaker.  This probably a bad idea.")
         say.write("   Search for the word 'bold' in http://kaldi-asr.org/doc/data_prep.html")
         say.write("   for more information.")
-    check.sorted_and_unique("utt2spk")
-    if not no_spk_sort and (not matches or check.listed("spk2utt").unsorted):
+    check.check_sorted("utt2spk")
+    if not no_spk_sort and (not matches or check.read_keys("spk2utt").unsorted):
         check_speaker_order(check, utt2spk)
-    check.sorted_and_unique("spk2utt")
+    check.check_sorted("spk2utt")
     if matches:
         return
 
-    def lacks(number: int, line: bytes) -> None:
+    def refuse_speaker(number: int, line: bytes) -> None:
         text = "spk2utt and utt2spk do not seem to match"
-        raise say.fails(text, "has no utterances: remove it", spk2utt, number, get_field(line))
+        raise say.fail(text, "has no utterances: remove it", spk2utt, number, get_field(line))
 
     ours = (b" ".join(split_fields(line, awk=True)[:2]) for line in read_lines(utt2spk))
-    theirs = (line for chunk in convert_to_utt2spk(read_chunks(spk2utt), lacks) for line in chunk.split(b"\n")[:-1])
-    if difference := first_difference(ours, theirs):
+    theirs = (
+        line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
+    )
+    if difference := find_first_difference(ours, theirs):
         number, (a, b) = difference
-        what = f"is {shown(a or b'missing')!r}, but spk2utt has {shown(b or b'no more')!r}: make spk2utt again with utt2spk_to_spk2utt.pl"
-        raise say.fails("spk2utt and utt2spk do not seem to match", what, utt2spk, number, get_field(a or b or b""))
+        what = f"is {decode_key(a or b'missing')!r}, but spk2utt has {decode_key(b or b'no more')!r}: make spk2utt again with utt2spk_to_spk2utt.pl"
+        raise say.fail("spk2utt and utt2spk do not seem to match", what, utt2spk, number, get_field(a or b or b""))
 
 
 def check_speaker_order(check: Check, utt2spk: str) -> None:
@@ -315,21 +333,23 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
         if name < before:
             check.say("utt2spk is not in sorted order when sorted first on speaker-id ")
             check.say.write("(fix this by making speaker-ids prefixes of utt-ids)")
-            what = f"its speaker {shown(name.strip())} comes after {shown(before.strip())}"
-            advice = "begin the names of utterances with those of speakers (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort"
-            raise check.say.fails("", f"{what}: {advice}", utt2spk, number, get_field(line))
+            what = f"its speaker {decode_key(name.strip())} comes after {decode_key(before.strip())}"
+            advice = (
+                "begin every utterance's name with its speaker (copy_data_dir.sh --utt-prefix), or pass --no-spk-sort"
+            )
+            raise check.say.fail("", f"{what}: {advice}", utt2spk, number, get_field(line))
         before = name
 
 
 def check_transcripts(check: Check, *, non_print: bool) -> None:
-    path = check.name("text")
-    unprintable_lines = [] if non_print or not check.path("text") else list(find_unprintable_lines(path))
+    path = check.locate("text")
+    unprintable_lines = [] if non_print or not check.find("text") else list(find_unprintable_lines(path))
     if unprintable_lines:
         text = f"text contains {len(unprintable_lines)} lines with non-printable characters"
         advice = "contains characters that cannot be printed: remove them, or pass --non-print"
-        raise check.say.fails(text, advice, path, *unprintable_lines[0])
-    check_text(check.say.called("utils/validate_text.pl"), path)
-    check.sorted_and_unique("text")
+        raise check.say.fail(text, advice, path, *unprintable_lines[0])
+    check_text(check.say.with_name("utils/validate_text.pl"), path)
+    check.check_sorted("text")
     keys: dict[bytes, bytes] = {}
     for chunk in read_chunks(path):
         for symbol, pattern in _ILLEGAL.items():
@@ -338,12 +358,14 @@ def check_transcripts(check: Check, *, non_print: bool) -> None:
                 keys.setdefault(symbol, get_field(chunk[before : match.end()]))
     for symbol in filter(keys.get, _ILLEGAL):
         text = f"Error: in {check.folder}, text contains illegal symbol {symbol.decode()}"
-        raise check.say.fails(text, "remove it", path, key=keys[symbol])
-    check.equal(check.listed("utt2spk"), check.listed("text"), "utterance lists extracted from utt2spk and text")
+        raise check.say.fail(text, f"contains {symbol.decode()}: remove it", path, key=keys[symbol])
+    check.compare(
+        check.read_keys("utt2spk"), check.read_keys("text"), "utterance lists extracted from utt2spk and text"
+    )
 
 
 def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the key of lines with characters that grep does not count as printable in a UTF-8 locale."""
+    """Yield the number and the key of each line with a character that grep considers unprintable in a UTF-8 locale."""
     is_unprintable: dict[str, bool] = {}
     for before, chunk in number_chunks(read_chunks(file)):
         for number, line in enumerate(split_lines(chunk) if chunk.translate(None, _PLAIN) else (), before + 1):
@@ -358,40 +380,40 @@ def find_unprintable_lines(file: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_printable(char: str) -> bool:
-    """Return True if a character is printable or space in the C library's UTF-8 locales, so not control or unassigned."""
+    """Return True if a character is printable or white space in the C library's UTF-8 locales."""
     import unicodedata
 
     return unicodedata.category(char) not in ("Cc", "Cn", "Cs", "Zl", "Zp") or char in "\u2028\u2029\x85"
 
 
 def check_recordings(check: Check) -> None:
-    say, path = check.say, check.name("wav.scp")
-    check.sorted_and_unique("wav.scp")
+    say, path = check.say, check.locate("wav.scp")
+    check.check_sorted("wav.scp")
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
             text = "Please do not use tilde (~) in your wav.scp."
-            raise say.fails(text, "write the whole path of the file", path, key=get_field(match[0]))
-    utterances, segments = check.listed("utt2spk"), check.path("segments")
+            raise say.fail(text, "starts a path with ~: write the whole path", path, key=get_field(match[0]))
+    utterances, segments = check.read_keys("utt2spk"), check.find("segments")
     text = "utterance lists extracted from utt2spk and wav.scp"
     if segments:
-        check.sorted_and_unique("segments")
-        check.values("segments")
-        segment_keys = check.listed("segments")
-        if check.path("text") and segment_keys.keys != utterances.keys:
-            say(f"Utterance list differs between {check.name('utt2spk')} and {check.name('segments')} ")
-            check.equal(
+        check.check_sorted("segments")
+        check.check_values("segments")
+        segment_keys = check.read_keys("segments")
+        if check.find("text") and segment_keys.keys != utterances.keys:
+            say(f"Utterance list differs between {check.locate('utt2spk')} and {check.locate('segments')} ")
+            check.compare(
                 utterances,
                 segment_keys,
                 f"Lengths are {segment_keys.line_count} vs {utterances.line_count}",
                 short=True,
             )
         text = "recording-ids extracted from segments and wav.scp"
-    check.equal(check.recordings(), check.listed("wav.scp"), text)
+    check.compare(check.read_recordings(), check.read_keys("wav.scp"), text)
     name = "reco2file_and_channel"
-    if check.path(name):
-        check.sorted_and_unique(name)
-        check.values(name)
-        if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.name(name))):
+    if check.find(name):
+        check.check_sorted(name)
+        check.check_values(name)
+        if any(b"1" in get_column(chunk, 3) for chunk in read_chunks(check.locate(name))):
             say.write("The channel should be marked as A or B, not 1! You should change it ASAP! ")
         kind = "recording-ids" if segments else "utterance-ids"
-        check.equal(check.recordings(), check.listed(name), f"{kind} extracted from segments and {name}")
+        check.compare(check.read_recordings(), check.read_keys(name), f"{kind} extracted from segments and {name}")

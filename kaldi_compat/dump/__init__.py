@@ -1,10 +1,10 @@
-"""The bulk job: a whole Kaldi data directory to archives, on all cores or GPUs, resumable.
+"""Dump a whole Kaldi data directory to archives, on all cores or GPUs. A dump can be resumed.
 
-plan -> read -> compute -> encode -> write -> verify -> finalize, one module each. :mod:`kaldi_compat.dump.shard` joins
-them for one archive; :mod:`kaldi_compat.dump.workers` and :mod:`kaldi_compat.dump.ray_engine` run the archives of a
-plan; :mod:`kaldi_compat.dump.finalize` leaves the data directory as Kaldi's ``steps/make_fbank.sh`` does.
+The stages plan, read, compute, encode, write, verify and finalize are separate modules. :mod:`kaldi_compat.dump.shard`
+runs the stages of one archive, and :mod:`kaldi_compat.dump.workers` and :mod:`kaldi_compat.dump.ray_runner` write all
+archives of a plan. :mod:`kaldi_compat.dump.finalize` writes the files of Kaldi's ``steps/make_fbank.sh``.
 
-The module itself can be called: ``kaldi_compat.dump(data, extractor)`` is :func:`kaldi_compat.dump.dump`.
+The module itself can be called: ``kaldi_compat.dump(data, extractor)`` calls :func:`kaldi_compat.dump.dump`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def dump(
     Args:
         data: data directory with wav.scp, and optionally segments.
         extractor: a feature such as "fbank", a preset such as "zipformer", ``"package.module:name"``,
-            ``"path/to/file.py:name"``, or an object to be called. With ``transformers=`` or ``onnx=``, leave it out.
+            ``"path/to/file.py:name"``, or a callable object. Omit the extractor with ``transformers=`` or ``onnx=``.
         log: directory of plan and logs, ``<data>/log`` by default.
         archives: directory of the archives, ``<data>/data`` by default.
         name: name of an extractor object, which becomes a part of file names. The default is the name of its class.

@@ -10,9 +10,9 @@ from typing import Any
 
 from kaldi_compat.cli.command_line import CommonOptions, format_usage, format_version, parse, rewrite_script_style
 from kaldi_compat.cli.info import describe_installation
-from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, feature_flags
-from kaldi_compat.dump.options import FEATURES, PITCH, DumpOptions, Job, Layout, spectral_of
-from kaldi_compat.dump.sources import extractor_name
+from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, get_feature_flags
+from kaldi_compat.dump.options import FEATURES, PITCH, DumpOptions, Job, Layout, get_spectral_part
+from kaldi_compat.dump.sources import get_extractor_name
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import find_nearest_name
 from kaldi_compat.options.config import UsageError, get_flags, normalize, spell_as_flags
@@ -78,38 +78,38 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         OptionError: an unknown command, feature or option, an invalid value, or a wrong number of arguments.
     """
     if not argv or argv[0] != "dump":
-        return _without_command(argv)
-    any_feature = {name: flag for feature in FEATURES for name, flag in feature_flags(feature).items()} | OWN_FLAGS
+        return _describe_other_command(argv)
+    any_feature = {name: flag for feature in FEATURES for name, flag in get_feature_flags(feature).items()} | OWN_FLAGS
     words = rewrite_script_style(argv[1:], any_feature | get_flags(CommonOptions))
     first = "".join(words[words.index("--") + 1 :][:1])
-    flags = any_feature | (feature_flags(first) if first in FEATURES else {})
+    flags = any_feature | (get_feature_flags(first) if first in FEATURES else {})
     line = parse(words, flags, CommonOptions)
     if line.standard.help:
         return format_usage(DUMP_USAGE, DumpOptions, CommonOptions)
     if line.standard.version:
         return format_version("kaldi-compat")
-    options = _options_of({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
+    options = _make_options({field: value for field, value in line.values.items() if normalize(field) in OWN_FLAGS})
     leading = [] if options.source else ["<feature>"]
     if not len(leading) < len(line.arguments) <= len(leading) + 3:
         actual = "1 argument was" if len(line.arguments) == 1 else f"{len(line.arguments)} arguments were"
         expected = " ".join([*leading, "<data> [<log> [<archives>]]"])
         raise UsageError(f"expected {expected}, but {actual} given: {HELP}")
-    feature, *places = (*([extractor_name(options)] if options.source else []), *line.arguments)
+    feature, *places = (*([get_extractor_name(options)] if options.source else []), *line.arguments)
     overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
     if options.source and overridden:
         name = overridden[0].name
-        raise UsageError(f"--{name} is an option of Kaldi's features, which do not go with --{options.source}")
+        raise UsageError(f"--{name} is an option of Kaldi's features, which cannot be combined with --{options.source}")
     if not options.source:
         if feature not in FEATURES:
-            raise UsageError(f"there is no feature {feature!r}: {_hint(feature)}")
+            raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")
         for flag in overridden:
-            if normalize(flag.name) not in feature_flags(feature):
-                raise UsageError(f"--{flag.name} is not an option of {spectral_of(feature) or PITCH}")
-    overrides = tuple(f"--{flag.name}={as_text(line.values[flag.field])}" for flag in overridden)
-    return Job(Layout.of(places[0], feature, *places[1:]), options, overrides)
+            if normalize(flag.name) not in get_feature_flags(feature):
+                raise UsageError(f"--{flag.name} is not an option of {get_spectral_part(feature) or PITCH}")
+    overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
+    return Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
 
 
-def _options_of(values: dict[str, Any]) -> DumpOptions:
+def _make_options(values: dict[str, Any]) -> DumpOptions:
     """Return the options of a dump. The outputs of an extractor are compressed only on request."""
     try:
         options = DumpOptions(**values)
@@ -118,7 +118,7 @@ def _options_of(values: dict[str, Any]) -> DumpOptions:
     return replace(options, compress=values.get("compress", False)) if options.source else options
 
 
-def _hint(feature: str) -> str:
+def _suggest_feature(feature: str) -> str:
     from kaldi_compat.frontends.preset import list_presets
 
     if feature in list_presets():
@@ -127,7 +127,7 @@ def _hint(feature: str) -> str:
     return f"did you mean {known}?" if known else f"choose from {', '.join(FEATURES)}"
 
 
-def _without_command(argv: Sequence[str]) -> str:
+def _describe_other_command(argv: Sequence[str]) -> str:
     begin = argv[1:] if argv and argv[0] in ("info", "programs") else argv
     if begin and begin[0] in ("--help", "-h"):
         return PROGRAM_USAGE
@@ -138,7 +138,7 @@ def _without_command(argv: Sequence[str]) -> str:
     if argv and argv[0] == "info":
         return describe_installation()
     if argv and argv[0] == "programs":
-        return program_list()
+        return format_program_list()
     actual = f"not {argv[0]!r}" if argv else "but none was given"
     raise UsageError(
         f"expected the command conform, dump, explain, frontend, info or programs, {actual}: "
@@ -146,7 +146,7 @@ def _without_command(argv: Sequence[str]) -> str:
     )
 
 
-def programs() -> dict[str, Any]:
+def list_programs() -> dict[str, Any]:
     """Return Kaldi's programs by name, sorted."""
     scripts = importlib.metadata.distribution("kaldi-compat").entry_points
     return {
@@ -156,15 +156,15 @@ def programs() -> dict[str, Any]:
     }
 
 
-def summary(text: str) -> str:
+def summarize_usage(text: str) -> str:
     """Return the first sentence of a program's usage.
 
-    >>> summary("Copies frames, e.g. of a table. More. Usage: copy")
+    >>> summarize_usage("Copies frames, e.g. of a table. More. Usage: copy")
     'Copies frames, e.g. of a table.'
     """
     about = " ".join(text.split("Usage:")[0].split())
     return re.split(r"(?<=[.])(?<!e[.]g[.]) ", about)[0]
 
 
-def program_list() -> str:
-    return "\n".join(f"{name:38} {summary(program.text)}" for name, program in programs().items())
+def format_program_list() -> str:
+    return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())

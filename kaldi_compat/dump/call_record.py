@@ -26,7 +26,7 @@ EXTERNAL_EVENTS = {
     "os.posix_spawn": "a program that its calls run",
     "socket.connect": "a network connection of its calls",
 }
-# Libraries that compile code during the first calls. The files that they read do not decide numbers.
+# Libraries that compile code during the first calls. The files that a compiler reads do not decide numbers.
 COMPILERS = ("torch._dynamo", "torch._inductor", "triton", "numba")
 SYSTEM_FOLDERS = ("/proc/", "/sys/", "/dev/")
 CODE_SUFFIXES = tuple(importlib.machinery.all_suffixes())
@@ -35,25 +35,25 @@ ENVIRONMENT_MODULES = ("os", "collections.abc", "_collections_abc", __name__)
 
 @dataclass
 class CallRecord:
-    """A record of calls."""
+    """The sources of data that calls of an extractor have used."""
 
     read: set[Path] = field(default_factory=set)  # Files that were opened for reading.
-    # Files that were opened for writing. They do not decide numbers, since the calls create them.
+    # Files that were opened for writing. The calls create these files, so they do not decide numbers.
     written: set[Path] = field(default_factory=set)
     variables: set[str] = field(default_factory=set)  # Names of environment variables that the user's code has read.
     external: set[str] = field(default_factory=set)  # Descriptions of sources of data that cannot be compared.
 
-    def files(self) -> list[Path]:
-        """Return the files that decide numbers, apart from source files of modules. A missing one may appear later."""
+    def list_files(self) -> list[Path]:
+        """Return the files that decide numbers, except for Python modules. A missing file may appear later."""
         return sorted(path for path in self.read - self.written if path.is_file() or not path.exists())
 
 
-_active: list[CallRecord] = []  # Holds the record of the current block.
+_active: list[CallRecord] = []  # The record of the current block of record_calls; empty outside of such a block.
 
 
 @functools.cache
 def _install_hook() -> None:
-    sys.addaudithook(_record_event)  # Python cannot remove an audit hook, so the hook is added once.
+    sys.addaudithook(_record_event)  # The hook is added only once, since Python cannot remove it.
 
 
 @contextlib.contextmanager

@@ -19,12 +19,12 @@ from io_ark.text import escape_controls
 from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
-from kaldi_compat.dump.configuration import OWN_FLAGS, as_text, conf_texts
-from kaldi_compat.dump.devices import devices_of
-from kaldi_compat.dump.errors import DumpError, as_user_error, by_reason
-from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share
+from kaldi_compat.dump.configuration import OWN_FLAGS, format_value, read_confs
+from kaldi_compat.dump.devices import parse_devices
+from kaldi_compat.dump.errors import DumpError, convert_to_user_error, group_by_reason
+from kaldi_compat.dump.files import check_system, check_writable, lock, make_directory, share_lock
 from kaldi_compat.dump.finalize import Outcome, finalize, prepare_archives, start_over
-from kaldi_compat.dump.inputs import InputWatch, digests_of, stamps_of
+from kaldi_compat.dump.inputs import InputWatch, compute_digests_of, get_stamps
 from kaldi_compat.dump.model import MATRIX, try_extractor
 from kaldi_compat.dump.options import FEATURES, SOURCES, Job, Layout
 from kaldi_compat.dump.outputs import check_outputs, check_speed_outputs, clear_all_unfinished
@@ -32,30 +32,29 @@ from kaldi_compat.dump.plan import (
     DumpPlan,
     check_inputs,
     check_places,
-    lines_of,
-    listing_of,
+    get_listing,
     make_plan,
+    read_lines_of,
     read_plan,
     update_plan,
     write_plan,
 )
 from kaldi_compat.dump.progress import HOUR, Monitor
-from kaldi_compat.dump.sources import option_of, source_of
+from kaldi_compat.dump.sources import make_source, make_source_option
 from kaldi_compat.dump.speakers import check_speakers
 from kaldi_compat.dump.spectral import check_feature
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 from kaldi_compat.dump.user_code import Interrupted, supervise
-from kaldi_compat.dump.workers import complete, cores, run_local, verify_archives
+from kaldi_compat.dump.workers import count_cores, list_complete, run_local, verify_archives
 from kaldi_compat.dump.write import read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
 from kaldi_compat.options.base import require
 from kaldi_compat.options.config import normalize
 
 FAILED_STATUS, INVALID_STATUS, ERROR_STATUS = 1, 2, 255
-ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume continues with what is missing\n"
+ENDED_AT_ONCE = "kaldi-compat: interrupted, and ended at once; --resume creates the missing archives\n"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
-# Time that a job may take to end in order after a signal. Then the process ends at once.
-SECONDS_TO_END = 1.5
+SECONDS_TO_END = 1.5  # Time that a job may take to clean up after a signal, before the process ends at once.
 MAX_REASONS = 5  # Reasons of failures in the summary.
 # Text of the summary for each count of utterances in the manifests.
 NOTES = {
@@ -64,7 +63,7 @@ NOTES = {
     "resampled": "with another sampling rate {verb} resampled",
     "uncompressed": "with NaN or infinite features {verb} not compressed: see the .log files",
 }
-INTERRUPTED = "interrupted; what is complete is kept, and --resume continues with what is missing"
+INTERRUPTED = "interrupted; complete archives are kept, and --resume creates the missing archives"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(argv)
     finally:
         for number, handler in handlers.items():
-            with contextlib.suppress(ValueError):  # Only the main thread can set a handler, and has changed one.
+            with contextlib.suppress(ValueError):  # Outside of the main thread no handler was changed, or can be set.
                 signal.signal(number, handler)
 
 
@@ -94,14 +93,14 @@ def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
         return _say(str(error), INVALID_STATUS)
     if isinstance(job, str):
         return run_printing_command(lambda: print(job) or 0)
-    if is_program and (source := source_of(job)) and hasattr(os, "fork"):
+    if is_program and (source := make_source(job)) and hasattr(os, "fork"):
         return supervise(lambda: _run_job(job), source.label, _say)
     return _run_job(job)
 
 
 def _run_job(job: Job) -> int:
     deadline = Deadline(SECONDS_TO_END, end_at_once)
-    take_signals(deadline)
+    install_signal_handlers(deadline)
     try:
         with COMMANDS.allowed():
             outcome = run(job)
@@ -111,16 +110,16 @@ def _run_job(job: Job) -> int:
     except KeyboardInterrupt:
         return _say(INTERRUPTED, INTERRUPTED_STATUS)
     except Exception as error:
-        return _say(str(as_user_error(error)), ERROR_STATUS)
+        return _say(str(convert_to_user_error(error)), ERROR_STATUS)
     finally:
         deadline.cancel()
 
 
 class Deadline:
-    """Calls a function in a thread some time after :meth:`start`.
+    """Calls a function in a thread some seconds after :meth:`start`, unless :meth:`cancel` is called before.
 
-    A signal handler may call :meth:`start`, which writes to a pipe. Starting a thread there might wait for a lock that
-    the interrupted code holds.
+    The thread exists from the start and waits for a byte in a pipe, so that a signal handler may call :meth:`start`.
+    A handler that starts a thread might wait for a lock that the interrupted code holds.
     """
 
     def __init__(self, seconds: float, call: Callable[[], object]) -> None:
@@ -132,7 +131,7 @@ class Deadline:
         if hasattr(signal, "pthread_sigmask"):  # Windows has no signal masks.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # The main thread must receive the signals.
         started = b""
-        with contextlib.suppress(OSError):  # User code may have closed the pipe.
+        with contextlib.suppress(OSError):  # The user's code may have closed the pipe.
             started = os.read(self._listening, 1)
             os.close(self._listening)
         if started and not self._cancelled.wait(seconds):
@@ -154,7 +153,7 @@ def end_at_once() -> None:
     os._exit(INTERRUPTED_STATUS)
 
 
-def take_signals(deadline: Deadline) -> None:
+def install_signal_handlers(deadline: Deadline) -> None:
     """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once."""
     if threading.current_thread() is not threading.main_thread():
         return
@@ -180,76 +179,76 @@ def _say(message: str, status: int = 0) -> int:
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
     """Run the job of :func:`kaldi_compat.dump.dump`, which has the options of a command line."""
     is_object = not isinstance(extractor, str)
-    source = {} if not is_object and extractor in ("", *FEATURES) else option_of(extractor, name)
+    source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
     is_given = bool(extractor) or not options.keys().isdisjoint(SOURCES)
-    require(is_given, "no extractor is given: a feature, a preset, package.module:name, or an object")
-    require(source.keys().isdisjoint(options), f"{next(iter(source), '')} is given twice: {extractor!r} is one")
-    values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else as_text(value)
+    require(is_given, "no extractor is given: pass a feature, a preset, package.module:name, or an object")
+    twice = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
+    require(source.keys().isdisjoint(options), twice)
+    values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
               for key, value in (source | options).items()}  # fmt: skip
     flags = [f"--{normalize(key)}={value}" for key, value in values.items()]
     feature = [extractor] if extractor and not source else []
     with with_keywords(), COMMANDS.allowed():
         job = parse_arguments(["dump", *flags, "--", *feature, *map(os.fspath, (data, log, archives))])
         if isinstance(job, str):
-            raise OptionError("there are no options help and version")
+            raise OptionError("help and version are not options of a call from Python: call help(kaldi_compat.dump)")
         return run(replace(job, extractor=extractor if is_object else None))
 
 
 _spelled: ContextVar[Callable[[str], str]] = ContextVar("_spelled", default=str)
 
 
-def as_keywords(message: str) -> str:
+def spell_as_keywords(message: str) -> str:
     """Spell the flags in a message as Python's keywords.
 
-    >>> as_keywords("--per-speaker needs it: start again without --resume, or with --seed=3")
+    >>> spell_as_keywords("--per-speaker needs it: start again without --resume, or with --seed=3")
     'per_speaker=True needs it: start again without resume=True, or with seed=3'
     """
 
-    def keyword(flag: re.Match[str]) -> str:
+    def spell_flag(flag: re.Match[str]) -> str:
         is_switch = isinstance(getattr(OWN_FLAGS.get(flag[1]), "default", ""), bool) and not flag[2]
         return flag[1].replace("-", "_") + ("=True" if is_switch else flag[2])
 
-    return re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)(=?)", keyword, message)
+    return re.sub(r"(?<![\w-])--([a-z][a-z0-9-]*)(=?)", spell_flag, message)
 
 
 @contextlib.contextmanager
 def with_keywords() -> Iterator[None]:
     """Spell options as keywords in the messages that this block prints and raises."""
-    before = _spelled.set(as_keywords)
+    before = _spelled.set(spell_as_keywords)
     try:
         yield
     except KaldiCompatError as error:
-        error.args = (as_keywords(str(error)),)
+        error.args = (spell_as_keywords(str(error)),)
         raise
     finally:
         _spelled.reset(before)
 
 
 def run(job: Job) -> Outcome:
-    """Run or resume a job, and return its outcome. The outcome of a part counts the complete archives of all parts."""
+    """Run or resume a job, and return its outcome. For a part of a job, count the archives of all parts."""
     check_system()
-    # Invalid options and inputs are refused before any file is changed.
-    check_inputs(job)
-    confs = conf_texts(job)
+    check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
+    confs = read_confs(job)
     if job.spectral:
         check_feature(job, confs)
     if job.options.report:
         check_writable(Path(job.options.report))
     if job.options.runner == "local":
-        devices_of(job.options.device)
+        parse_devices(job.options.device)
     else:
-        from kaldi_compat.dump.ray_engine import check_cluster
+        from kaldi_compat.dump.ray_runner import check_cluster
 
         check_cluster(job.options.address)
     for name in [name for name, path in job.conf_paths.items() if path is None]:
-        _say(f"there is no conf/{name} here, so Kaldi's defaults hold")
+        _say(f"there is no conf/{name} in the working directory, so Kaldi's defaults are used")
     if job.options.speeds:
-        job = with_speeds(job)
-    if source := source_of(job):
-        job = source.local_job()
-    stamps = stamps_of(job, confs)
+        job = make_speed_job(job)
+    if source := make_source(job):
+        job = source.make_local_job()
+    stamps = get_stamps(job, confs)
     if job.options.by_speaker and not (job.options.shard and job.layout.plan.exists()):
-        listing = job.layout.data / listing_of(job)
+        listing = job.layout.data / get_listing(job)
         with open(listing, "rb") as lines:
             check_speakers(job, listing, lines)
     number, parts = job.options.part
@@ -257,24 +256,24 @@ def run(job: Job) -> Outcome:
     check_outputs(job, new_plan or read_plan(job.layout.plan))
     with locked_plan(job, new_plan) as current_plan:
         plan = replace(current_plan, stamps=stamps)
-        shards = plan.part(number, parts)
-        # Each of many parts checks its own lines only, since checking all would take too long.
+        shards = plan.select_part(number, parts)
+        # A part of a job checks only the lines of its archives, since many parts would take long to check all lines.
         if job.options.shard and job.options.by_speaker:
-            lines_of_part = chain.from_iterable(lines_of(plan, shard, job.layout.data) for shard in shards)
+            lines_of_part = chain.from_iterable(read_lines_of(plan, shard, job.layout.data) for shard in shards)
             check_speakers(job, job.layout.data / plan.listing, lines_of_part)
         complete_before = verify_archives(job, shards, _say) if job.options.resumes or job.options.shard else {}
         missing = [shard for shard in shards if shard.number not in complete_before]
         prepare_archives(job.layout, plan.trial, [shard.number for shard in missing])
         monitor = Monitor(sum(shard.count for shard in shards), job.options.max_failures, complete_before)
         try:
-            _runner(job)(job, plan, missing, monitor)
+            _choose_runner(job)(job, plan, missing, monitor)
         finally:
             monitor.close()
-        done = complete(job, plan)
+        done = list_complete(job, plan)
         if lost := [shard.number for shard in shards if shard.number not in done]:
             raise DumpError(
-                f"archive {lost[0]} is not complete: is another dump into {job.layout.archives} running? "
-                "--resume makes what is missing"
+                f"archive {lost[0]} is not complete: check whether another dump into {job.layout.archives} is running, "
+                "then create the missing archives with --resume"
             )
         if left := len(plan.shards) - len(done):
             archives = "archive is" if left == 1 else "archives are"
@@ -288,26 +287,26 @@ def run(job: Job) -> Outcome:
 
             write_report(job, plan, outcome, monitor)
     if outcome.incomplete:
-        raise DumpError(f"{outcome.incomplete[0]} is not complete: see above. The archives are complete")
+        raise DumpError(f"{outcome.incomplete[0]} is not complete: see the messages above. The archives are complete")
     return outcome
 
 
-def _runner(job: Job) -> Any:
+def _choose_runner(job: Job) -> Any:
     if job.options.runner == "local":
         return run_local
-    from kaldi_compat.dump.ray_engine import run_on_ray
+    from kaldi_compat.dump.ray_runner import run_on_ray
 
     return run_on_ray
 
 
-def with_speeds(job: Job) -> Job:
+def make_speed_job(job: Job) -> Job:
     """Create the data directory of ``--speed-dir``, and return the job on it."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
     # The default log and archive directories move to the new data directory.
     log = "" if layout.log == source / "log" else layout.log
     archives = "" if layout.archives == (source / "data").absolute() else layout.archives
-    changed = replace(job, layout=Layout.of(target, layout.feature, log, archives))
+    changed = replace(job, layout=Layout.from_paths(target, layout.feature, log, archives))
     check_places(changed.layout)
     continues = job.options.resumes or job.options.shard
     if not (continues and changed.layout.plan.exists()):
@@ -324,16 +323,16 @@ def _try_and_plan(job: Job) -> DumpPlan:
     """Try the extractor and return a new plan. No file is changed."""
     plan, options = make_plan(job), job.options
     if job.source:
-        trial, lines = try_extractor(job, cores())
+        trial, lines = try_extractor(job, count_cores())
         for line in lines:
             _say(line)
-        used = digests_of({name: Path(path) for name, path in trial.files.items()})
+        used = compute_digests_of({name: Path(path) for name, path in trial.files.items()})
         inputs = plan.settings["inputs"] | used
         plan = replace(plan, settings=plan.settings | {"trial": asdict(trial), "inputs": inputs})
     if options.cmvn and (kind := plan.trial.outputs[plan.trial.first][0]) != MATRIX:
-        raise DumpError(f"--cmvn needs matrices of features, and {plan.trial.first} is a {kind}")
+        raise DumpError(f"--cmvn needs matrices of features, but {plan.trial.first} is a {kind}: leave out --cmvn")
     if options.per_speaker and not plan.trial.vectors:
-        raise DumpError("--per-speaker needs vectors, and there are none among the outputs: --pool=mean makes them")
+        raise DumpError("--per-speaker needs vectors, but no output is a vector: add --pool=mean, or leave it out")
     return plan
 
 
@@ -343,8 +342,8 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 
     Args:
         job: the job.
-        new_plan: the plan to write, or None to read the existing plan. A part of a job reads the plan if another part
-            has written it meanwhile.
+        new_plan: plan to write, or None to read the existing plan. If another part of the job has written a plan in the
+            meantime, that plan is read instead.
     """
     layout = job.layout
     make_directory(layout.log)
@@ -359,12 +358,12 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
             if job.options.resumes:
                 _say(f"there is nothing to resume in {layout.log}, so the dump starts")
             if layout.plan.exists():
-                _say(f"the archives of an earlier dump are made again ({layout.plan}); --resume would keep them")
+                _say(f"the archives of an earlier dump are created again ({layout.plan}); --resume would keep them")
             plan = new_plan
             start_over(layout, plan)
             write_plan(plan, layout.plan)
         if in_parts:
-            share(descriptor, layout.lock)
+            share_lock(descriptor, layout.lock)
         yield plan
     finally:
         os.close(descriptor)
@@ -378,9 +377,9 @@ def read_resumed_plan(job: Job) -> DumpPlan:
     with_failures = [number for number, manifest in manifests.items() if manifest and manifest.failures]
     current = update_plan(plan, job, layout.plan, with_failures)
     if options.retry_failed:
-        for number in {shard.number for shard in plan.part(*options.part)}.intersection(with_failures):
-            layout.manifest(number).unlink(missing_ok=True)
-            _say(f"archive {number} is made again: some of its utterances failed")
+        for number in {shard.number for shard in plan.select_part(*options.part)}.intersection(with_failures):
+            layout.get_manifest(number).unlink(missing_ok=True)
+            _say(f"archive {number} is created again, because some of its utterances failed")
     if current != plan:
         write_plan(current, layout.plan)
     return current
@@ -390,7 +389,7 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",
-        f"this run: {monitor.summary(outcome.bound)}",
+        f"this run: {monitor.summarize(outcome.bound)}",
     ]
     if peak := outcome.work.get("peak_device_memory"):
         lines.append(f"peak device memory of a worker: {peak / 2**30:.2f} GiB")
@@ -398,10 +397,12 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
         lines.append("pitch was tracked on the CPU: no kernel does that")
     for name, text in NOTES.items():
         if count := int(outcome.work.get(name, 0)):
-            lines.append(f"{utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")
+            lines.append(f"{format_utterances(count)} {text.format(verb='is' if count == 1 else 'are')}")
     lines += outcome.warnings
-    reasons = by_reason(outcome.failures)
-    lines += [f"  {utterances(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:MAX_REASONS]]
+    reasons = group_by_reason(outcome.failures)
+    lines += [
+        f"  {format_utterances(len(group))}: {text} (first: {group[0][0]})" for text, group in reasons[:MAX_REASONS]
+    ]
     if len(reasons) > MAX_REASONS:
         lines.append(f"  and {len(reasons) - MAX_REASONS} more reasons")
     if outcome.failures:
@@ -410,10 +411,10 @@ def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
         _say(line)
 
 
-def utterances(count: int) -> str:
+def format_utterances(count: int) -> str:
     """Format a number of utterances.
 
-    >>> utterances(1), utterances(2)
+    >>> format_utterances(1), format_utterances(2)
     ('1 utterance', '2 utterances')
     """
     return f"{count} utterance{'' if count == 1 else 's'}"

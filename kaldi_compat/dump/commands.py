@@ -1,8 +1,8 @@
-"""Run the commands of ``wav.scp`` so that they end within their time limit, and with the job however the job ends.
+"""Run the commands of ``wav.scp`` so that they end within their time limit, and when the job ends, even by SIGKILL.
 
 All commands of a process are in one process group, whose leader is a small shell, the guardian. The guardian reads from
-a pipe that only this process holds open. When this process ends, even by SIGKILL, the guardian reads the pipe's end and
-kills the group, itself included: children of commands too, which PR_SET_PDEATHSIG would not reach.
+a pipe that only this process holds open. When this process ends, the guardian reads the end of the pipe and kills the
+whole group, including itself and the children of commands (which PR_SET_PDEATHSIG would not kill).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from kaldi_compat.dump.errors import shorten
 logger = logging.getLogger(__name__)
 
 _GUARDIAN = "trap '' HUP INT QUIT TERM; read _; kill -KILL 0"
-# Time that a command with invalid output may take to end by itself, so that its exit status can be reported.
+# Time that a command with invalid output may take to exit. Its exit status then becomes part of the error.
 SECONDS_TO_EXPLAIN = 1.0
 SECONDS_BETWEEN_LOOKS = 0.01
-# Exit statuses of a command whose output is no longer read: SIGPIPE ended the command, or a program of its shell.
+# Exit statuses of a command whose output is not read to the end: SIGPIPE ended the command, or a program of its shell.
 _STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
@@ -52,7 +52,7 @@ class CommandGroup:
         """Start a shell command that reads nothing.
 
         Returns:
-            process id of the command, and a descriptor that its output can be read from.
+            process id of the command, and a descriptor for reading its output.
         """
         with self._lock:
             if self._ended:
@@ -64,7 +64,7 @@ class CommandGroup:
             except OSError as error:
                 raise PipeError(f"cannot be started: {error.strerror}", file=name) from error
             try:
-                # A command outside of the terminal's process group is stopped when it reads from the terminal.
+                # The command must not read from the terminal, which would stop a command in this process group.
                 process = _start(command, stdin=os.devnull, stdout=theirs, group=self._guardian)
             except (OSError, ValueError) as error:
                 os.close(ours)
@@ -153,7 +153,7 @@ def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True,
             message = f"the command {describe_status(status)} ({error.message})"
             raise PipeError(message, file=error.file) from error
     status = wait(deadline)
-    # The object is complete. A command whose output is not read to the end may end in any way.
+    # The object is complete, so an unexpected end of the command only causes a warning.
     if status not in (0, *_STOPPED_READING):
         how = "was ended after its time" if status is None else describe_status(status)
         logger.warning("the command %r %s", hide_secrets(shorten(command.strip())), how)
@@ -197,21 +197,21 @@ def _wait(process: int, deadline: float | None) -> int | None:
         if time.monotonic() >= deadline:
             break
         time.sleep(SECONDS_BETWEEN_LOOKS)
-    for pid in [*_descendants(process), process]:
+    for pid in [*_list_descendants(process), process]:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     os.waitpid(process, 0)
     return None
 
 
-def _descendants(process: int) -> list[int]:
-    """Return the children of a process, their children and so on; none on a system without /proc."""
+def _list_descendants(process: int) -> list[int]:
+    """Return the ids of the children of a process, of their children and so on; [] on a system without /proc."""
     children: dict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             parent = int(entry.read_text(errors="replace").rpartition(")")[2].split()[1])
             children[parent].append(int(entry.parent.name))
     descendants = children[process]
-    for child in descendants:  # The list grows while it is walked through.
+    for child in descendants:  # The loop also visits the processes that it appends.
         descendants += children[child]
     return descendants

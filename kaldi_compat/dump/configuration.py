@@ -1,4 +1,4 @@
-"""The configuration of the features: Kaldi's files, and options of the command line, which take precedence."""
+"""Read the configuration of the features from Kaldi's files, and from the command line, which takes precedence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from kaldi_compat.cli.compute import make_program_options
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, spectral_of
+from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, get_spectral_part
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import Scalar, require
 from kaldi_compat.options.config import Flag, get_flags, normalize, parse_config, spell_as_flags
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
-# Options of the programs that a dump does not use.
+# Options of Kaldi's programs that a dump refuses in configuration files, with the end of the message.
 NOT_IN_CONF = {
     "output_format": "which writes only Kaldi's format",
     "write_utt2dur": "which writes utt2dur to the data directory itself",
@@ -27,33 +27,33 @@ OWN_FLAGS = get_flags(DumpOptions)
 
 
 @cache
-def options_class(conf: str) -> type[Any]:
+def get_options_class(conf: str) -> type[Any]:
     """Return the options that a configuration file may set, by its name in ``<data>/conf``."""
     classes = {PITCH_CONF: PitchOptions, PROCESS_CONF: ProcessPitchOptions}
     return classes[conf] if conf in classes else make_program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
 
 
 @cache
-def conf_flags(conf: str) -> dict[str, Flag]:
+def get_conf_flags(conf: str) -> dict[str, Flag]:
     """Return the flags that a configuration file may set, by its name in ``<data>/conf``."""
-    return get_flags(options_class(conf))
+    return get_flags(get_options_class(conf))
 
 
 @cache
-def feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags of a feature that a dump's command line accepts. Pasted pitch has no flags there."""
-    table = conf_flags(f"{spectral_of(feature) or PITCH}.conf")
+def get_feature_flags(feature: str) -> dict[str, Flag]:
+    """Return the flags of a feature that the command line of a dump accepts. There are no flags for pasted pitch."""
+    table = get_conf_flags(f"{get_spectral_part(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
 
-def as_text(value: Scalar) -> str:
+def format_value(value: Scalar) -> str:
     """Format the value of an option for a configuration file."""
     return (
         str(value).lower() if isinstance(value, bool) else f"{value:.17g}" if isinstance(value, float) else str(value)
     )
 
 
-def conf_texts(job: Job) -> dict[str, str]:
+def read_confs(job: Job) -> dict[str, str]:
     """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``."""
     texts: dict[str, str] = {}
     if job.source:
@@ -64,28 +64,28 @@ def conf_texts(job: Job) -> dict[str, str]:
         except OSError as error:
             raise DumpError(f"{path}: {error.strerror}") from None
     main = texts[job.main_conf]
-    in_file = set_values(job, job.main_conf, main)
-    overrides = parse_config("\n".join(job.overrides), "the command line", conf_flags(job.main_conf))
-    added = [f"--{flag.name}={as_text(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
+    in_file = parse_values(job, job.main_conf, main)
+    overrides = parse_config("\n".join(job.overrides), "the command line", get_conf_flags(job.main_conf))
+    added = [f"--{flag.name}={format_value(value)}\n" for flag, value in overrides if in_file.get(flag.name) != value]
     separator = "" if not main or main.endswith("\n") or not added else "\n"
     texts[job.main_conf] = main + separator + "".join(added)
     return texts
 
 
-def set_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
-    """Return the values of the options that a configuration sets, by flag."""
+def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
+    """Return the values of the options that the text of a configuration file sets, by flag."""
     path = job.conf_paths.get(conf)
-    return {flag.name: value for flag, value in parse_config(text, str(path or conf), conf_flags(conf))}
+    return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 
 
-def changed_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Return the options that two texts of a configuration file set differently, with both values."""
-    defaults = {flag.name: flag.default for flag in conf_flags(conf).values()}
-    old, new = (defaults | set_values(job, conf, text) for text in (before, now))
+def compare_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
+    """Return the options whose values differ between two texts of a configuration file, with both values."""
+    defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
+    old, new = (defaults | parse_values(job, conf, text) for text in (before, now))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
 
 
-def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
+def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of the programs that Kaldi's scripts would run with this configuration.
 
     Returns:
@@ -94,22 +94,22 @@ def configured_options(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     configured: dict[str, Any] = {}
     if job.spectral:
         conf = f"{job.spectral}.conf"
-        options = configured[job.spectral] = _options_of(job, conf, texts)
+        options = configured[job.spectral] = _parse_options(job, conf, texts)
         defaults = {field.name: field.default for field in fields(options)}
         for name, instead in NOT_IN_CONF.items():
             flag = f"--{normalize(name)}={getattr(options, name)}"
             place = job.conf_paths[conf] or conf
-            unused = f"{place}: {flag} has no place in the configuration of a dump, {instead}"
+            unused = f"{place}: {flag} has no effect in a dump, {instead}: remove it"
             require(getattr(options, name) == defaults[name], unused)
     if job.with_pitch:
-        configured[PITCH] = _options_of(job, PITCH_CONF, texts)
-        configured["pitch_postprocess"] = _options_of(job, PROCESS_CONF, texts)
+        configured[PITCH] = _parse_options(job, PITCH_CONF, texts)
+        configured["pitch_postprocess"] = _parse_options(job, PROCESS_CONF, texts)
     return configured
 
 
-def _options_of(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
-    options, table = options_class(conf), conf_flags(conf)
-    values = set_values(job, conf, texts.get(conf, ""))
+def _parse_options(job: Job, conf: str, texts: Mapping[str, str]) -> Any:
+    options, table = get_options_class(conf), get_conf_flags(conf)
+    values = parse_values(job, conf, texts.get(conf, ""))
     try:
         return options(**{table[normalize(name)].field: value for name, value in values.items()})
     except OptionError as error:

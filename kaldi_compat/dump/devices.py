@@ -6,32 +6,32 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from kaldi_compat.dump.errors import DumpError, LostDeviceError, one_line
+from kaldi_compat.dump.errors import DumpError, LostDeviceError, format_error
 from kaldi_compat.dump.options import CPU
 
-MAX_FFT_PLANS = 16  # Each frame size has a cuFFT plan, which holds device memory.
+MAX_FFT_PLANS = 16  # Limits the device memory of cuFFT plans. Torch caches a plan for each frame size.
 GIB = 2**30
 _CUDA = re.compile(r"cuda(?::([0-9]+(?:,[0-9]+)*))?")
 _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid device ordinal|CUDA unknown error")
 
 
-def devices_of(text: str) -> list[str]:
+def parse_devices(text: str) -> list[str]:
     """Return the devices that ``--device`` names.
 
-    >>> devices_of("cpu")
+    >>> parse_devices("cpu")
     ['cpu']
     """
     if text == CPU:
         return [CPU]
     cuda = _CUDA.fullmatch(text)
     if not cuda:
-        raise DumpError(f"--device={text}: expected cpu, cuda, or GPUs by number such as cuda:0,1")
+        raise DumpError(f"--device={text}: expected cpu, cuda, or the numbers of GPUs, such as cuda:0,1")
     import torch
 
     available = torch.cuda.device_count() if torch.cuda.is_available() else 0
     numbers = [int(number) for number in cuda[1].split(",")] if cuda[1] else list(range(available))
     if not numbers or max(numbers) >= available:
-        raise DumpError(f"--device={text}: PyTorch sees {available} GPUs here; use --device=cpu")
+        raise DumpError(f"--device={text}: PyTorch sees {available} GPUs here: choose one of them, or --device=cpu")
     return [f"cuda:{number}" for number in numbers]
 
 
@@ -48,18 +48,19 @@ def prepare_device(device: str, max_memory: float) -> None:
         torch.cuda.set_per_process_memory_fraction(min(1.0, max_memory * GIB / total), device)
 
 
-def why_unavailable(error: BaseException, device: str) -> str | None:
-    """Return advice for a GPU that a process cannot open now; None if the error has another cause."""
+def explain_unavailable(error: BaseException, device: str) -> str | None:
+    """Return the reason why a process cannot open a GPU now, and advice; None if the error has another cause."""
     text = str(error)
     if "busy or unavailable" in text or "exclusive-thread device" in text:
         return (
-            f"{device} is in use by another process, and may admit only one (nvidia-smi -c DEFAULT, or MPS, admits "
-            "several): free it, or use as many processes as GPUs (--nj)"
+            f"{device} is in use by another process, and may be limited to one process (nvidia-smi -c DEFAULT, or MPS, "
+            "allows several): end the other process, or use as many processes as GPUs (--nj)"
         )
     if "CUDA" in text and "out of memory" in text:
-        return f"{device} has no memory left for another process: use fewer (--nj), or free it"
+        return f"{device} has no memory left for another process: use fewer processes (--nj), or end other processes"
     if _GONE.search(text):
-        return f"{device} has disappeared ({one_line(error)[:200]}): --resume continues on others (--device)"
+        text = format_error(error)[:200]
+        return f"{device} has disappeared ({text}): continue on other GPUs with --resume and --device"
     return None
 
 
@@ -79,5 +80,5 @@ def watch_device(device: str) -> Iterator[None]:
             raise
         raise LostDeviceError(
             f"{device} no longer works after a fault of the card, its driver or a kernel "
-            f"({one_line(error)[:200]}): {kernels.SWITCH}=0 in the environment disables our kernels"
+            f"({format_error(error)[:200]}): {kernels.SWITCH}=0 in the environment disables our kernels"
         ) from error

@@ -13,7 +13,7 @@ import numpy as np
 from io_ark.blocks import ArrayBlock, PackedBlock, pack_arrays
 from io_ark.codecs import Codec, codec, compressed_block
 from io_ark.errors import ArkError, FormatError
-from kaldi_compat.dump.entries import Encoded, Failure, Features, failed
+from kaldi_compat.dump.entries import Encoded, Failure, Features, make_failure
 from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.exact.arrays import Integers
@@ -36,59 +36,61 @@ class Encoder:
             return [features]
         block = features.block
         if isinstance(block, ArrayBlock) and self.trial.outputs[features.name][0] != MATRIX:
-            return [self._exact(features, block)]
-        if isinstance(block, ArrayBlock) and (packed := self._packed(block)) is not None:
-            return [_encoded(features, packed, block.shapes[:, 0])]
+            return [self._encode_exactly(features, block)]
+        if isinstance(block, ArrayBlock) and (packed := self._encode_together(block)) is not None:
+            return [_make_encoded(features, packed, block.shapes[:, 0])]
         if len(features) > 1:
-            return [encoded for utterance in features.each() for encoded in self(utterance)]
+            return [encoded for utterance in features.separate() for encoded in self(utterance)]
         return [self._encode_alone(features)]
 
-    def _exact(self, features: Features, block: ArrayBlock) -> Encoded:
+    def _encode_exactly(self, features: Features, block: ArrayBlock) -> Encoded:
         """Encode vectors, or matrices of codes, without compression."""
-        is_labels = block.values.dtype == np.int32
-        packed = _entry(block.keys, _written(self.integers, features.value)) if is_labels else _uncompressed(block)
-        return _encoded(features, packed, block.shapes[:, 0])
+        if block.values.dtype == np.int32:
+            packed = _make_entry(block.keys, _encode_object(self.integers, features.value))
+        else:
+            packed = _pack_uncompressed(block)
+        return _make_encoded(features, packed, block.shapes[:, 0])
 
-    def _packed(self, features: ArrayBlock) -> PackedBlock | None:
-        """Encode matrices together; None if a matrix is empty or cannot be compressed."""
+    def _encode_together(self, features: ArrayBlock) -> PackedBlock | None:
+        """Encode matrices together. Return None if a matrix is empty or cannot be compressed."""
         if not features.shapes.all():
             return None
         if self.method is not None:
             return compressed_block(features, self.method)
-        return _uncompressed(features)
+        return _pack_uncompressed(features)
 
     def _encode_alone(self, features: Features) -> Encoded | Failure:
         """Encode a matrix that is empty or cannot be compressed."""
         key, matrix, codec = features.key, features.value, self.compressed or self.matrix
         try:
             try:
-                data, left_uncompressed = _written(codec, matrix), False
+                data, left_uncompressed = _encode_object(codec, matrix), False
             except FormatError as error:
                 if codec is self.matrix:
                     raise
                 logger.warning("%s: written uncompressed: %s", key, error)
-                data, left_uncompressed = _written(self.matrix, matrix), True
+                data, left_uncompressed = _encode_object(self.matrix, matrix), True
         except ArkError as error:
-            return failed(features.index, key, error)
-        encoded = _encoded(features, _entry(features.block.keys, data), np.array([len(matrix)]))
+            return make_failure(features.index, key, error)
+        encoded = _make_encoded(features, _make_entry(features.block.keys, data), np.array([len(matrix)]))
         return replace(encoded, left_uncompressed=left_uncompressed)
 
 
-def _encoded(features: Features, block: PackedBlock, frames: Integers) -> Encoded:
+def _make_encoded(features: Features, block: PackedBlock, frames: Integers) -> Encoded:
     return Encoded(features.index, block, features.durations, features.name, frames=frames)
 
 
-def _uncompressed(block: ArrayBlock) -> PackedBlock:
+def _pack_uncompressed(block: ArrayBlock) -> PackedBlock:
     data, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
     return PackedBlock(block.keys, data, objects)
 
 
-def _entry(keys: bytes, data: bytes) -> PackedBlock:
-    """Return the archive entry of one object, whose key ends with a newline in ``keys`` and a space in the entry."""
+def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
+    """Return the archive entry of one object. ``keys`` is its key and a newline; the entry has a space instead."""
     return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
 
 
-def _written(writer: Codec[Any], features: Any) -> bytes:
+def _encode_object(writer: Codec[Any], features: Any) -> bytes:
     sink = io.BytesIO()
     writer.write(sink, features, binary=True)
     return sink.getvalue()

@@ -1,8 +1,8 @@
-"""Entries that the stages of a dump pass on: audio, features, and utterances that failed.
+"""Blocks of utterances that the stages of a dump exchange: audio, features, and failures.
 
-Audio and features are blocks of consecutive utterances of an archive's list; a long utterance is a block by itself.
-Every entry has a number of utterances (``len``), the position of its first utterance (``index``), the seconds of its
-audio, and its size in memory.
+A block of audio or features has consecutive utterances of an archive's list. A long utterance is a block by itself.
+Every block has a number of utterances (``len``), the position of its first utterance (``index``), the duration of its
+audio (``seconds``), and its size in memory (``nbytes``). A failure is a block of one utterance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from io_ark.blocks import ArrayBlock, Block, PackedBlock, Wave, WaveBlock, create_block
 from io_ark.text import escape_controls
 from kaldi_compat.cli.objects import compute_durations, list_waves
-from kaldi_compat.dump.errors import one_line, reason_for, shorten
+from kaldi_compat.dump.errors import format_error, remove_key, shorten
 from kaldi_compat.dump.options import FEATS
 from kaldi_compat.exact.arrays import Doubles, Integers
 
@@ -47,16 +47,16 @@ class Failure:
     def __len__(self) -> int:
         return 1
 
-    def each(self) -> list[Failure]:
-        """Return a list of this failure, like the methods of blocks that return a list of utterances."""
+    def separate(self) -> list[Failure]:
+        """Return a list of this failure, as :meth:`Utterances.separate` returns a list of single utterances."""
         return [self]
 
 
-def failed(index: int, key: str, error: BaseException) -> Failure:
+def make_failure(index: int, key: str, error: BaseException) -> Failure:
     """Return the failure of an utterance whose processing raised an error."""
     if isinstance(error, MemoryError):
-        return Failure(index, key, "not enough memory for it: cut it into segments")
-    return Failure(index, key, reason_for(key, one_line(error)))
+        return Failure(index, key, "the memory is too small for this utterance: cut it into segments")
+    return Failure(index, key, remove_key(key, format_error(error)))
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ class Utterances:
     def split(self, bounds: Sequence[int]) -> list[Self]:
         """Split the utterances at ascending bounds, from 0 to the number of utterances. Samples are not copied."""
         blocks = zip(pairwise(bounds), self.block.split(bounds), strict=True)
-        return [self._part(slice(first, end), block) for (first, end), block in blocks]
+        return [self._make_part(slice(first, end), block) for (first, end), block in blocks]
 
-    def _part(self, utterances: slice, block: Block) -> Self:
+    def _make_part(self, utterances: slice, block: Block) -> Self:
         return replace(self, index=self.index + utterances.start, block=block)
 
-    def halves(self) -> list[Self]:
+    def halve(self) -> list[Self]:
         return self.split([0, len(self) // 2, len(self)])
 
-    def each(self) -> list[Self]:
+    def separate(self) -> list[Self]:
         return self.split(range(len(self) + 1))
 
     @property
@@ -115,15 +115,15 @@ class Audio(Utterances):
     place: OnGrid | None = None
 
     @classmethod
-    def of(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
+    def from_wave(cls, index: int, key: str, wave: Wave, place: OnGrid | None = None) -> Audio:
         return cls(index, create_block([key], [wave]), place)
 
-    def durations(self) -> Doubles:
+    def get_durations(self) -> Doubles:
         return compute_durations(self.block)
 
     @property
     def seconds(self) -> float:
-        return float(self.durations().sum())
+        return float(self.get_durations().sum())
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,15 @@ class Features(Utterances):
     name: str = FEATS  # Name of the output. An utterance has the same position in all outputs.
 
     @classmethod
-    def of(cls, audio: Audio, features: Any) -> Features:
-        return cls(audio.index, create_block([audio.key], [features]), audio.durations())
+    def from_array(cls, audio: Audio, features: Any) -> Features:
+        return cls(audio.index, create_block([audio.key], [features]), audio.get_durations())
 
     @property
     def seconds(self) -> float:
         return float(self.durations.sum())
 
-    def _part(self, utterances: slice, block: Block) -> Self:
-        return replace(super()._part(utterances, block), durations=self.durations[utterances])
+    def _make_part(self, utterances: slice, block: Block) -> Self:
+        return replace(super()._make_part(utterances, block), durations=self.durations[utterances])
 
 
 @dataclass(frozen=True)
@@ -154,5 +154,5 @@ class Encoded(Features):
     left_uncompressed: int = 0  # Number of matrices that were not compressed because of NaN or infinities.
 
 
-Entry = Audio | Failure
-Result = Features | Failure
+AudioOrFailure = Audio | Failure
+FeaturesOrFailure = Features | Failure

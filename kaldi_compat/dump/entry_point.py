@@ -1,4 +1,4 @@
-"""Entry point of the program ``kaldi-compat``: takes ^C quietly while the rest of the program is still imported."""
+"""Entry point of the program ``kaldi-compat``, which ends without a traceback if ^C comes during the imports."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Callable
 
 from kaldi_compat.errors import INTERRUPTED_STATUS
 
-# Commands of the packages beside the product, which declare them as entry points of the group COMMANDS.
+# Packages that implement commands of ``kaldi-compat``. They declare the commands as entry points of the group COMMANDS.
 PACKAGE_OF_COMMAND = {"conform": "explain", "explain": "explain"}
 COMMANDS = "kaldi_compat.commands"
-INVALID_STATUS = 2  # as of other invalid command lines of this program
+INVALID_STATUS = 2  # Exit status for an invalid command line.
 
 
 def main() -> int:
-    """Run this process's command line and return the exit status; the process may end here."""
+    """Run the command line of this process and return the exit status. The process may end instead."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _end)  # until the command installs its own handler; nothing has begun yet
+        signal.signal(signal.SIGINT, _end)  # The command installs its own handler before it changes anything.
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name == "data":
-        from io_ark.data_dir.scripts import data_main
+        from io_ark.data_dir.scripts import run_data_command
 
         if signal.getsignal(signal.SIGINT) is _end:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # it removes its temporary files first
-        status = data_main(sys.argv[2:])
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # The exception lets jobs remove temporary files.
+        status = run_data_command(sys.argv[2:])
         if status != INTERRUPTED_STATUS:
             return status
         from kaldi_compat.cli.program import end_process
@@ -34,7 +34,7 @@ def main() -> int:
     if name == "frontend":
         from kaldi_compat.cli.frontends import main as frontend_main
 
-        return _printed(frontend_main)
+        return _run_printing(frontend_main)
     if name in PACKAGE_OF_COMMAND:
         return _run_command_of_package(name)
     from kaldi_compat.dump.cli import main
@@ -46,7 +46,7 @@ def _run_command_of_package(name: str) -> int:
     from importlib.metadata import entry_points
 
     for entry_point in entry_points(group=COMMANDS, name=name):
-        return _printed(entry_point.load())
+        return _run_printing(entry_point.load())
     package = PACKAGE_OF_COMMAND[name]
     print(
         f"kaldi-compat: {name} is a command of kaldi-{package}, which is not installed: install it with pip "
@@ -56,7 +56,7 @@ def _run_command_of_package(name: str) -> int:
     return INVALID_STATUS
 
 
-def _printed(command: Callable[[], int]) -> int:
+def _run_printing(command: Callable[[], int]) -> int:
     from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 
     open_closed_streams()

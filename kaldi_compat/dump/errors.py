@@ -1,4 +1,4 @@
-"""Errors that stop a dump as a whole, and failed utterances, which are recorded and stop nothing."""
+"""Errors that stop a dump, and the reasons of failed utterances, which do not stop it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kaldi_compat.errors import KaldiCompatError
 EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
-def one_line(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
@@ -29,43 +29,45 @@ class PlanError(DumpError):
 
 
 class OutputError(DumpError):
-    """An archive cannot be written, or does not read back as it was written."""
+    """An archive cannot be written, or reads back with other bytes than were written."""
 
 
 class UnavailableError(DumpError):
-    """A GPU cannot be opened now."""
+    """A GPU cannot be opened now, for example because another process uses it."""
 
 
 class LostDeviceError(DumpError):
     """A GPU no longer works in this process."""
 
 
-def as_user_error(error: BaseException) -> DumpError:
+def convert_to_user_error(error: BaseException) -> DumpError:
     """Convert an error that ended the job into an error with one line for the user."""
     if isinstance(error, DumpError):
         return error
     if isinstance(error, ModuleNotFoundError):
         return DumpError(suggest_install(error.name or "a package"))
     if isinstance(error, EXPECTED):
-        return DumpError(one_line(error))
+        return DumpError(format_error(error))
     if isinstance(error, MemoryError):
-        return DumpError(f"out of memory ({one_line(error)}): use fewer processes (nj) or a smaller window_utterances")
-    return DumpError(f"internal error, please report it with the .log files: {type(error).__name__}: {one_line(error)}")
+        text = format_error(error)
+        return DumpError(f"out of memory ({text}): use fewer processes (--nj) or a smaller --window-utterances")
+    name = type(error).__name__
+    return DumpError(f"internal error, please report it with the .log files: {name}: {format_error(error)}")
 
 
 MAX_REASON_CHARACTERS = 400  # A message may contain a command with millions of characters.
 
-# Files, offsets and times in a reason, which differ between utterances.
+# Files, offsets and times in the reason of a failure. Reasons that differ only in these belong to one group.
 _PARTICULARS = re.compile(r"\S*/\S*(?: \S*/\S*)*|\S+\.\w{1,5}:(?:[0-9]+:)?|[0-9]+\.[0-9]+")
 
 
-def by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
+def group_by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Group failures (key and reason) with similar reasons. The largest groups come first.
 
     Returns:
         the common reason of each group, with an ellipsis for files, offsets and times, and the failures.
 
-    >>> by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
+    >>> group_by_reason([("a", "it is empty"), ("b", "/d/b.wav: No such file"), ("c", "/d/c.wav: No such file")])[0]
     ('… No such file', [('b', '/d/b.wav: No such file'), ('c', '/d/c.wav: No such file')])
     """
     groups = defaultdict[str, list[tuple[str, str]]](list)
@@ -74,10 +76,10 @@ def by_reason(failures: Iterable[tuple[str, str]]) -> list[tuple[str, list[tuple
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
-def reason_for(key: str, message: str) -> str:
+def remove_key(key: str, message: str) -> str:
     """Return an error message without the utterance's key, to be shown after the key.
 
-    >>> reason_for("utt1", "Failed to compute features for utterance utt1: it is empty")
+    >>> remove_key("utt1", "Failed to compute features for utterance utt1: it is empty")
     'Failed to compute features: it is empty'
     """
     name = re.escape(key)

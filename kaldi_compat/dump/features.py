@@ -11,8 +11,8 @@ import numpy.typing as npt
 from io_ark.blocks import Skip, Wave, create_block
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.paste import paste_columns
-from kaldi_compat.dump.configuration import configured_options
-from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.configuration import parse_confs
+from kaldi_compat.dump.entries import Audio, Failure, Features, FeaturesOrFailure, make_failure
 from kaldi_compat.dump.noise import UtteranceNoise
 from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
@@ -27,14 +27,14 @@ class DeviceComputer:
     """Computes the features of a job, batch by batch, on one device.
 
     Attributes:
-        memory: returns the memory to read wave files into; None for ordinary memory.
-        window: maximum number of utterances, and of seconds of audio, that :meth:`submit` accepts.
+        memory: function that returns the memory to read wave files into; None for ordinary memory.
+        window: maximum number of utterances, and maximum seconds of audio, in a batch.
     """
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = CPU) -> None:
         self.tolerance = job.options.paste_length_tolerance
         self.pitch = PitchComputer(job, plan) if job.with_pitch else None
-        self.spectral = spectral_computer(job, plan, device) if job.spectral else None
+        self.spectral = make_spectral_computer(job, plan, device) if job.spectral else None
         self.memory = self.spectral.memory if self.spectral else None
         self.window = job.options.window_utterances, job.options.seconds_in_batch
 
@@ -44,25 +44,27 @@ class DeviceComputer:
         if self.pitch is None:
             assert spectral is not None
             return spectral
-        pitch = self.pitch([one for audio in batch for one in audio.each()])
+        pitch = self.pitch([one for audio in batch for one in audio.separate()])
         if spectral is None:
             return lambda: pitch
         by_index = {result.index: result for result in pitch}
         return lambda: [
-            self._paste(utterance, by_index[utterance.index]) for result in spectral() for utterance in result.each()
+            self._paste(utterance, by_index[utterance.index])
+            for result in spectral()
+            for utterance in result.separate()
         ]
 
-    def figures(self) -> dict[str, float]:
-        return self.spectral.figures() if self.spectral else {}
+    def take_figures(self) -> dict[str, float]:
+        return self.spectral.take_figures() if self.spectral else {}
 
-    def _paste(self, spectral: Result, pitch: Result) -> Result:
+    def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
             parts = [[np.asarray(spectral.value)], [np.asarray(pitch.value)]]
             features, _ = paste_columns(parts, [spectral.key], tolerance=self.tolerance)
         except Skip as reason:
-            return failed(spectral.index, spectral.key, reason)
+            return make_failure(spectral.index, spectral.key, reason)
         return Features(spectral.index, create_block([spectral.key], [features]), spectral.durations)
 
 
@@ -70,46 +72,47 @@ class PitchComputer:
     """Computes pitch features of a batch like compute-kaldi-pitch-feats and process-kaldi-pitch-feats."""
 
     def __init__(self, job: Job, plan: DumpPlan) -> None:
-        options = configured_options(job, plan.settings["confs"])
+        options = parse_confs(job, plan.settings["confs"])
         self.seed = plan.seed
         self.options = options["pitch"]
         self.process_options = options["pitch_postprocess"]
-        spectral = options.get(job.spectral)  # The tracker itself has no options that allow to resample.
+        spectral = options.get(job.spectral)  # The pitch tracker has no options to allow resampling.
         self.may_downsample = spectral is not None and spectral.allow_downsample
         self.may_upsample = spectral is not None and spectral.allow_upsample
 
-    def __call__(self, batch: Sequence[Audio]) -> list[Result]:
+    def __call__(self, batch: Sequence[Audio]) -> list[FeaturesOrFailure]:
         """Return the pitch features or the failure of each utterance. Every element of the batch is one utterance."""
-        results: list[Result] = []
+        results: list[FeaturesOrFailure] = []
         good = []
         for audio in batch:
             try:
-                good.append((audio, self._samples(audio.value)))
+                good.append((audio, self._get_samples(audio.value)))
             except (KaldiCompatError, MemoryError) as error:
-                results.append(failed(audio.index, audio.key, error))
+                results.append(make_failure(audio.index, audio.key, error))
         for audio, track in track_pitches(good, self.options):
             features: Matrix = np.zeros((0, 0), np.float32)
             if len(track):
                 noise = UtteranceNoise(self.seed, audio.key)
                 features = np.asarray(process_pitch(track, self.process_options, generator=noise), np.float32)
-            results.append(Features.of(audio, features))
+            results.append(Features.from_array(audio, features))
         return results
 
-    def _samples(self, wave: Wave) -> npt.NDArray[Any]:
+    def _get_samples(self, wave: Wave) -> npt.NDArray[Any]:
         """Return the samples of the first channel at the tracker's sampling rate.
 
         Raises:
-            AudioError: the sampling rate differs, and the options of the spectral feature forbid to resample.
+            AudioError: the sampling rate differs, and the options of the spectral feature do not allow resampling.
         """
         rate, expected = wave.sample_frequency, self.options.sample_frequency
         if rate == expected:
             return np.asarray(wave.samples[0])
         if not (self.may_downsample if rate > expected else self.may_upsample):
-            raise AudioError(f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}")
+            text = f"it has {rate:g} Hz, but the pitch tracker expects --sample-frequency={expected:g}"
+            raise AudioError(f"{text}: correct pitch.conf, or resample the audio")
         return resample_waveform(wave.samples[0].astype(np.float32), rate, expected)
 
 
-def spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
+def make_spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

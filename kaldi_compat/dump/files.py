@@ -25,21 +25,21 @@ else:
 logger = logging.getLogger(__name__)
 
 CHUNK = 1 << 20
-# Time that a part waits for the plan of another part. Planning ten million utterances takes a few seconds.
+# Time that a part of a job waits for the plan of another part. Planning ten million utterances takes a few seconds.
 SECONDS_TO_WAIT = 300.0
 SECONDS_BETWEEN_TRIES = 0.1
 
 
-def in_bytes(name: str) -> bytes:
-    """Encode a name with the bytes that it had in the file where it was read."""
+def encode_name(name: str) -> bytes:
+    """Encode a name with the bytes that it had in the file from which it was read."""
     return name.encode("utf-8", "surrogateescape")
 
 
-# Device, inode, size and time of a file. A replaced or changed file has another stamp.
+# Device, inode, size and time of a file. The stamp changes if the file is changed or replaced.
 Stamp = tuple[int, int, int, int]
 
 
-def stamp_of(path: Path) -> Stamp | None:
+def get_stamp(path: Path) -> Stamp | None:
     """Return the stamp of a file; None for a missing file."""
     if not path.is_file():
         return None
@@ -52,13 +52,13 @@ def make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{path} cannot be made a directory: {error.strerror}") from None
+        raise OutputError(f"the directory {path} cannot be created: {error.strerror}: choose another path") from None
     if not os.access(path, os.W_OK):
-        raise OutputError(f"{path} is not writable for you")
+        raise OutputError(f"{path} is not writable for you: change its permissions, or choose another directory")
 
 
 def check_place(path: Path) -> None:
-    """Raise :class:`OutputError` unless an archive can be renamed to this path, links followed.
+    """Raise :class:`OutputError` unless an archive can be put at this path, or at the target of a link at this path.
 
     A link of ``utils/create_data_link.pl`` leads to a file of the same name on another disk.
     """
@@ -74,14 +74,14 @@ def check_place(path: Path) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise :class:`OutputError` if a file cannot be written. Call this before the job rather than at its end."""
+    """Raise :class:`OutputError` if a file cannot be written. This check spares a long job such an error at its end."""
     if path.exists() and not is_replaceable(path):
         if not os.access(path, os.W_OK):
-            raise OutputError(f"{path} is not writable for you")
+            raise OutputError(f"{path} is not writable for you: change its permissions, or choose another file")
         return
     directory = Path(os.path.realpath(path)).parent
     if path.is_dir() or not directory.is_dir() or not os.access(directory, os.W_OK):
-        raise OutputError(f"{path} cannot be written: is {directory} an existing directory, and writable for you?")
+        raise OutputError(f"{path} cannot be written: {directory} must be an existing directory that you can write to")
 
 
 @contextlib.contextmanager
@@ -94,7 +94,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class WholeFile:
-    """Writes a binary file that gets its name in :meth:`finish`, when the disk holds all of it.
+    """Writes a binary file that gets its name in :meth:`finish`, when all of its bytes are on the disk.
 
     Args:
         path: the file, which must be replaceable (see :func:`is_replaceable`).
@@ -167,7 +167,7 @@ def whole_file(path: Path, *, follow: bool = False) -> Iterator[Any]:
         raise
 
 
-def chunks_of(path: Path) -> Iterator[bytes]:
+def read_in_chunks(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file in chunks."""
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
@@ -176,13 +176,13 @@ def chunks_of(path: Path) -> Iterator[bytes]:
 
 def write_whole(path: Path, text: str, *, follow: bool = False) -> None:
     with whole_file(path, follow=follow) as file:
-        file.write(in_bytes(text))
+        file.write(encode_name(text))
 
 
 def write_sealed(path: Path, values: Iterable[Any]) -> None:
     """Write a JSON value per line, followed by a line with the CRC-32 of these lines."""
     text = "".join(json.dumps(value) + "\n" for value in values)
-    write_whole(path, text + _seal(text.encode()).decode() + "\n")
+    write_whole(path, text + _make_seal(text.encode()).decode() + "\n")
 
 
 def read_sealed(path: Path) -> list[Any]:
@@ -194,29 +194,27 @@ def read_sealed(path: Path) -> list[Any]:
     """
     body, _, seal = path.read_bytes().removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"
-    if seal != _seal(body):
+    if seal != _make_seal(body):
         raise ValueError("it is damaged")
     return [json.loads(line) for line in body.decode().splitlines()]
 
 
-def _seal(body: bytes) -> bytes:
+def _make_seal(body: bytes) -> bytes:
     return json.dumps({"crc32": crc32(body)}).encode()
 
 
 def check_system() -> None:
     """Raise :class:`DumpError` if this system lacks what a dump needs: locks of files, and processes that fork."""
     if not HAS_LOCKS:
-        raise DumpError(
-            "kaldi-compat dump needs a POSIX system, such as Linux, macOS or WSL (Windows lacks file locks)"
-        )
+        raise DumpError("kaldi-compat dump needs file locks, which Windows lacks: use Linux, macOS or WSL")
 
 
 def lock(path: Path, plan: Path | None = None) -> int:
     """Lock a dump until the returned descriptor is closed or this process ends.
 
     Args:
-        path: the file to lock.
-        plan: path of the plan of a dump in parts, which share the lock once the plan exists. None for a whole dump.
+        path: path of the file to lock.
+        plan: path of the plan if the dump has several parts, which share the lock once the plan exists; otherwise None.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)
@@ -229,8 +227,8 @@ def lock(path: Path, plan: Path | None = None) -> int:
     return descriptor
 
 
-def share(descriptor: int, path: Path) -> None:
-    """Share the lock with the other parts of the plan, after the plan has been written."""
+def share_lock(descriptor: int, path: Path) -> None:
+    """Share the lock with the other parts of the job, after the plan has been written."""
     _try_lock(descriptor, fcntl.LOCK_SH, path)
 
 
@@ -240,6 +238,6 @@ def _try_lock(descriptor: int, kind: int, path: Path) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        # The file system has no locks. Two simultaneous dumps use different temporary files, and write the same bytes.
+        # Without locks, two simultaneous dumps do no harm, because they write equal archives under different names.
         logger.warning("cannot lock %s: %s", path, error.strerror)
     return True

@@ -14,10 +14,10 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs import codec
-from io_ark.data_dir.stage import shown
+from io_ark.data_dir.stage import decode_key
 from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import chunks_of, in_bytes, make_directory, whole_file, write_whole
+from kaldi_compat.dump.files import encode_name, make_directory, read_in_chunks, whole_file, write_whole
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.model import MATRIX, Trial
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, Job, Layout
@@ -26,13 +26,13 @@ from kaldi_compat.dump.outputs import (
     CMVN_ARCHIVE,
     CONF,
     FRAME_SHIFT,
-    conf_path,
-    converted_path,
-    copied_confs,
+    get_conf_path,
+    get_converted_path,
     has_text,
+    select_copied_confs,
 )
 from kaldi_compat.dump.plan import DumpPlan
-from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, values_of
+from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, read_values_of
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.exact.arrays import Doubles
@@ -48,13 +48,13 @@ class Outcome:
 
     Attributes:
         utterances: number of utterances with features.
-        wanted: number of utterances that should have features.
+        wanted: number of utterances in the data directory that should have features.
         failures: key and reason of each failed utterance.
         seconds: seconds of audio.
         work: busy seconds of each stage, seconds of "wall" time and number of "uncompressed" matrices, summed over the
             archives; the maximum of figures whose name starts with "peak".
         warnings: lines about the results for the user.
-        statistics: CMVN statistics of all utterances, (2, dim + 1), if ``cmvn.ark`` or the report needs them.
+        statistics: CMVN statistics of all utterances, (2, dim + 1); None unless ``cmvn.ark`` or the report needs them.
         incomplete: files and folders of ``--format`` that could not be written, or lack entries.
     """
 
@@ -69,7 +69,7 @@ class Outcome:
 
     @property
     def good_enough(self) -> bool:
-        """True if at least 95% have features, counted as Kaldi's scripts count."""
+        """True if at least 95% of the utterances have features, rounded as in Kaldi's scripts."""
         return self.utterances >= self.wanted - self.wanted // 20
 
     @property
@@ -98,7 +98,7 @@ def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> No
     storage = layout.archives / "storage"
     if storage.is_dir():
         for number, output in product(numbers, trial.outputs):
-            link_to_storage(layout.archive(number, output), storage)
+            link_to_storage(layout.get_archive(number, output), storage)
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
@@ -106,7 +106,9 @@ def link_to_storage(archive: Path, storage: Path) -> None:
     disks = sum(entry.name.isdigit() for entry in storage.iterdir())
     for number in range(1, disks + 1):
         if not (storage / str(number)).is_dir():
-            raise DumpError(f"{storage / str(number)} is missing: the directories of {storage} are numbered from 1")
+            raise DumpError(
+                f"{storage / str(number)} is missing: number the directories of {storage} from 1 without gaps"
+            )
     if disks == 0:
         return
     factors = [n for n in range(1, disks + 1) if np.gcd(n, disks) == 1]
@@ -120,13 +122,13 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
     """Write the files of the data directory from the archives' manifests. The call can be repeated."""
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
-        scripts = [layout.script(shard.number, output) for shard in plan.shards]
+        scripts = [layout.get_script(shard.number, output) for shard in plan.shards]
         _concatenate(scripts, layout.data / f"{output}.scp")
     with_frames = job.options.write_utt2num_frames and bool(trial.framed)
     for name, is_requested in ((FRAMES, with_frames), (DURATIONS, job.options.write_utt2dur)):
         if is_requested:
-            _concatenate([layout.of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
-    if shift := shift_of(plan):
+            _concatenate([layout.get_file_of_archive(shard.number, name) for shard in plan.shards], layout.data / name)
+    if shift := get_shift(plan):
         write_whole(layout.data / FRAME_SHIFT, shift + "\n")
     warnings = write_confs(job, plan)
     needs_total = OVERALL in job.options.cmvn_levels or (job.options.report and trial.outputs[trial.first][0] == MATRIX)
@@ -138,12 +140,12 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
             write_speaker_means(job, output)
     formats = trial.outputs if job.options.format != "ark" else ()
     incomplete = [path for output in formats if (path := convert_output(layout, output, job.options.format))]
-    outcome = outcome_of(job, plan)
+    outcome = compute_outcome(job, plan)
     if outcome.wanted > plan.count:
         speakers, listing = layout.data / UTT2SPK, layout.data / plan.listing
         warnings.append(
-            f"{speakers} lists {outcome.wanted} utterances, but {listing} {plan.count}: add the others there, or "
-            f"remove them from {UTT2SPK}"
+            f"{speakers} lists {outcome.wanted} utterances, but {listing} lists {plan.count}: add the missing "
+            f"utterances to {listing}, or remove them from {UTT2SPK}"
         )
     outcome = replace(outcome, warnings=tuple(warnings), statistics=total, incomplete=tuple(incomplete))
     write_whole(layout.failures, "".join(f"{escape(key)} {reason}\n" for key, reason in outcome.failures))
@@ -151,12 +153,12 @@ def finalize(job: Job, plan: DumpPlan) -> Outcome:
 
 
 def write_confs(job: Job, plan: DumpPlan) -> list[str]:
-    """Write a copy of the configuration. Return a line about each file that is not overwritten because it was read."""
+    """Write a copy of the configuration. Return a warning for each file that is not replaced, because it was read."""
     lines = []
-    for name, text in copied_confs(plan.settings["confs"]).items():
-        path, default = conf_path(job, name), job.layout.data / CONF / name
+    for name, text in select_copied_confs(plan.settings["confs"]).items():
+        path, default = get_conf_path(job, name), job.layout.data / CONF / name
         if path != default and not has_text(default, text):
-            lines.append(f"{default} was read, so it is left as it is: the configuration of this dump is in {path}")
+            lines.append(f"{default} was read, so it is not replaced: the configuration of this dump is in {path}")
         elif path != default:
             continue
         if not has_text(path, text):
@@ -165,12 +167,12 @@ def write_confs(job: Job, plan: DumpPlan) -> list[str]:
     return lines
 
 
-def outcome_of(job: Job, plan: DumpPlan) -> Outcome:
+def compute_outcome(job: Job, plan: DumpPlan) -> Outcome:
     """Sum up the manifests of all archives."""
     done, seconds = 0, 0.0
     failures: list[tuple[str, str]] = []
     work: dict[str, float] = {}
-    for manifest in _manifests(job.layout, plan):
+    for manifest in _read_manifests(job.layout, plan):
         done, seconds = done + manifest.utterances, seconds + manifest.seconds
         failures += [(key, reason) for key, reason in manifest.failures]
         for name, value in manifest.work.items():
@@ -183,18 +185,18 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
     path = job.layout.data / UTT2SPK
     if not path.is_file():
         return plan.count
-    # Kaldi's scripts count the lines of utt2spk, which utils/validate_data_dir.sh has compared with wav.scp before.
+    # Kaldi's scripts count the lines of utt2spk. utils/validate_data_dir.sh has compared it with wav.scp.
     with open(path, "rb") as file:
         return max(plan.count, sum(1 for line in file))
 
 
-def frame_shift(conf: str) -> str:
+def format_frame_shift(conf: str) -> str:
     """Return the content of ``<data>/frame_shift`` in seconds, for the text of a configuration file.
 
-    Kaldi's scripts write the same, except that they cut off fractions of a millisecond.
+    Kaldi's scripts write the same text, except that they cut off fractions of a millisecond.
 
-    >>> frame_shift("--num-mel-bins=80"), frame_shift("--frame-shift=10"), frame_shift("--frame-shift=12.5")
-    ('0.01', '0.010', '0.0125')
+    >>> [format_frame_shift(f"--frame-shift={shift}") for shift in (10, 12.5)], format_frame_shift("--num-mel-bins=80")
+    (['0.010', '0.0125'], '0.01')
     """
     values = _FRAME_SHIFT_FLAG.findall(conf)
     if not values:
@@ -203,10 +205,10 @@ def frame_shift(conf: str) -> str:
     return f"{0.001 * milliseconds:.3f}" if milliseconds.is_integer() else f"{0.001 * milliseconds:g}"
 
 
-def shift_of(plan: DumpPlan) -> str:
+def get_shift(plan: DumpPlan) -> str:
     """Return the content of ``<data>/frame_shift``; "" if the outputs have no frames or no constant frame shift."""
     for conf in plan.settings["confs"].values():
-        return frame_shift(conf)
+        return format_frame_shift(conf)
     return f"{plan.trial.frame_shift:g}" if plan.trial.framed and plan.trial.frame_shift else ""
 
 
@@ -225,12 +227,12 @@ def write_speaker_means(job: Job, output: str) -> None:
 
 def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[str, Any]]) -> None:
     """Write an archive with an entry for each speaker, and its script file to the data directory."""
-    archive, writer = layout.speaker_archive(name), codec(kind)
+    archive, writer = layout.get_speaker_archive(name), codec(kind)
     script = archive.with_suffix(".scp")
     with whole_file(script) as lines, whole_file(archive) as file:
         for speaker, value in entries:
-            file.write(in_bytes(f"{speaker} "))
-            lines.write(in_bytes(f"{speaker} {archive}:{file.tell()}\n"))
+            file.write(encode_name(f"{speaker} "))
+            lines.write(encode_name(f"{speaker} {archive}:{file.tell()}\n"))
             writer.write(file, value, binary=True)
     _concatenate([script], layout.data / f"{name}.scp")
 
@@ -239,7 +241,7 @@ def convert_output(layout: Layout, output: str, format_name: str) -> str:
     """Convert an output to another format with ``ark convert``. Return the target's name if it is not complete."""
     from io_ark.cli.ark import main
 
-    source, path = layout.data / f"{output}.scp", converted_path(layout, output, format_name)
+    source, path = layout.data / f"{output}.scp", get_converted_path(layout, output, format_name)
     target = f"{path}/" if FORMATS[format_name].endswith("/") else str(path)
     status = main(["convert", str(source), target]) if source.stat().st_size else 0
     if status == INTERRUPTED_STATUS:
@@ -247,32 +249,32 @@ def convert_output(layout: Layout, output: str, format_name: str) -> str:
     return target if status else ""
 
 
-def _manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
+def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
-            raise DumpError(f"{layout.archive(shard.number)} is not complete: finish it with --resume")
+            raise DumpError(f"{layout.get_archive(shard.number)} is not complete: create it with --resume")
         yield manifest
 
 
 def _concatenate(sources: Sequence[Path], target: Path) -> None:
     with whole_file(target) as out:
         for source in sources:
-            for chunk in chunks_of(source):
+            for chunk in read_in_chunks(source):
                 out.write(chunk)
 
 
 def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
-    """Write the CMVN statistics of an output with the bytes of compute-cmvn-stats."""
+    """Write the requested CMVN statistics of an output with the bytes of compute-cmvn-stats, and return warnings."""
     not_finite: list[str] = []
 
-    def speakers() -> Iterator[tuple[str, Doubles]]:
+    def sum_speakers() -> Iterator[tuple[str, Doubles]]:
         for speaker, sums in sum_by_speaker(job, output, add_frames):
             not_finite.extend([] if np.isfinite(sums).all() else [speaker])
             yield speaker, sums
 
     if BY_SPEAKER in job.options.cmvn_levels:
-        _write_table(job.layout, "cmvn", "double-matrix", speakers())
+        _write_table(job.layout, "cmvn", "double-matrix", sum_speakers())
     warnings = []
     if not_finite:
         warnings.append(f"the CMVN statistics of {len(not_finite)} speakers have NaN or infinities: {not_finite[0]}")
@@ -285,7 +287,10 @@ def write_cmvn(job: Job, output: str, total: Doubles | None) -> list[str]:
 
 
 def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
-    """Add features (frames, dim) to CMVN statistics frame by frame, in Kaldi's order."""
+    """Add features (frames, dim) to CMVN statistics (2, dim + 1), frame by frame as in Kaldi.
+
+    The statistics are None before the first frame.
+    """
     if not len(features):
         return total
     onto = np.zeros((2, features.shape[1] + 1)) if total is None else total
@@ -304,22 +309,22 @@ def sum_by_speaker(
     Args:
         job: the job.
         output: name of the output.
-        add: returns a sum with an array added. The sum is None for the first array of a speaker.
+        add: function of a sum and an array that returns the new sum. The sum is None for a speaker's first array.
     """
     table = io_ark.load_scp(f"{job.layout.data / output}.scp")
 
-    def entries() -> Iterator[tuple[str, str]]:
+    def find_speakers() -> Iterator[tuple[str, str]]:
         keys = iter(table)
         while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
-            speakers = values_of(job.layout.data / UTT2SPK, map(in_bytes, chunk))
-            yield from ((shown(speakers[in_bytes(key)]), key) for key in chunk)
+            speakers = read_values_of(job.layout.data / UTT2SPK, map(encode_name, chunk))
+            yield from ((decode_key(speakers[encode_name(key)]), key) for key in chunk)
 
-    in_order = all(in_bytes(one) <= in_bytes(following) for (one, _), (following, _) in pairwise(entries()))
+    in_order = all(encode_name(one) <= encode_name(following) for (one, _), (following, _) in pairwise(find_speakers()))
     totals: dict[str, Doubles] = {}
-    for speaker, key in entries():
+    for speaker, key in find_speakers():
         if in_order and speaker not in totals:
             yield from totals.items()
             totals = {}
         if (total := add(totals.get(speaker), table[key])) is not None:
             totals[speaker] = total
-    yield from sorted(totals.items(), key=lambda item: in_bytes(item[0]))
+    yield from sorted(totals.items(), key=lambda item: encode_name(item[0]))

@@ -1,7 +1,7 @@
 """Digest and watch the files, apart from the audio, that decide the computed numbers.
 
-Workers read these files themselves, at different times. An archive is finished only if the files still have the
-digests of the plan, and so is the job.
+Workers read these files at different times. An archive, or the job, is finished only if the files still have the
+digests of the plan.
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from typing import Any
 
 from io_ark.errors import ArkError
 from io_ark.specifier import parse_rspecifier, parse_rxfilename
-from kaldi_compat.dump.configuration import configured_options
+from kaldi_compat.dump.configuration import parse_confs
 from kaldi_compat.dump.errors import PlanError
-from kaldi_compat.dump.files import Stamp, chunks_of, stamp_of
+from kaldi_compat.dump.files import Stamp, get_stamp, read_in_chunks
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.sources import source_of
+from kaldi_compat.dump.sources import make_source
 
 SCRIPT, SEGMENTS, UTT2SPK = "wav.scp", "segments", "utt2spk"
-# Files of the data directory, if they are present.
+# Files of the data directory that decide the numbers. Some may be missing.
 IN_DATA = (SCRIPT, SEGMENTS, "spk2warp", "utt2warp", UTT2SPK)
 # Options of a feature that name a table with a value for each speaker or utterance.
 IN_CONF = ("vtln_map", "utt2spk")
 
 
-def input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str] | None = None) -> dict[str, Path]:
+def list_input_paths(job: Job, confs: Mapping[str, str], used: Mapping[str, str] | None = None) -> dict[str, Path]:
     """Return the paths of possible input files, by name in the data directory, or by the flag that names the file.
 
-    With ``used``, these include the files that an extractor has used in its trial.
+    ``used`` has additional files that an extractor has used in its trial.
     """
     paths = {name: job.layout.data / name for name in IN_DATA}
-    options = configured_options(job, confs).get(job.spectral)
-    paths |= extractor_paths(job) | {name: Path(path) for name, path in (used or {}).items()}
+    options = parse_confs(job, confs).get(job.spectral)
+    paths |= list_extractor_paths(job) | {name: Path(path) for name, path in (used or {}).items()}
     for name in IN_CONF:
-        if path := _file_of_table(getattr(options, name, "")):
+        if path := _find_table_file(getattr(options, name, "")):
             paths["--" + name.replace("_", "-")] = path
     return paths
 
 
-def extractor_paths(job: Job) -> dict[str, Path]:
+def list_extractor_paths(job: Job) -> dict[str, Path]:
     """Return the files that decide the numbers of an extractor, by the flag that names the file."""
-    source = source_of(job)
-    files = source.files() if source else {}
+    source = make_source(job)
+    files = source.list_files() if source else {}
     return files | ({"--kmeans": Path(job.options.kmeans)} if job.options.kmeans else {})
 
 
-def _file_of_table(rspecifier: str) -> Path | None:
-    """Return the file that a table is read from; None for another source, such as a command."""
+def _find_table_file(rspecifier: str) -> Path | None:
+    """Return the file from which a table is read; None for a command or another source."""
     try:
         source = parse_rxfilename(parse_rspecifier(rspecifier).rxfilename)
-    except ArkError:  # Without a table there is nothing to compare, and the reader reports an invalid table.
+    except ArkError:  # An empty rspecifier has no file. The reader of the table reports an invalid rspecifier.
         return None
     return Path(source.path) if source.kind == "file" else None
 
 
-def stamps_of(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
+def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
     """Return the stamps of the inputs; None for a missing input. Call this before the inputs are read."""
-    return {name: stamp_of(path) for name, path in input_paths(job, confs).items()}
+    return {name: get_stamp(path) for name, path in list_input_paths(job, confs).items()}
 
 
-def digests_of(paths: Mapping[str, Path]) -> dict[str, str]:
+def compute_digests_of(paths: Mapping[str, Path]) -> dict[str, str]:
     return {name: digest(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -70,33 +70,33 @@ class InputWatch:
 
     Args:
         job: the job.
-        settings: the plan's settings, which hold the digests.
-        stamps: the inputs' stamps at the time of the previous comparison. An input with a different stamp is compared
-            by its digest. Another node of a cluster may see different stamps.
+        settings: settings of the plan, which have the digests.
+        stamps: stamps of the inputs at the previous comparison. If a stamp differs, as it may on another node of a
+            cluster, the digest of the input is compared.
     """
 
     def __init__(self, job: Job, settings: Mapping[str, Any], stamps: Mapping[str, Stamp | None]) -> None:
         used = settings.get("trial", {}).get("files", {})
-        self._paths = input_paths(job, settings["confs"], used)
+        self._paths = list_input_paths(job, settings["confs"], used)
         self._digests = settings["inputs"]
         self._stamps = dict(stamps)
 
     def check(self) -> None:
         """Raise :class:`PlanError` if an input has changed."""
         for name, path in self._paths.items():
-            now = stamp_of(path)
+            now = get_stamp(path)
             if name in self._stamps and now == self._stamps[name]:
                 continue
             if (digest(path) if now else None) != self._digests.get(name):
                 raise PlanError(
-                    f"{path} changed while it was being used: put the old one back and resume with --resume, or start "
-                    "again without it"
+                    f"{path} changed while it was being used: restore the old file and resume with --resume, or start "
+                    "again without --resume"
                 )
             self._stamps[name] = now
 
 
 def digest(path: Path) -> str:
     hasher = hashlib.sha256()
-    for chunk in chunks_of(path):
+    for chunk in read_in_chunks(path):
         hasher.update(chunk)
     return hasher.hexdigest()

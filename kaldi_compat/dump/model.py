@@ -1,4 +1,4 @@
-"""Run an extractor: group utterances by duration into batches that do not change an utterance's numbers."""
+"""Run an extractor on batches of utterances with similar durations, without changing the numbers of an utterance."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from io_ark.blocks import create_block
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npy
 from kaldi_compat.dump.call_record import CallRecord, record_calls
-from kaldi_compat.dump.devices import devices_of
-from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
-from kaldi_compat.dump.errors import DumpError, PlanError, one_line
+from kaldi_compat.dump.devices import parse_devices
+from kaldi_compat.dump.entries import Audio, Failure, Features, FeaturesOrFailure, make_failure
+from kaldi_compat.dump.errors import DumpError, PlanError, format_error
 from kaldi_compat.dump.options import CODES, CPU, FEATS, LABELS, XVECTOR, Job
 from kaldi_compat.dump.sources import (
     ALONE,
@@ -29,11 +29,11 @@ from kaldi_compat.dump.sources import (
     PADDED,
     Array,
     Extractor,
-    as_array,
+    convert_to_array,
+    get_torch_extractors,
+    make_source,
     open_extractor,
-    source_of,
     split_by_utterance,
-    with_torch,
 )
 from kaldi_compat.dump.user_code import guard
 from kaldi_compat.exact.resample import resample_waveform
@@ -51,15 +51,15 @@ BATCHES_IN_WINDOW = 8  # A window of utterances that are sorted by duration hold
 # rows are odd for some durations and even for others.
 TRIAL_SECONDS = (0.31, 1.0, 1.5100625, 3.0)
 FIRST_CALL_SECONDS = 1.0
-# Index of the audio whose rows, with those of the longest audio, determine the frame shift.
+# Index in TRIAL_SECONDS of the audio that is compared with the longest audio to measure the frame shift.
 SHIFT_REFERENCE = 1
-# Relative tolerance of a batch: the largest difference from a single utterance, divided by the largest value.
+# Tolerance of the difference between outputs in a batch and of a single utterance, divided by the largest value.
 TOLERANCE, HALF_PRECISION_TOLERANCE = 1e-5, 3e-2
-# Tolerance of a declared frame shift: rows, and share of the expected rows.
+# Tolerance of the number of rows if the frame shift is declared: in rows, plus a share of the expected rows.
 MAX_ROW_ERROR, MAX_ROW_ERROR_SHARE = 5, 0.05
 MAX_MESSAGE_CHARACTERS = 300
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-RESERVED = ("wav", "cmvn")  # Script files of a data directory with another meaning.
+RESERVED = ("wav", "cmvn")  # Names of script files that have another meaning in a data directory.
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Trial:
         vars(self).update(first=next(iter(self.outputs)), framed=framed, vectors=vectors)
 
 
-class Model:
+class DeviceExtractor:
     """An extractor on a device, followed by pooling or k-means labels."""
 
     def __init__(self, job: Job, device: str, threads: int) -> None:
         self.options, self.device, self.threads = job.options, device, threads
-        source = source_of(job)
+        source = make_source(job)
         assert source is not None
         self.source = source
         with guard(source.label):
@@ -106,7 +106,7 @@ class Model:
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
         """Return the outputs of each utterance by name, without checks of their values."""
-        torch, settings = with_torch(), (self.device, self.options.dtype, self.threads)
+        torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard(self.source.label), torch.inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
             return [self._convert_output(output) for output in outputs]
@@ -123,22 +123,22 @@ class Model:
         except Exception as error:
             raise DumpError(f"{self.extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
         with guard(self.source.label):
-            self.source.after_first_call(self.device)
+            self.source.prepare_after_first_call(self.device)
 
     def is_full(self, error: BaseException) -> bool:
-        torch = with_torch()
+        torch = get_torch_extractors()
         return isinstance(error, MemoryError) or (torch is not None and torch.is_full(error))
 
     def is_lost(self) -> bool:
-        return self.device != CPU and with_torch().is_lost(self.device)
+        return self.device != CPU and get_torch_extractors().is_lost(self.device)
 
     def _convert_output(self, output: Any) -> dict[str, Any]:
         """Return an utterance's arrays by name, after pooling or labeling."""
         parts = output if isinstance(output, dict) else {"": output}
         if not parts:
             raise ValueError("returned nothing")
-        arrays = {str(name): self._reduce(as_array(value)) for name, value in parts.items()}
-        return {name or DEFAULT_NAMES[kind_of(value)]: value for name, value in arrays.items()}
+        arrays = {str(name): self._reduce(convert_to_array(value)) for name, value in parts.items()}
+        return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 
     def _reduce(self, value: Array) -> Array:
         """Return the mean of a matrix, or the labels of its rows, if the options ask for it."""
@@ -148,17 +148,19 @@ class Model:
                 return np.asarray(value.mean(0, dtype=np.float64), np.float32)
             if self.centroids is not None:
                 if value.shape[1] != self.centroids.shape[1]:
-                    raise ValueError(f"{value.shape[1]} columns, but the centroids have {self.centroids.shape[1]}")
+                    raise ValueError(
+                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}"
+                    )
                 half = 0.5 * (self.centroids**2).sum(1)
                 return np.asarray(np.argmin(half - value @ self.centroids.T, axis=1), np.int32)
         return value
 
 
-def kind_of(value: Array) -> str:
+def get_kind(value: Array) -> str:
     """Return the kind of an output."""
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
-        raise ValueError(f"returned an array of shape {value.shape}: expected a vector or a matrix for each utterance")
+        raise ValueError(f"returned an array of shape {value.shape}: return a vector or a matrix for each utterance")
     return kinds[value.ndim, value.dtype.kind]
 
 
@@ -167,7 +169,7 @@ def _read_centroids(path: str) -> Array:
     try:
         array = load_npy(path)
     except ArkError as error:
-        raise DumpError(f"--kmeans: {one_line(error)}: save an array of floats with numpy.save") from None
+        raise DumpError(f"--kmeans: {format_error(error)}: save an array of floats with numpy.save") from None
     if array.ndim != 2 or array.dtype.kind != "f" or not array.size:
         raise DumpError(
             f"--kmeans={path}: expected an array of floats of shape (clusters, dim), not {array.dtype} of shape "
@@ -175,7 +177,9 @@ def _read_centroids(path: str) -> Array:
         )
     centroids = np.asarray(array, np.float32)
     if not np.isfinite(centroids).all():
-        raise DumpError(f"--kmeans={path} has NaN or infinities: every frame would get the same label")
+        raise DumpError(
+            f"--kmeans={path} has NaN or infinities, which give every frame the same label: compute it again"
+        )
     return centroids
 
 
@@ -189,11 +193,13 @@ def describe_opaque(opaque: Mapping[str, str]) -> str:
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
 
-_trial_models: dict[Any, Model] = {}  # The model of a trial, which the first computer in this process takes over.
+_trial_extractors: dict[
+    Any, DeviceExtractor
+] = {}  # The model of a trial, which the first computer in this process takes over.
 
 
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
-    """Open an extractor and call it with noise, to learn the kinds of its outputs and the effect of padding.
+    """Open an extractor, and call it with noise to find out the kinds of its outputs and the effect of padding.
 
     Args:
         job: the job.
@@ -202,11 +208,11 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     Returns:
         the results, and lines about the extractor for the user.
     """
-    _trial_models.clear()
-    limit, device = os.environ.get("OMP_NUM_THREADS", ""), devices_of(job.options.device)[0]
+    _trial_extractors.clear()
+    limit, device = os.environ.get("OMP_NUM_THREADS", ""), parse_devices(job.options.device)[0]
     usable_cores = min(cores, int(limit)) if limit.isdecimal() else cores
     threads = max(1, usable_cores // min(job.options.nj, cores))
-    model = Model(job, device, threads)
+    model = DeviceExtractor(job, device, threads)
     extractor, rate = model.extractor, model.extractor.sample_rate or DEFAULT_RATE
     audio = [make_noise(round(seconds * rate)) for seconds in TRIAL_SECONDS]
     notes = list(extractor.notes)
@@ -220,20 +226,20 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
             raise DumpError(f"{extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
         for name in outputs:
             if not _NAME.fullmatch(name) or name in RESERVED:
-                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp"
+                text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename it"
                 raise DumpError(f"{extractor.name} {text}")
         reducing = "--kmeans" if model.options.kmeans else "--pool" if model.options.pool else ""
         if reducing and not model.has_reduced:
             kinds = ", ".join(f"{name}, a {kind}" for name, (kind, _) in outputs.items())
-            raise DumpError(f"{reducing} needs matrices, and {extractor.name} returns {kinds}: leave it out")
+            raise DumpError(f"{reducing} needs matrices, but {extractor.name} returns {kinds}: leave out {reducing}")
         audio = audio[-len(alone) :]
         batching, first = (extractor.batching, 0) if extractor.batching else _find_batching(model, audio, alone, notes)
     with guard(model.source.label):
-        digests = model.source.digests_after_trial(record)
+        digests = model.source.compute_digests_after_trial(record)
     if digests.opaque and not job.options.trust_extractor:
         notes.append(
-            f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared by --resume, which is refused "
-            "unless the object has a version or --trust-extractor is added"
+            f"{describe_opaque(digests.opaque)} of {extractor.name} cannot be compared, so --resume is refused unless "
+            "the object has a version or --trust-extractor is added"
         )
     shift = extractor.frame_shift
     framed = Trial(outputs).framed
@@ -241,7 +247,7 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
         shorter, longer = (len(output[framed]) for output in (alone[SHIFT_REFERENCE - len(TRIAL_SECONDS)], alone[-1]))
         seconds = TRIAL_SECONDS[-1] - TRIAL_SECONDS[SHIFT_REFERENCE]
         shift = seconds / (longer - shorter) if longer > shorter else 0.0
-    _trial_models[_model_key(job, device, threads)] = model
+    _trial_extractors[_make_model_key(job, device, threads)] = model
     return Trial(
         outputs,
         batching,
@@ -257,20 +263,20 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
 
 
 def _compute_alone(
-    model: Model, audio: list[Array], rate: int
+    model: DeviceExtractor, audio: list[Array], rate: int
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
     """Return the outputs of each utterance, and the kind and number of columns of each output by name.
 
     The shortest audio is left out if it is too short for the extractor.
     """
     alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
-    outputs = {name: (kind := kind_of(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
+    outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
                for name, value in alone[0].items()}  # fmt: skip
     for arrays in alone:
-        check_outputs_of(arrays, outputs)
+        check_arrays(arrays, outputs)
     try:
         shortest = model([audio[0].copy()], [rate])[0]
-        check_outputs_of(shortest, outputs)
+        check_arrays(shortest, outputs)
     except DumpError:
         raise
     except Exception:
@@ -280,11 +286,13 @@ def _compute_alone(
     return [shortest, *alone], outputs
 
 
-def _model_key(job: Job, device: str, threads: int) -> Any:
+def _make_model_key(job: Job, device: str, threads: int) -> Any:
     return job.options, id(job.extractor), device, threads
 
 
-def _find_batching(model: Model, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]) -> tuple[str, int]:
+def _find_batching(
+    model: DeviceExtractor, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]
+) -> tuple[str, int]:
     """Return the way in which utterances may share a batch, and the index of the shortest audio that may do so."""
     rates = [model.extractor.sample_rate or DEFAULT_RATE] * len(audio)
     name = model.extractor.name
@@ -300,7 +308,9 @@ def _find_batching(model: Model, audio: list[Array], alone: list[dict[str, Any]]
     return ALONE, 0
 
 
-def _describe_difference(model: Model, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]) -> str | None:
+def _describe_difference(
+    model: DeviceExtractor, audio: list[Array], rates: list[int], alone: list[dict[str, Any]]
+) -> str | None:
     """Describe the difference between the outputs of a batch and of single utterances; None if they are equal."""
     differences = [0.0]
     try:
@@ -332,21 +342,21 @@ def make_noise(samples: int) -> Array:
 
 def _describe_error(error: BaseException) -> str:
     kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-    return f"{kind}{one_line(error)[:MAX_MESSAGE_CHARACTERS]}"
+    return f"{kind}{format_error(error)[:MAX_MESSAGE_CHARACTERS]}"
 
 
-def check_outputs_of(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
-    """Raise ValueError unless an utterance's outputs have these kinds and columns, are not empty, and are finite."""
+def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
+    """Raise ValueError unless the arrays of an utterance have these kinds and columns, and are finite and not empty."""
     if arrays.keys() != outputs.keys():
         raise ValueError(f"returned {', '.join(arrays)} instead of {', '.join(outputs)}")
     for name, (kind, columns) in outputs.items():
         value = arrays[name]
-        if kind_of(value) != kind:
-            raise ValueError(f"{name} is a {kind_of(value)} here, and was a {kind}")
+        if get_kind(value) != kind:
+            raise ValueError(f"{name} is a {get_kind(value)}, but was a {kind} in the trial")
         if not len(value):
             raise ValueError(f"{name} is empty: the audio is too short")
         if columns and value.shape[-1] != columns:
-            raise ValueError(f"{name} has {value.shape[-1]} columns here, and had {columns}")
+            raise ValueError(f"{name} has {value.shape[-1]} columns, but had {columns} in the trial")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
@@ -356,7 +366,7 @@ def check_outputs_of(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]
 class PreparedAudio(NamedTuple):
     """Audio of an utterance at the sampling rate of the extractor."""
 
-    audio: Audio  # The utterance.
+    audio: Audio  # The utterance as it was read.
     samples: Array  # (T,), float32 from -1 to 1.
     rate: float  # Sampling rate in Hz.
 
@@ -367,51 +377,51 @@ def _check_digests(digests: Mapping[str, str], planned: Mapping[str, str], name:
     if changed := sorted(part for part in parts if digests.get(part) != planned.get(part)):
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise PlanError(
-            f"{changed[0]}{more} of {name} is not what the plan was made for: each process must load or initialize it "
-            "alike; give the same extractor, add --trust-extractor, or start again without --resume"
+            f"{changed[0]}{more} of {name} differs from the plan: make sure that each process loads or initializes it "
+            "in the same way; pass the same extractor, add --trust-extractor, or start again without --resume"
         )
 
 
-class ModelComputer:
+class ExtractorComputer:
     """Computes the outputs of a job's extractor."""
 
     memory = None
 
     def __init__(self, job: Job, trial: Trial, device: str) -> None:
         self.trial, self.device = trial, device
-        tried_model = _trial_models.get(_model_key(job, device, trial.threads))
-        self.model = tried_model or Model(job, device, trial.threads)
-        _trial_models.clear()
+        tried_model = _trial_extractors.get(_make_model_key(job, device, trial.threads))
+        self.model = tried_model or DeviceExtractor(job, device, trial.threads)
+        _trial_extractors.clear()
         extractor = self.model.extractor
         if not tried_model:
             self.model.make_first_call()
         if not job.options.trust_extractor:
             with guard(self.model.source.label):
-                digests = self.model.source.digests(trial.volatile, trial.variables).parts
+                digests = self.model.source.compute_digests(trial.volatile, trial.variables).parts
             _check_digests(digests, trial.digests, extractor.name)
         default_seconds = BATCH_SECONDS_ON_CPU if device == CPU else BATCH_SECONDS_ON_GPU
         self.max_seconds = job.options.batch_seconds or extractor.max_batch_seconds or default_seconds
         self.window = job.options.window_utterances, BATCHES_IN_WINDOW * self.max_seconds
         self.counts = {"halved": 0.0, "resampled": 0.0}
 
-    def figures(self) -> dict[str, float]:
+    def take_figures(self) -> dict[str, float]:
         """Return the counts for the summary since the previous call."""
         counts, self.counts = self.counts, dict.fromkeys(self.counts, 0.0)
         return counts
 
     def submit(self, batch: Sequence[Audio]) -> Any:
         """Compute a window of utterances and return a function that returns their results."""
-        results: list[Result] = []
+        results: list[FeaturesOrFailure] = []
         ready: list[PreparedAudio] = []
         for audio in batch:
             try:
                 ready.append(self._check_and_prepare(audio))
             except Exception as error:
-                results.append(failed(audio.index, audio.key, error))
+                results.append(make_failure(audio.index, audio.key, error))
         ready.sort(key=lambda utterance: (len(utterance.samples), utterance.audio.index))
         waiting = deque(ready)
         while waiting:
-            group = self._next_group(waiting)
+            group = self._take_group(waiting)
             results += self._compute_group(group, waiting)
         results.sort(key=attrgetter("index"))
         return lambda: results
@@ -421,7 +431,7 @@ class ModelComputer:
         if not wave.samples.size:
             raise ValueError("the audio is empty")
         if len(wave.samples) > 1:
-            logger.warning("%s: of %d channels the first one is used", audio.key, len(wave.samples))
+            logger.warning("%s: only the first of %d channels is used", audio.key, len(wave.samples))
         self.counts["resampled"] += bool(extractor_rate and wave.sample_frequency != extractor_rate)
         return self._prepare(audio)
 
@@ -434,7 +444,7 @@ class ModelComputer:
             samples = resample_waveform(samples, rate, extractor_rate)
         return PreparedAudio(audio, samples, rate)
 
-    def _next_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
+    def _take_group(self, waiting: deque[PreparedAudio]) -> list[PreparedAudio]:
         """Take the utterances of a batch, shortest first, with at most ``max_seconds`` of padded audio."""
         group = [waiting.popleft()]
         if self.trial.batching == ALONE or len(group[0].samples) < self.trial.shortest:
@@ -442,16 +452,16 @@ class ModelComputer:
         while waiting:
             candidate = waiting[0]
             fits = len(candidate.samples) == len(group[0].samples) or self.trial.batching == PADDED
-            if not fits or (len(group) + 1) * self._padded_seconds(candidate) > self.max_seconds:
+            if not fits or (len(group) + 1) * self._compute_padded_seconds(candidate) > self.max_seconds:
                 break
             group.append(waiting.popleft())
         return group
 
-    def _padded_seconds(self, utterance: PreparedAudio) -> float:
+    def _compute_padded_seconds(self, utterance: PreparedAudio) -> float:
         return max(utterance.audio.seconds, self.model.extractor.window_seconds)
 
-    def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[Result]:
-        """Return the results of a group. If memory is short, put the group back and halve the size of batches."""
+    def _compute_group(self, group: list[PreparedAudio], waiting: deque[PreparedAudio]) -> list[FeaturesOrFailure]:
+        """Return the results of a group. If memory runs out, put the group back and halve the size of batches."""
         try:
             outputs = self.model([audio.samples for audio in group], [audio.rate for audio in group])
             for utterance, arrays in zip(group, outputs, strict=True):
@@ -466,7 +476,7 @@ class ModelComputer:
             if self.model.is_full(error):
                 if len(group) > 1:
                     self.counts["halved"] += 1
-                    self.max_seconds = len(group) // 2 * self._padded_seconds(group[-1])
+                    self.max_seconds = len(group) // 2 * self._compute_padded_seconds(group[-1])
                     waiting.extendleft(reversed(group))
                     return []
                 error = MemoryError()
@@ -474,20 +484,20 @@ class ModelComputer:
                 return [result for utterance in group for result in self._compute_group([utterance], waiting)]
             audio = group[0].audio
             if isinstance(error, MemoryError):
-                return [failed(audio.index, audio.key, error)]
+                return [make_failure(audio.index, audio.key, error)]
             return [Failure(audio.index, audio.key, _describe_error(error))]
         pairs = zip(group, outputs, strict=True)
-        return [result for utterance, arrays in pairs for result in self._results(utterance.audio, arrays)]
+        return [result for utterance, arrays in pairs for result in self._make_results(utterance.audio, arrays)]
 
     def _check_arrays(self, audio: Audio, arrays: dict[str, Any]) -> None:
-        check_outputs_of(arrays, self.trial.outputs)
+        check_arrays(arrays, self.trial.outputs)
         shift = self.model.extractor.frame_shift
         if self.model.extractor.checks_rows and shift and self.trial.framed:
             rows, expected = len(arrays[self.trial.framed]), audio.seconds / shift
             if abs(rows - expected) > MAX_ROW_ERROR + MAX_ROW_ERROR_SHARE * expected:
-                raise ValueError(f"{rows} rows, but its frame shift of {shift:g} s makes {expected:.0f} of the audio")
+                raise ValueError(f"{rows} rows, but the declared frame shift of {shift:g} s requires {expected:.0f}")
 
-    def _results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[Result]:
+    def _make_results(self, audio: Audio, arrays: dict[str, Any]) -> Iterator[FeaturesOrFailure]:
         for name, (kind, _) in self.trial.outputs.items():
             value = arrays[name].astype(np.float32) if kind == CODE_MATRIX else arrays[name]
-            yield Features(audio.index, create_block([audio.key], [value]), audio.durations(), name=name)
+            yield Features(audio.index, create_block([audio.key], [value]), audio.get_durations(), name=name)

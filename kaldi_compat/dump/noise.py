@@ -1,7 +1,7 @@
 """Dithering noise that depends only on the plan's seed and the utterance's key.
 
-In Kaldi's programs, the noise of an utterance depends on all earlier utterances. Here an utterance can be computed
-anywhere, in any order, and repeatedly.
+In Kaldi's programs, the noise of an utterance depends on all earlier utterances. In a dump, the noise of an utterance
+is the same on every machine, in any order, and when the utterance is computed again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kaldi_compat.exact.rand import KaldiRandom
 _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
-def utterance_state(seed: int, key: str) -> int:
+def hash_utterance(seed: int, key: str) -> int:
     """Return the 64-bit state from which an utterance's noise is derived."""
     text = f"{seed} {key}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
@@ -52,7 +52,7 @@ class BlockNoise:
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return states for the noise of the next frames; 0 for frames between utterances."""
-        states = np.array([utterance_state(self.seed, key) for key in self.keys], np.uint64)
+        states = np.array([hash_utterance(self.seed, key) for key in self.keys], np.uint64)
         before = np.cumsum(self.counts) - self.counts
         frames = np.arange(self.counts.sum()) - np.repeat(before, self.counts)
         places = np.repeat((before if self.firsts is None else self.firsts) - self.start, self.counts) + frames
@@ -66,7 +66,7 @@ class UtteranceNoise(KaldiRandom):
     """Replaces Kaldi's generator for one utterance. Draws for other purposes than frames have a separate seed."""
 
     def __init__(self, seed: int, key: str) -> None:
-        self.state = utterance_state(seed, key)
+        self.state = hash_utterance(seed, key)
         self.frames = 0
         super().__init__(self.state & 0x7FFFFFFF)
 

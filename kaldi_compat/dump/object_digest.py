@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kaldi_compat.dump.user_modules import is_user_module, module_path
+from kaldi_compat.dump.user_modules import find_module_path, is_user_module
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 # The state of these objects does not decide numbers.
@@ -118,11 +118,11 @@ def digest_object(value: Any, torch: Any, excluded: frozenset[str] = frozenset()
     walk.add_file(type(value).__module__)
     nodes = {name: walk.digest(child, name) for name, child in children if name not in excluded}
     walk.result.parts = {name: node.digest.hex() for name, node in nodes.items()}
-    walk.result.root = Node(b"", label, nodes, is_user_module(_owner(value)))
+    walk.result.root = Node(b"", label, nodes, is_user_module(_get_owner(value)))
     return walk.result
 
 
-def changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
+def find_changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
     """Return the paths of the values that calls of an object have changed.
 
     The paths lead to the smallest values that changed, and never to the container around them.
@@ -131,10 +131,10 @@ def changed_values(before: ObjectDigest, after: ObjectDigest) -> dict[str, str]:
         the reason why the value of a path cannot be compared, for a value with content before the calls; "" for a
         number, a string, or a value that calls have created.
     """
-    return _changes(before.root, after.root, True, {})
+    return _find_changes(before.root, after.root, True, {})
 
 
-def _changes(
+def _find_changes(
     old: Node, new: Node, is_user_object: bool, known: dict[tuple[int, int], dict[str, str]]
 ) -> dict[str, str]:
     """Return the changes between two states of a value by relative path; none if the value has no named values."""
@@ -148,8 +148,8 @@ def _changes(
         one, other = old.children.get(name, MISSING), new.children.get(name, MISSING)
         if one.digest == other.digest:
             continue
-        if inner := _changes(one, other, is_user_object, known):
-            changes |= {_path(name, path): reason for path, reason in inner.items()}
+        if inner := _find_changes(one, other, is_user_object, known):
+            changes |= {_join_path(name, path): reason for path, reason in inner.items()}
         else:
             # An object of a library may fill a table in a call, but a changed array may be a weight.
             had_content = one.has_content if is_user_object else one.has_arrays
@@ -157,7 +157,7 @@ def _changes(
     return changes
 
 
-def _path(path: str, name: str) -> str:
+def _join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
@@ -177,7 +177,7 @@ class _Walk:
     def digest(self, value: Any, path: str) -> Node:
         kind = type(value)
         if kind in PLAIN:
-            return Node(_hash(kind.__name__, _plain_bytes(value)))
+            return Node(_hash(kind.__name__, _encode_plain(value)))
         key = id(value)
         if key in self.nodes:
             return self.nodes[key]
@@ -204,10 +204,10 @@ class _Walk:
         return Node(_hash("opaque", name), has_content=True)
 
     def _digest_new(self, value: Any, path: str) -> Node:
-        leaf = self._leaf(value)
-        attributes = _own_attributes(value) if leaf and self._has_attributes(value) else []
+        leaf = self._make_leaf(value)
+        attributes = _list_own_attributes(value) if leaf and self._has_attributes(value) else []
         if leaf and not attributes:
-            if isinstance(value, IRRELEVANT) and (reason := _hidden_content(value)):
+            if isinstance(value, IRRELEVANT) and (reason := _describe_hidden_content(value)):
                 self.report(path, value, reason, is_content=True)
             return leaf
         if not leaf and any(f"{base.__module__}.{base.__qualname__}" in EXTERNAL_STATE for base in type(value).__mro__):
@@ -215,7 +215,7 @@ class _Walk:
         label, children, is_ordered = ("content", attributes, True) if leaf else self.expand(value, path)
         if children is None:
             return self.report(path, value)
-        paths = ((name, _path(path, name), child) for name, child in children)
+        paths = ((name, _join_path(path, name), child) for name, child in children)
         named = [(name, self.digest(child, place)) for name, place, child in paths if place not in self.excluded]
         named += [("[]", leaf)] if leaf else []
         if is_module := self.is_module(value):
@@ -232,7 +232,7 @@ class _Walk:
             children_of if is_ordered and len(children_of) == len(named) else {},
             None
             if type(value) in CONTAINERS
-            else is_user_module(value.__name__ if label == "module" else _owner(value)),
+            else is_user_module(value.__name__ if label == "module" else _get_owner(value)),
             has_arrays,
             has_arrays if is_code else not isinstance(value, CONTAINERS) or bool(len(value)),
         )
@@ -243,7 +243,7 @@ class _Walk:
             return type(value).__module__ in TENSOR_MODULES or is_user_module(type(value).__module__)
         return False
 
-    def _leaf(self, value: Any) -> Node | None:
+    def _make_leaf(self, value: Any) -> Node | None:
         """Return the node of a value that refers to no other value, apart from extra attributes; otherwise None."""
         array: Any = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and not array.dtype.hasobject:
@@ -255,10 +255,10 @@ class _Walk:
             return Node(_hash("array", *kinds, *content), has_arrays=True, has_content=True)
         if self.torch and self.torch.is_tensor(value):
             return Node(_hash("array", *self.torch.tensor_parts(value)), has_arrays=True, has_content=True)
-        constant = self._constant(value)
+        constant = self._describe_constant(value)
         return Node(_hash(*constant)) if constant else None
 
-    def _constant(self, value: Any) -> tuple[Any, ...] | None:
+    def _describe_constant(self, value: Any) -> tuple[Any, ...] | None:
         if isinstance(value, np.dtype):
             return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.constant_name(value)):
@@ -285,14 +285,14 @@ class _Walk:
             return "module", [item for item in sorted(vars(value).items()) if not _is_dunder(item[0])], True
         if isinstance(value, type):
             self.add_file(value.__module__)
-            return "class", list(_class_children(value)), True
+            return "class", list(_list_class_children(value)), True
         if isinstance(value, types.FunctionType):
             self.add_file(value.__module__)
-            return "function", list(_function_children(value)), True
+            return "function", list(_list_function_children(value)), True
         if isinstance(value, types.MethodType):
             return "method", [("__self__", value.__self__), ("__func__", value.__func__)], True
         if type(value) in CONTAINERS:
-            return _container_children(value)
+            return _list_container_children(value)
         if isinstance(value, staticmethod | classmethod | property | functools.cached_property):
             names = ("__func__", "fget", "func")
             return "accessor", [("", getattr(value, name)) for name in names if hasattr(value, name)], True
@@ -309,15 +309,15 @@ class _Walk:
         if isinstance(value, str | int | float | complex | bytes):  # An instance of a class derived from these.
             base: Any = next(kind for kind in PLAIN if isinstance(value, kind))
             content = [("type", _name_of(type(value))), ("[]", base(value))]
-            return "number", [*content, *_own_attributes(value)], True
-        if (state := self._state(value)) is not None:
-            content = [("[]", _as_container(value))] if isinstance(value, CONTAINERS) else []
+            return "number", [*content, *_list_own_attributes(value)], True
+        if (state := self._get_state(value)) is not None:
+            content = [("[]", _convert_to_container(value))] if isinstance(value, CONTAINERS) else []
             return "object", [("class", type(value)), *state.items(), *content], True
         if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
             self.report(path, value, "a function in numpy.frompyfunc", is_content=True)
-        return _reduced(value)
+        return _reduce_by_pickle(value)
 
-    def _state(self, value: Any) -> dict[str, Any] | None:
+    def _get_state(self, value: Any) -> dict[str, Any] | None:
         """Return the attributes of an object; None if its class is not written in Python."""
         if self.is_module(value):
             return dict(self.torch.module_state(value))
@@ -326,7 +326,7 @@ class _Walk:
             return None
         # Sorted, because calls may delete attributes and set them again.
         state = dict(sorted(getattr(value, "__dict__", {}).items(), key=lambda item: str(item[0])))
-        for name in [name for base in kind.__mro__ for name in _slots_of(base)]:
+        for name in [name for base in kind.__mro__ for name in _list_slots(base)]:
             with contextlib.suppress(AttributeError):  # The slot is not set.
                 state[name] = getattr(value, name)
         return {name: child for name, child in state.items() if isinstance(name, str)}
@@ -334,26 +334,26 @@ class _Walk:
     def add_file(self, name: str) -> None:
         """Record the source file of a module of the user."""
         # A script may change between two runs, so its functions are compared by their code instead.
-        if name != "__main__" and is_user_module(name) and (path := module_path(name)):
+        if name != "__main__" and is_user_module(name) and (path := find_module_path(name)):
             self.result.files[name] = path
 
 
 _CODE = ("class", "function", "module")
 
 
-def _own_attributes(value: Any) -> list[Child]:
+def _list_own_attributes(value: Any) -> list[Child]:
     """Return the attributes that a value has beside its content, and its class if the user has defined it."""
     is_users = is_user_module(type(value).__module__)
     return [*([("class", type(value))] if is_users else []), *getattr(value, "__dict__", {}).items()]
 
 
-def _owner(value: Any) -> str:
+def _get_owner(value: Any) -> str:
     """Return the module that an object's code comes from."""
     is_code = isinstance(value, type | types.FunctionType | functools._lru_cache_wrapper)
     return str((value if is_code else type(value)).__module__)
 
 
-def _hidden_content(value: Any) -> str:
+def _describe_hidden_content(value: Any) -> str:
     """Describe the content of an :data:`IRRELEVANT` object that may decide numbers; "" without such content."""
     if isinstance(value, threading.Thread):
         return "a thread"
@@ -379,7 +379,7 @@ def _hash(*parts: str | bytes | memoryview) -> bytes:
     return hasher.digest()
 
 
-def _plain_bytes(value: Any) -> bytes:
+def _encode_plain(value: Any) -> bytes:
     if isinstance(value, str):
         return b"device" if _DEVICE.fullmatch(value) else value.encode("utf-8", "surrogatepass")
     if isinstance(value, int):
@@ -391,7 +391,7 @@ def _name_of(value: Any) -> str:
     return f"{value.__module__}.{value.__qualname__}"
 
 
-def _container_children(value: Any) -> tuple[str, list[Child], bool]:
+def _list_container_children(value: Any) -> tuple[str, list[Child], bool]:
     """Return the content of a container. Many plain values become one string, which takes less time."""
     kind = type(value).__name__
     if isinstance(value, dict | types.MappingProxyType):
@@ -399,7 +399,7 @@ def _container_children(value: Any) -> tuple[str, list[Child], bool]:
             return kind, [(str(key) if type(key) in PLAIN else "", (key, item)) for key, item in value.items()], False
         if len(value) > MAX_SINGLE_VALUES and all(type(item) in PLAIN for item in value.values()):
             return kind, [("", sorted(repr((_normalize(key), _normalize(item))) for key, item in value.items()))], True
-        return kind, sorted(((_name_of_key(key), item) for key, item in value.items()), key=itemgetter(0)), True
+        return kind, sorted(((_get_key_name(key), item) for key, item in value.items()), key=itemgetter(0)), True
     is_ordered = not isinstance(value, set | frozenset)
     is_single = is_ordered and len(value) <= MAX_SINGLE_VALUES
     if not is_single and all(type(item) in PLAIN for item in value):
@@ -408,7 +408,7 @@ def _container_children(value: Any) -> tuple[str, list[Child], bool]:
     return kind, [(str(number), item) for number, item in enumerate(value)], is_ordered
 
 
-def _name_of_key(key: Any) -> str:
+def _get_key_name(key: Any) -> str:
     if type(key) is not str:
         return f"[{_normalize(key)!r}]"
     return "device" if _DEVICE.fullmatch(key) else key
@@ -418,16 +418,16 @@ def _normalize(value: Any) -> Any:
     """Return a plain value. The name of a device becomes a constant, and a large integer becomes bytes."""
     kind = type(value)
     is_special = (kind is str and _DEVICE.fullmatch(value)) or (kind is int and abs(value) >= 1 << 64)
-    return _plain_bytes(value) if is_special else value
+    return _encode_plain(value) if is_special else value
 
 
-def _as_container(value: Any) -> Any:
+def _convert_to_container(value: Any) -> Any:
     """Return the content of an object that derives from a container."""
     base = next(kind for kind in CONTAINERS if isinstance(value, kind))
     return dict(dict.items(value)) if base is dict else base(base.__iter__(value))  # type: ignore[arg-type]
 
 
-def _slots_of(kind: type) -> list[str]:
+def _list_slots(kind: type) -> list[str]:
     names = kind.__dict__.get("__slots__", ())
     listed = [names] if isinstance(names, str) else list(names)
     return [
@@ -437,7 +437,7 @@ def _slots_of(kind: type) -> list[str]:
     ]
 
 
-def _class_children(kind: type) -> Iterator[Child]:
+def _list_class_children(kind: type) -> Iterator[Child]:
     """Yield the attributes and methods of a class and of its bases in the user's code."""
     for base in kind.__mro__:
         if not is_user_module(base.__module__):
@@ -452,16 +452,16 @@ def _class_children(kind: type) -> Iterator[Child]:
         yield "metaclass", type(kind)
 
 
-def _function_children(function: types.FunctionType) -> Iterator[Child]:
+def _list_function_children(function: types.FunctionType) -> Iterator[Child]:
     """Yield the values that the code of a function refers to: defaults, cells, attributes, and globals by name."""
     code = function.__code__
-    yield "code", _code_digest(code)
+    yield "code", _digest_code(code)
     yield "defaults", (function.__defaults__, function.__kwdefaults__)
     yield from function.__dict__.items()
     for cell_name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # The cell is empty.
             yield cell_name, cell.cell_contents
-    global_names, imported = _names_in(code)
+    global_names, imported = _find_names(code)
     if global_names & ALL_GLOBALS:
         global_names |= {name for name in function.__globals__ if not _is_dunder(name)}
     for name in sorted(global_names & function.__globals__.keys()):
@@ -471,18 +471,18 @@ def _function_children(function: types.FunctionType) -> Iterator[Child]:
 
 
 @functools.lru_cache(100_000)
-def _names_in(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
+def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of globals that code refers to, and of modules that it imports."""
-    inner = [_names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    inner = [_find_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
     loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))
     imports = frozenset(name for operation, name in instructions if operation == "IMPORT_NAME")
     return loads.union(*(names for names, _ in inner)), imports.union(*(names for _, names in inner))
 
 
-def _code_digest(code: types.CodeType) -> bytes:
+def _digest_code(code: types.CodeType) -> bytes:
     constants = [
-        _code_digest(constant) if isinstance(constant, types.CodeType) else _constant_bytes(constant)
+        _digest_code(constant) if isinstance(constant, types.CodeType) else _encode_constant(constant)
         for constant in code.co_consts
     ]
     names = " ".join(code.co_names + code.co_varnames + code.co_freevars)
@@ -490,14 +490,14 @@ def _code_digest(code: types.CodeType) -> bytes:
     return _hash(code.co_code, names, f"{code.co_argcount} {code.co_flags}", exceptions, *constants)
 
 
-def _constant_bytes(value: Any) -> bytes:
+def _encode_constant(value: Any) -> bytes:
     kind = type(value).__name__
     if isinstance(value, frozenset):
-        return _hash(kind, *sorted(map(_constant_bytes, value)))
-    return _hash(kind, *(map(_constant_bytes, value) if isinstance(value, tuple) else (_plain_bytes(value),)))
+        return _hash(kind, *sorted(map(_encode_constant, value)))
+    return _hash(kind, *(map(_encode_constant, value) if isinstance(value, tuple) else (_encode_plain(value),)))
 
 
-def _reduced(value: Any) -> tuple[str, list[Child] | None, bool]:
+def _reduce_by_pickle(value: Any) -> tuple[str, list[Child] | None, bool]:
     """Return the state that pickle would store for a C object, such as the state of a random generator."""
     if isinstance(value, Iterator) and not isinstance(value, itertools.count | itertools.repeat | itertools.cycle):
         return "iterator", None, True
@@ -520,7 +520,7 @@ def _has_hidden_state(kind: type) -> bool:
         if base is None or derived in CONTAINERS or derived in (types.SimpleNamespace, OrderedDict):
             continue
         # An object has a pointer for its attribute dictionary, its weak references, and each slot.
-        visible = (2 + len(_slots_of(derived))) * _POINTER_BYTES
+        visible = (2 + len(_list_slots(derived))) * _POINTER_BYTES
         if not derived.__flags__ & _PY_TPFLAGS_HEAPTYPE or derived.__basicsize__ - base.__basicsize__ > visible:
             return True
     return False

@@ -24,8 +24,8 @@ BY_SPEAKER, OVERALL = "speaker", "global"
 CMVN_LEVELS = (BY_SPEAKER, OVERALL)
 CPU = "cpu"
 SECONDS_ON_GPU, SECONDS_ON_CPU = 600.0, 60.0
-# Options that name an extractor. kaldi_compat/dump/sources has a file for each option. The first option that has a
-# value decides.
+# Options that name an extractor. kaldi_compat/dump/sources has a file for each option. If several options have values,
+# the first one names the extractor.
 SOURCES = "onnx", "transformers", "module", "preset"
 # Options that require the option on the right.
 NEEDED = {"layers": "transformers", "statistics": "preset"}
@@ -109,19 +109,19 @@ class DumpOptions(BaseOptions):
     address: str = option("auto", "address of the Ray cluster")
     shard: str = option("", "compute only this part of the archives, such as 3/100, for job arrays")
 
-    # Plain values that follow from the options.
+    # Values that are computed from the options above.
     on_gpu: ClassVar[bool]
     seconds_in_batch: ClassVar[float]
-    # Features differ by rounding between "CPU" and "GPU". A frame's features do not depend on its batch, so a dump on a
-    # GPU may be resumed with batches of another size.
+    # "CPU" or "GPU": features differ by rounding between both. The features of a frame do not depend on its batch, so a
+    # dump on a GPU may be resumed with batches of another size.
     processor: ClassVar[str]
     cmvn_levels: ClassVar[tuple[str, ...]]
-    by_speaker: ClassVar[bool]  # The speaker of each utterance is needed.
+    by_speaker: ClassVar[bool]  # True if an option needs the speaker of each utterance.
     source: ClassVar[str]  # The option that names the extractor; "" for Kaldi's features.
     layer_numbers: ClassVar[list[int]]
     resumes: ClassVar[bool]
-    speed_factors: ClassVar[tuple[str, ...]]  # As text, which becomes part of names.
-    part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan
+    speed_factors: ClassVar[tuple[str, ...]]  # The text of the factors, for names.
+    part: ClassVar[tuple[int, int]]  # Number of this part, and number of parts; (1, 1) for the whole plan.
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,8 +132,8 @@ class DumpOptions(BaseOptions):
             bool(self.speeds) == bool(self.speed_dir), "speeds=... and speed_dir=... go together: give both or neither"
         )
         require(self.engine != "exact" or not on_gpu, f"engine=exact computes on a CPU, not on device={self.device}")
-        require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: give device=cuda, too")
-        exclusive = "pool=... and kmeans=... exclude each other: pooled vectors have no frames"
+        require(self.engine != "triton" or on_gpu, "engine=triton computes on a GPU: also pass device=cuda")
+        exclusive = "pool=... and kmeans=... exclude each other (pooled vectors have no frames): pass one"
         require(not self.kmeans or not self.pool, exclusive)
         are_numbers = all(number.isdecimal() and len(number) <= MAX_LAYER_DIGITS for number in layers)
         require(are_numbers or not self.layers, f"layers are numbers such as 9,12; not {self.layers!r}")
@@ -141,10 +141,10 @@ class DumpOptions(BaseOptions):
         is_unique = len(set(layer_numbers)) == len(layer_numbers)
         require(is_unique, f"layers={self.layers} names a layer twice: name it once")
         for name, needed in NEEDED.items():
-            require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=..., too")
+            require(not getattr(self, name) or bool(getattr(self, needed)), f"{name}=... needs {needed}=...: pass both")
         sources = [name for name in SOURCES if getattr(self, name)]
         can_combine = len(sources) < 2 or tuple(sources) == COMBINED_SOURCES
-        require(can_combine, f"{'=... and '.join(sources)}=... exclude each other")
+        require(can_combine, f"{'=... and '.join(sources)}=... exclude each other: pass one of them")
         factors = tuple(filter(None, map(str.strip, self.speeds.split(","))))
         for factor in factors:
             expected = "speeds are positive numbers from 0.01 to 100, such as 0.9,1.0,1.1"
@@ -204,29 +204,29 @@ class Layout:
         vars(self).update(name=name, log_stem=stem, plan=plan, lock=lock, failures=failures)
 
     @classmethod
-    def of(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
+    def from_paths(cls, data: str | Path, feature: str, log: str | Path = "", archives: str | Path = "") -> Layout:
         """Return the layout with the scripts' defaults, ``<data>/log`` and ``<data>/data``."""
         return cls(
             Path(data), feature, Path(log or Path(data) / "log"), Path(archives or Path(data) / "data").absolute()
         )
 
-    def archive(self, shard: int, output: str = FEATS) -> Path:
-        """Path of the archive of an output, for a part of the utterances."""
+    def get_archive(self, shard: int, output: str = FEATS) -> Path:
+        """Return the path of an archive of an output."""
         output_part = "" if output == FEATS else f"_{output}"
         return self.archives / f"raw_{self.feature}{output_part}_{self.name}.{shard}.ark"
 
-    def script(self, shard: int, output: str = FEATS) -> Path:
-        return self.archive(shard, output).with_suffix(".scp")
+    def get_script(self, shard: int, output: str = FEATS) -> Path:
+        return self.get_archive(shard, output).with_suffix(".scp")
 
-    def speaker_archive(self, name: str) -> Path:
+    def get_speaker_archive(self, name: str) -> Path:
         return self.archives / f"{name}_{self.name}.ark"
 
-    def manifest(self, shard: int) -> Path:
-        """Path of an archive's manifest, which exists once the archive is complete."""
-        return self.of_archive(shard, "json")
+    def get_manifest(self, shard: int) -> Path:
+        """Return the path of an archive's manifest, which exists once the archive is complete."""
+        return self.get_file_of_archive(shard, "json")
 
-    def of_archive(self, shard: int, name: str) -> Path:
-        """Path of the manifest, the log, or the part of ``utt2num_frames`` or ``utt2dur`` of an archive."""
+    def get_file_of_archive(self, shard: int, name: str) -> Path:
+        """Return the path of an archive's manifest ("json"), "log", or part of ``utt2num_frames`` or ``utt2dur``."""
         return self.log / f"{self.log_stem}.{shard}.{name}"
 
 
@@ -248,7 +248,7 @@ class Job:
 
     def __post_init__(self) -> None:
         feature, source = self.layout.feature, self.options.source
-        spectral = "" if source else spectral_of(feature)
+        spectral = "" if source else get_spectral_part(feature)
         vars(self).update(feature=feature, source=source, spectral=spectral, main_conf=f"{spectral or PITCH}.conf")
         vars(self).update(with_pitch=not source and feature.endswith(PITCH))
 
@@ -269,10 +269,10 @@ class Job:
         return paths
 
 
-def spectral_of(feature: str) -> str:
+def get_spectral_part(feature: str) -> str:
     """Return the spectral part of a feature's name; "" for pitch alone.
 
-    >>> spectral_of("mfcc_pitch"), spectral_of("fbank"), spectral_of("pitch")
+    >>> get_spectral_part("mfcc_pitch"), get_spectral_part("fbank"), get_spectral_part("pitch")
     ('mfcc', 'fbank', '')
     """
     return feature.removesuffix(PITCH).removesuffix("_")

@@ -11,10 +11,10 @@ from io_ark.data_dir.stage import DATA_FILES
 from io_ark.specifier import Rspecifier, decode_file_name, parse_rspecifier
 from io_ark.streams.unfinished import clear_directory, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing
-from kaldi_compat.dump.configuration import conf_texts
+from kaldi_compat.dump.configuration import read_confs
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import check_place, in_bytes
-from kaldi_compat.dump.inputs import SCRIPT, input_paths
+from kaldi_compat.dump.files import check_place, encode_name
+from kaldi_compat.dump.inputs import SCRIPT, list_input_paths
 from kaldi_compat.dump.options import BY_SPEAKER, FORMATS, OVERALL, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.speed_perturb import split_speed
@@ -28,24 +28,26 @@ def check_outputs(job: Job, plan: DumpPlan) -> None:
     """Raise an error if the dump would write a file that it reads, or write a file twice.
 
     Raises:
-        ArkError: two of the names lead to the same file.
-        OutputError: a file cannot be written, or a folder holds other files than this dump would write to it.
+        ArkError: two of the files to be written are the same file, or a file to be written is read.
+        OutputError: a file cannot be written, or a folder of ``--format`` holds other files.
     """
-    numbers = [shard.number for shard in plan.part(*job.options.part)]
+    numbers = [shard.number for shard in plan.select_part(*job.options.part)]
     layout, places = job.layout, list(product(numbers, plan.trial.outputs))
-    tables = [path(*place) for place in places for path in (layout.archive, layout.script)]
-    parts = [layout.of_archive(*part) for part in product(numbers, ("json", "log", FRAMES, DURATIONS))]
-    written = [*tables, layout.plan, layout.lock, layout.failures, *parts, *outputs_in_data(job, plan)]
-    # The other files of the directory, and the files that the extractor has used, must not be replaced either.
+    tables = [path(*place) for place in places for path in (layout.get_archive, layout.get_script)]
+    parts = [layout.get_file_of_archive(*part) for part in product(numbers, ("json", "log", FRAMES, DURATIONS))]
+    written = [*tables, layout.plan, layout.lock, layout.failures, *parts, *list_outputs_in_data(job, plan)]
+    # The dump must not replace other files of the data directory, or files that the extractor has used.
     protected = [decode_file_name(path) for name in DATA_FILES if (path := layout.data / name) not in written]
     protected += map(decode_file_name, map(Path, plan.trial.files.values()))
     written += [Path(job.options.report)] if job.options.report else []
     refuse_equal_files(map(decode_file_name, written))
     confs = plan.settings["confs"]
-    unchanged = {path for name, text in copied_confs(confs).items() if has_text(path := conf_path(job, name), text)}
+    unchanged = {
+        path for name, text in select_copied_confs(confs).items() if has_text(path := get_conf_path(job, name), text)
+    }
     replaced = [decode_file_name(path) for path in written if path not in unchanged]
-    # A part of a job does not look at the file of every line, because all parts would repeat this.
-    refuse_replacing(replaced, [*_inputs(job, confs), *protected], every_line=not job.options.shard)
+    # A part of a job does not look up the files of all lines of wav.scp, because every part would repeat this.
+    refuse_replacing(replaced, [*_iterate_inputs(job, confs), *protected], every_line=not job.options.shard)
     for path in tables:
         check_place(path)
     _check_folders(job, plan, written)
@@ -58,22 +60,24 @@ def check_speed_outputs(job: Job, changed: Job) -> None:
     for folder, start in (layout.archives, f"raw_{layout.feature}_"), (layout.log, layout.log_stem):
         written += [path for path in folder.iterdir() if path.name.startswith(start)] if folder.is_dir() else []
     written += [Path(job.options.report)] if job.options.report else []
-    refuse_replacing(map(decode_file_name, written), _inputs(job, conf_texts(job)), every_line=not job.options.shard)
+    refuse_replacing(
+        map(decode_file_name, written), _iterate_inputs(job, read_confs(job)), every_line=not job.options.shard
+    )
 
 
-def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
+def list_outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
     """Yield the files that a dump writes to the data directory, and the tables with an entry for each speaker."""
     layout, options, trial = job.layout, job.options, plan.trial
     for output in trial.outputs:
         yield layout.data / f"{output}.scp"
         yield layout.data / BACKUP / f"{output}.scp"
         if options.format in FORMATS and not FORMATS[options.format].endswith("/") and FORMATS[options.format]:
-            yield converted_path(layout, output, options.format)
+            yield get_converted_path(layout, output, options.format)
     by_speaker = [f"spk_{output}" for output in trial.vectors if options.per_speaker]
     by_speaker += ["cmvn"] if BY_SPEAKER in options.cmvn_levels else []
     for name in by_speaker:
         yield layout.data / f"{name}.scp"
-        yield from (layout.speaker_archive(name), layout.speaker_archive(name).with_suffix(".scp"))
+        yield from (layout.get_speaker_archive(name), layout.get_speaker_archive(name).with_suffix(".scp"))
     names = {
         FRAMES: options.write_utt2num_frames and trial.framed,
         DURATIONS: options.write_utt2dur,
@@ -81,15 +85,15 @@ def outputs_in_data(job: Job, plan: DumpPlan) -> Iterator[Path]:
         CMVN_ARCHIVE: OVERALL in options.cmvn_levels,
     }
     yield from (layout.data / name for name, is_written in names.items() if is_written)
-    yield from (conf_path(job, name) for name in copied_confs(plan.settings["confs"]))
+    yield from (get_conf_path(job, name) for name in select_copied_confs(plan.settings["confs"]))
 
 
-def copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
+def select_copied_confs(confs: Mapping[str, str]) -> dict[str, str]:
     """Return the texts of the configuration files that a dump copies to ``<data>/conf``, like Kaldi's scripts."""
     return {name: text for name, text in confs.items() if name != PROCESS_CONF}
 
 
-def conf_path(job: Job, name: str) -> Path:
+def get_conf_path(job: Job, name: str) -> Path:
     """Return the path of the copy of a configuration file: in ``<data>/conf``, unless the file was read from there."""
     path, source = job.layout.data / CONF / name, job.conf_paths.get(name)
     if source is not None and path.exists() and source.exists() and path.samefile(source):
@@ -98,21 +102,21 @@ def conf_path(job: Job, name: str) -> Path:
 
 
 def has_text(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == in_bytes(text)
+    return path.is_file() and path.read_bytes() == encode_name(text)
 
 
-def converted_path(layout: Layout, output: str, format_name: str) -> Path:
+def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
     """Return the file or folder of an output in another format."""
     return Path(f"{layout.data / output}{FORMATS[format_name]}")
 
 
-def _inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
+def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspecifier]:
     """Yield the files that a dump reads."""
     script = job.layout.data / SCRIPT
     yield parse_rspecifier("scp:-")._replace(rxfilename=decode_file_name(script))
-    yield from map(decode_file_name, input_paths(job, confs).values())
+    yield from map(decode_file_name, list_input_paths(job, confs).values())
     yield from (decode_file_name(path) for path in job.conf_paths.values() if path)
-    with open(script, "rb") as lines:  # The dump reads the audio of these commands itself.
+    with open(script, "rb") as lines:  # For commands that change the speed, the dump reads the file itself.
         for line in lines:
             if b" speed " in line:
                 file, factor = split_speed(os.fsdecode(b"".join(line.split(None, 1)[1:]).strip()))
@@ -128,9 +132,9 @@ def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
     others = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written]
     occupied = {os.path.realpath(place): place for other in others for place in (other, other.parent)}
     for output in plan.trial.outputs:
-        folder = converted_path(layout, output, job.options.format)
+        folder = get_converted_path(layout, output, job.options.format)
         if place := occupied.get(os.path.realpath(folder)):
-            raise OutputError(f"{folder}: the dump writes other files to {place}: choose another name than {output}")
+            raise OutputError(f"{folder}: the dump writes other files to {place}: rename the output {output}")
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} is not a folder: move it out of the way")
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -1,7 +1,7 @@
-"""Pack a batch's audio into one row of samples without padding, for devices that need large batches.
+"""Pack the audio of a batch into one row of samples without padding, for GPUs, which need large batches.
 
-Every utterance starts at a multiple of the frame shift after the previous utterance, so all frames of the row lie on
-one grid. Frames across a border between utterances (about two per utterance) are computed and dropped.
+An utterance starts at a multiple of the frame shift, so the frames of all utterances lie on one grid. The frames across
+a border between utterances (about two per utterance) are computed and dropped.
 
 Threads read wave files into pinned memory in which the samples already lie on such a grid (:class:`PinnedMemory`), and
 the GPU assembles a row from this memory. Other audio (from archives, commands or recordings with segments; resampled,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 Samples = npt.NDArray[np.int16] | npt.NDArray[np.float32]
 
-# The number of frames in a row is a multiple of this value, since cuFFT creates a plan for each row length.
+# The number of frames in a row is rounded up to a multiple of this value, so that few cuFFT plans are needed.
 ROW_MULTIPLE_FRAMES = 1024
-# Header size in bytes of nearly all wave files. Samples after a longer header are not on the grid, and are copied.
+# Header size in bytes of nearly all wave files. After a longer header, the samples are not on the grid and are copied.
 HEADER_BYTES = 44
 # Copying fewer samples on the host takes less time than starting a copy to the GPU, which takes about 10 us.
 MIN_PIECE_SAMPLES = 1 << 16
@@ -43,7 +43,7 @@ MIN_PIECE_SAMPLES = 1 << 16
 class Part:
     """Utterances to be packed, with their samples at the rate of the feature."""
 
-    audio: Audio  # The utterances.
+    audio: Audio  # The utterances as they were read.
     samples: Samples  # Array with the samples of all utterances.
     # (utterances,), index of each utterance's first sample, and number of its samples.
     starts: Integers
@@ -98,9 +98,9 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
         end = begin + len(part.lengths)
         if part.place is not None:
             gaps = np.diff(part.starts) - steps[begin : end - 1] * shift
-            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # There is a header between files.
+            on_grid = (gaps >= 0) & (gaps <= 2 * shift) & (gaps % shift == 0)  # The gap between files is a header.
             steps[begin : end - 1] += np.where(on_grid, gaps // shift, 0)
-            runs += _runs(part, part.place, begin, spans, on_grid)
+            runs += _find_runs(part, part.place, begin, spans, on_grid)
         begin = end
     first_frames = np.cumsum(steps) - steps
     frames = -(-max(int(steps.sum()), 1) // ROW_MULTIPLE_FRAMES) * ROW_MULTIPLE_FRAMES
@@ -125,7 +125,7 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     return Row(tuple(pieces), length, first_frames, counts, frames)
 
 
-def _runs(
+def _find_runs(
     part: Part, place: OnGrid, begin: int, spans: Integers, on_grid: npt.NDArray[np.bool_]
 ) -> Iterator[tuple[int, int, OnGrid]]:
     """Yield runs of utterances that lie on a grid in pinned memory: first, end, and place of the first sample.

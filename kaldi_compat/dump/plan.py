@@ -21,11 +21,18 @@ from typing import Any
 from io_ark import __version__
 from io_ark.data_dir.stage import refuse_half_changed
 from io_ark.text import escape_controls
-from kaldi_compat.dump.configuration import changed_values, conf_texts
-from kaldi_compat.dump.devices import devices_of
+from kaldi_compat.dump.configuration import compare_values, read_confs
+from kaldi_compat.dump.devices import parse_devices
 from kaldi_compat.dump.errors import DumpError, PlanError, shorten
 from kaldi_compat.dump.files import Stamp, read_sealed, write_sealed
-from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, UTT2SPK, digests_of, extractor_paths, input_paths
+from kaldi_compat.dump.inputs import (
+    SCRIPT,
+    SEGMENTS,
+    UTT2SPK,
+    compute_digests_of,
+    list_extractor_paths,
+    list_input_paths,
+)
 from kaldi_compat.dump.model import Trial, describe_opaque
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.errors import OptionError
@@ -34,12 +41,12 @@ from kaldi_compat.options.config import normalize
 logger = logging.getLogger(__name__)
 
 VERSION = 6
-# Options that decide the bytes of the archives. Other options may change when a dump is resumed.
+# Options that decide the bytes of the archives. All other options may change when a dump is resumed.
 DECISIVE = (
     "engine", "compress", "compression_method", "paste_length_tolerance", "seed", "pipes", "network", "speeds",
     "processor", "preset", "module", "layers", "pool", "dtype", "compile",
 )  # fmt: skip
-MAX_KEY_BYTES = 4096  # File systems and tools fail for shorter names already.
+MAX_KEY_BYTES = 4096  # Longer than the file names (255 bytes) that file systems and most tools support.
 _CONTROL = re.compile(rb"[\0-\x1f\x7f]")
 _BOM = b"\xef\xbb\xbf"
 
@@ -49,10 +56,9 @@ class Shard:
     """An archive of the plan."""
 
     number: int  # Number of the archive, from 1, which is part of its name.
-    # Range of bytes in the list of utterances.
-    start: int
-    stop: int
-    count: int  # Number of lines in this range.
+    start: int  # Position of its first line in the list of utterances, in bytes.
+    stop: int  # Position after its last line, in bytes.
+    count: int  # Number of its lines.
 
 
 @dataclass(frozen=True)
@@ -80,22 +86,22 @@ class DumpPlan:
     def seed(self) -> int:
         return int(self.settings["options"]["seed"])
 
-    def part(self, number: int, count: int) -> tuple[Shard, ...]:
-        """Return every ``count``-th archive, starting with ``number``, for one of ``count`` batch jobs."""
+    def select_part(self, number: int, count: int) -> tuple[Shard, ...]:
+        """Return every ``count``-th archive, starting with archive ``number``, for one of ``count`` batch jobs."""
         return self.shards[number - 1 :: count]
 
 
 def make_plan(job: Job) -> DumpPlan:
     """Distribute a data directory's utterances over archives like ``utils/split_scp.pl``."""
     check_inputs(job)
-    listing = listing_of(job)
-    lengths = _line_lengths(job.layout.data / listing)
+    listing = get_listing(job)
+    lengths = _measure_lines(job.layout.data / listing)
     count = len(lengths)
     if count == 0:
         raise DumpError(f"{job.layout.data / listing} is empty: add the utterances to compute")
     size = job.options.shard_utterances
-    # Each part of a job, and each GPU of this machine, should have an archive.
-    gpus = len(devices_of(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
+    # There should be at least one archive for each part of a job and for each GPU of this machine.
+    gpus = len(parse_devices(job.options.device)) if job.options.on_gpu and job.options.runner == "local" else 0
     archives = -(-count // size) if size else max(job.options.nj, job.options.part[1], gpus)
     number = min(archives, count)
     bounds = [i * (count // number) + min(i, count % number) for i in range(number + 1)]
@@ -103,10 +109,10 @@ def make_plan(job: Job) -> DumpPlan:
     shards = tuple(
         Shard(i + 1, offsets[i], offsets[i + 1], last - first) for i, (first, last) in enumerate(pairwise(bounds))
     )
-    return DumpPlan(listing, settings_of(job), shards)
+    return DumpPlan(listing, collect_settings(job), shards)
 
 
-def listing_of(job: Job) -> str:
+def get_listing(job: Job) -> str:
     """Return the name of the list of utterances: segments if it exists, otherwise wav.scp."""
     return SEGMENTS if (job.layout.data / SEGMENTS).exists() else SCRIPT
 
@@ -117,7 +123,7 @@ def check_places(layout: Layout) -> None:
         for sign, name in ("\n", "newline"), ("|", "'|'"):
             if sign in str(place.absolute()):
                 raise DumpError(
-                    f"{str(place)!r}: a script file cannot name files in a directory with a {name} in its name"
+                    f"{str(place)!r}: a script file cannot name files in a directory whose name has a {name}: rename it"
                 )
 
 
@@ -128,24 +134,24 @@ def check_inputs(job: Job) -> None:
         raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that has a {SCRIPT}")
     refuse_half_changed(str(job.layout.data))
     needed = [job.layout.data / SCRIPT, *filter(None, job.conf_paths.values())]
-    needed += extractor_paths(job).values()
+    needed += list_extractor_paths(job).values()
     if (job.layout.data / "spk2warp").exists():
         needed.append(job.layout.data / UTT2SPK)
     for path in needed:
         if not path.is_file():
             fault = "is not a file" if path.exists() else "is missing"
-            raise DumpError(f"{path} {fault}, which {job.feature} features of {job.layout.data} need")
+            raise DumpError(f"{path} {fault}: the {job.feature} features of {job.layout.data} need this file")
 
 
-def settings_of(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
+def collect_settings(job: Job, used: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return everything that decides the bytes of the archives, to be stored with the plan."""
-    confs = conf_texts(job)
+    confs = read_confs(job)
     return {
         "version": VERSION,
         "program": __version__,
         "feature": job.feature,
         "options": {name: getattr(job.options, name) for name in DECISIVE},
-        "inputs": digests_of(input_paths(job, confs, used)),
+        "inputs": compute_digests_of(list_input_paths(job, confs, used)),
         "confs": confs,
     }
 
@@ -167,35 +173,35 @@ def read_plan(path: Path) -> DumpPlan:
     except FileNotFoundError:
         raise PlanError(f"there is no plan {path}: start without --resume") from None
     except OSError as error:
-        raise PlanError(f"the plan {path} cannot be read: {error.strerror}") from None
+        raise PlanError(f"the plan {path} cannot be read: {error.strerror}: start again without --resume") from None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise PlanError(f"{path} is not a plan of this version: delete it and start again ({error})") from None
     return DumpPlan(listing, header, shards)
 
 
-def changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
+def find_changes_since(plan: DumpPlan, job: Job) -> dict[str, bool]:
     """Compare a job with the plan that it resumes.
 
     Returns:
-        the changed options and files that decide the bytes of the archives. The value is True for a change that can
-        only turn failures into features, and does not affect other features.
+        the changed options and files that decide the bytes of the archives, by name. The value is True for a change
+        that can turn failures into features and changes no existing features.
     """
-    now, before = settings_of(job, plan.trial.files), plan.settings
+    now, before = collect_settings(job, plan.trial.files), plan.settings
     changes = {name: False for name in ("feature", "program") if before[name] != now[name]}
-    changes |= {name: False for name, _, _ in _differences(before["inputs"], now["inputs"])}
-    for conf, *texts in _differences(before["confs"], now["confs"]):
+    changes |= {name: False for name, _, _ in _find_differences(before["inputs"], now["inputs"])}
+    for conf, *texts in _find_differences(before["confs"], now["confs"]):
         options = None
         if None not in texts:
             with suppress(OptionError):  # The old text may have an option that this version lacks.
-                options = changed_values(job, conf, *texts)
+                options = compare_values(job, conf, *texts)
         changed = {name: _only_mends(name, *values) for name, values in (options or {}).items()}
         changes |= {conf: False} if options is None else changed
-    for name, *values in _differences(before["options"], now["options"]):
+    for name, *values in _find_differences(before["options"], now["options"]):
         changes[normalize(name)] = _only_mends(normalize(name), *values)
     return changes
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return the names whose values differ, and both values. A missing value is None."""
     values = ((name, before.get(name), now.get(name)) for name in before.keys() | now.keys())
     return [(name, old, new) for name, old, new in values if old != new]
@@ -211,41 +217,41 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
     """Return the plan to resume, with the settings of the job.
 
     Raises:
-        PlanError: complete archives would have to be recreated because of changed settings. The message names these.
+        PlanError: complete archives would have to be recreated because of the changed settings that the message names.
     """
     if plan.trial.opaque and not job.options.trust_extractor:
         raise PlanError(
             f"{describe_opaque(plan.trial.opaque)} of {job.feature} cannot be compared with the extractor of the plan "
             f"{path}: give the object a version, add --trust-extractor if it is the same, or "
-            f"{how_to_start_over(job.options)}"
+            f"{explain_how_to_start_over(job.options)}"
         )
-    changes = changes_since(plan, job)
+    changes = find_changes_since(plan, job)
     if not changes:
         return plan
     since = f"{', '.join(sorted(changes))} changed since the plan {path} was made"
     if not all(changes.values()):
         raise PlanError(
-            f"{since}, so all {len(plan.shards)} archives would be made again: set it back, or "
-            f"{how_to_start_over(job.options)}"
+            f"{since}, so all {len(plan.shards)} archives would be created again: undo this change, or "
+            f"{explain_how_to_start_over(job.options)}"
         )
     numbers = ", ".join(map(str, sorted(with_failures)))
     if numbers and not job.options.retry_failed:
         raise PlanError(
-            f"{since}: archives {shorten(numbers)} would be made again, which have failed utterances: do so with "
-            "--retry-failed, or set it back"
+            f"{since}, so the archives with failed utterances, {shorten(numbers)}, would be created again: add "
+            "--retry-failed, or undo this change"
         )
-    return replace(plan, settings=plan.settings | settings_of(job, plan.trial.files))
+    return replace(plan, settings=plan.settings | collect_settings(job, plan.trial.files))
 
 
-def how_to_start_over(options: DumpOptions) -> str:
-    """Return advice for starting over. A part of a plan follows an existing plan even without ``--resume``."""
+def explain_how_to_start_over(options: DumpOptions) -> str:
+    """Return advice for starting over. A part of a job uses an existing plan even without ``--resume``."""
     delete = "delete it and " if options.shard else ""
     flags = (("--resume", options.resume), ("--retry-failed", options.retry_failed))
     switches = [flag for flag, is_set in flags if is_set]
     return f"{delete}start again{' without ' if switches else ''}{' and '.join(switches)}"
 
 
-def lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
+def read_lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
     """Yield an archive's lines of the list of utterances, without line ends."""
     with open(data / plan.listing, "rb") as file:
         file.seek(shard.start)
@@ -253,7 +259,7 @@ def lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
             yield line.removesuffix(b"\n")
 
 
-def _line_lengths(path: Path) -> Sequence[int]:
+def _measure_lines(path: Path) -> Sequence[int]:
     """Return the number of bytes of each line.
 
     Raises:
@@ -265,14 +271,14 @@ def _line_lengths(path: Path) -> Sequence[int]:
         for number, line in enumerate(file, start=1):
             key, *values = line.split(None, 1)[:2] or [b""]
             if blank and key:
-                raise DumpError(f"{path}, line {blank}: expected a key and more, not a blank line")
+                raise DumpError(f"{path}, line {blank}: expected a key and more, not a blank line: remove the line")
             if not key:
                 blank = blank or number
                 continue
             if len(key) > MAX_KEY_BYTES or _CONTROL.search(key) or key.startswith(_BOM):
-                raise DumpError(f"{path}, line {number}: {_wrong_with(key)}")
+                raise DumpError(f"{path}, line {number}: {_describe_fault(key)}")
             if not values:
-                raise DumpError(f"{path}, line {number}: expected a key and more, not {_shown(key)}")
+                raise DumpError(f"{path}, line {number}: expected a key and more, not {_format_key(key)}: complete it")
             lengths.append(len(line))
             ordered &= previous < key
             previous = key
@@ -283,15 +289,15 @@ def _line_lengths(path: Path) -> Sequence[int]:
     return lengths
 
 
-def _wrong_with(key: bytes) -> str:
+def _describe_fault(key: bytes) -> str:
     if len(key) > MAX_KEY_BYTES:
-        return f"a key of {len(key)} bytes; at most {MAX_KEY_BYTES} are supported"
+        return f"the key has {len(key)} bytes, but at most {MAX_KEY_BYTES} are supported: rename the utterance"
     if key.startswith(_BOM):
         return "the file starts with a byte order mark (BOM), which would be part of the key: remove it"
-    return f"the key {_shown(key)} has a control character in it, which no table can hold: rename the utterance"
+    return f"the key {_format_key(key)} has a control character, which no table can hold: rename the utterance"
 
 
-def _shown(key: bytes) -> str:
+def _format_key(key: bytes) -> str:
     return repr(shorten(key.decode(errors="replace")))
 
 
@@ -302,6 +308,8 @@ def _refuse_duplicates(path: Path) -> None:
             key = b"".join(line.split(None, 1)[:1])
             if key in keys:
                 shown = escape_controls(key.decode(errors="replace"))
-                raise DumpError(f"{path}, line {number}: {shown} occurs a second time")
+                raise DumpError(
+                    f"{path}, line {number}: {shown} occurs a second time: remove or rename one of the lines"
+                )
             keys.add(key)
-    logger.warning("%s is not sorted (LC_ALL=C sort), as later steps of a Kaldi recipe require it", path)
+    logger.warning("%s is not sorted, but later steps of a Kaldi recipe require it: sort it with LC_ALL=C sort", path)

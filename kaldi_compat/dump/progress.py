@@ -19,7 +19,7 @@ SECONDS_BETWEEN_SAMPLES = 0.5
 SECONDS_BEFORE_ESTIMATE = 5.0
 SHARE_BEFORE_ESTIMATE = 0.01
 HOUR = 3600.0
-# Format of tqdm's bar. :meth:`Monitor.text` replaces the other figures of tqdm.
+# Format of tqdm's bar. :meth:`Monitor.describe` replaces the other figures of tqdm.
 BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} utt [{elapsed}{postfix}]"
 
 
@@ -44,22 +44,22 @@ class Monitor:
         self._before = self.totals
         self._shown = self.start
         self.samples: list[tuple[float, float]] = [(0.0, 0.0)]
-        self._bar = _bar(self.total, self.totals[0], self.stream)
+        self._bar = _make_bar(self.total, self.totals[0], self.stream)
 
     @property
     def stream(self) -> TextIO:
-        """The stream for the progress. User code may replace ``sys.stderr``, so it is looked up each time."""
+        """The stream for the progress. It is looked up on every use, because code may replace ``sys.stderr``."""
         return sys.stderr if self._stream is None else self._stream
 
     @property
     def totals(self) -> Counts:
-        """Utterances done, failures included; seconds of their audio; failures."""
+        """Number of finished utterances, including failures; seconds of their audio; number of failures."""
         utterances, seconds, failures = zip((0, 0.0, 0), *self._counts.values(), strict=True)
         return sum(utterances), sum(seconds), sum(failures)
 
     @property
     def computed(self) -> int:
-        """Number of utterances done in this run, failures included."""
+        """Number of utterances that were finished in this run, including failures."""
         return self.totals[0] - self._before[0]
 
     @property
@@ -69,25 +69,25 @@ class Monitor:
     @property
     def speed(self) -> float:
         """Seconds of audio per second, in this run."""
-        return self._seconds() / max(self.elapsed, 1e-9)
+        return self._count_seconds() / max(self.elapsed, 1e-9)
 
-    def _seconds(self) -> float:
+    def _count_seconds(self) -> float:
         return self.totals[1] - self._before[1]
 
-    def progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
+    def record_progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
         """Record the progress of an archive."""
         self._counts[shard] = (utterances, seconds, failures)
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
-            self.samples.append((self.elapsed, self._seconds()))
+            self.samples.append((self.elapsed, self._count_seconds()))
         self._show()
         if 0 <= self.max_failures < (total := self.totals[2]):
             raise DumpError(
-                f"{total} utterances failed, and max_failures is {self.max_failures}: "
-                "the .log files in the log directory say why"
+                f"{total} utterances failed, and --max-failures is {self.max_failures}: "
+                "see the .log files in the log directory for the reasons"
             )
 
-    def done(self, manifest: Manifest) -> None:
-        self.progress(manifest.shard, *manifest.counts)
+    def record_done(self, manifest: Manifest) -> None:
+        self.record_progress(manifest.shard, *manifest.counts)
 
     def say(self, message: str) -> None:
         """Show a message between the lines of progress."""
@@ -98,23 +98,23 @@ class Monitor:
             else:
                 self._bar.write(message, file=self.stream)
 
-    def lost(self, shard: int) -> None:
+    def record_lost(self, shard: int) -> None:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
-        if self._seconds() > self.samples[-1][1]:  # Nothing is computed after the last utterance.
-            self.samples.append((self.elapsed, self._seconds()))
+        if self._count_seconds() > self.samples[-1][1]:  # The last utterances were finished after the last sample.
+            self.samples.append((self.elapsed, self._count_seconds()))
         if self._bar is None:
-            self._line()
+            self._print_line()
         else:
             self._show()
             self._bar.close()
 
-    def text(self) -> str:
+    def describe(self) -> str:
         """Describe hours done, speed, time left and failures."""
         utterances, seconds, failures = self.totals
         remaining, done = self.total - utterances, self.computed
-        # All workers finish their first batches late and at the same time, which would make an estimate far off.
+        # There is no estimate at first, because all workers finish their first batches late and at the same time.
         has_estimate = (
             remaining and done and self.elapsed >= SECONDS_BEFORE_ESTIMATE
             and done >= SHARE_BEFORE_ESTIMATE * self.total
@@ -123,8 +123,8 @@ class Monitor:
         speed = f", {self.speed:.0f}x real time" if done else ""
         return f"{seconds / HOUR:.2f} h{speed}{time_left}, {failures} failed"
 
-    def summary(self, bound: str) -> str:
-        """Describe this run; ``bound`` is the stage that was busy for the longest time."""
+    def summarize(self, bound: str) -> str:
+        """Describe this run, whose stage ``bound`` was busy for the longest time."""
         if not self.computed:
             return "nothing was left to compute: all archives were complete"
         return f"{self.elapsed:.1f} s, {self.speed:.0f} times real time; bound by: {bound}"
@@ -132,17 +132,17 @@ class Monitor:
     def _show(self) -> None:
         if self._bar is not None:
             self._bar.update(self.totals[0] - self._bar.n)
-            self._bar.set_postfix_str(self.text(), refresh=False)
+            self._bar.set_postfix_str(self.describe(), refresh=False)
         elif time.monotonic() - self._shown >= SECONDS_BETWEEN_LINES:
-            self._line()
+            self._print_line()
 
-    def _line(self) -> None:
+    def _print_line(self) -> None:
         self._shown = time.monotonic()
         with contextlib.suppress(OSError):  # The reader of a pipe may have ended.
-            print(f"{self.totals[0]} of {self.total} utterances, {self.text()}", file=self.stream, flush=True)
+            print(f"{self.totals[0]} of {self.total} utterances, {self.describe()}", file=self.stream, flush=True)
 
 
-def _bar(total: int, initial: int, stream: TextIO) -> Any:
+def _make_bar(total: int, initial: int, stream: TextIO) -> Any:
     """Return a new progress bar; None without a terminal or tqdm."""
     if not _is_terminal(stream):
         return None
@@ -154,7 +154,7 @@ def _bar(total: int, initial: int, stream: TextIO) -> Any:
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    """Return True if a bar can be drawn on a stream. The terminal of ``script`` may have no width."""
+    """Return True if a bar can be drawn on a stream. The terminal of ``script``, for example, may have no width."""
     try:
         return stream.isatty() and os.get_terminal_size(stream.fileno()).columns > 0
     except OSError:

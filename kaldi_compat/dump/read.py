@@ -27,31 +27,31 @@ from io_ark.tables.script import split_line
 from io_ark.text import split_words
 from kaldi_compat.cli.segments import SegmentOptions, cut_segment, parse_segment
 from kaldi_compat.dump.commands import read_from_command
-from kaldi_compat.dump.entries import Audio, Entry, Failure, OnGrid, failed
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure, OnGrid, make_failure
 from kaldi_compat.dump.inputs import SCRIPT
 from kaldi_compat.dump.options import DumpOptions, Job
-from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of
-from kaldi_compat.dump.speed_perturb import at_speed, split_speed
+from kaldi_compat.dump.plan import DumpPlan, Shard, read_lines_of
+from kaldi_compat.dump.speed_perturb import change_speed, split_speed
 from kaldi_compat.errors import AudioError, KaldiCompatError
 
 logger = logging.getLogger(__name__)
 
-# Limits of the audio that waits between reading and computing, in bytes: in a process, in the pinned memory of a
-# host, and the smallest share of the pinned memory for a process.
+# Limits of the audio that waits between reading and computing, in bytes: for a process, for the pinned memory of a
+# machine, and the minimum share of the pinned memory for a process.
 MAX_WAITING_BYTES, MAX_PINNED_BYTES, MIN_WAITING_BYTES = 256 << 20, 1 << 30, 32 << 20
-# Size of the audio that is read together: for computation on a CPU, and for a copy to a device.
+# Bytes of audio that are read together: for computing on a CPU, and for copying to a GPU.
 BLOCK_BYTES, ROW_BYTES = 1 << 20, 1 << 22
-# Number of lines that are read together: at the start, and at most.
+# Number of lines that are read together: initial value, and maximum.
 FIRST_LINES, MAX_LINES = 8, 256
 MAX_BLOCK_FILE_BYTES = 64 << 20  # A larger file is read alone, after a check of the duration in its header.
-MAX_OPEN_ARCHIVES = 4  # Limit for each thread.
+MAX_OPEN_ARCHIVES = 4  # Number of archives that a thread keeps open.
 
 
 class RowMemory(FileMemory):
-    """Memory that a device can copy from, in which the samples of wave files lie on a grid of frames.
+    """Memory that a GPU can copy from, in which the samples of wave files start at multiples of the frame shift.
 
     Attributes:
-        tensor: the memory of the latest allocation, int16; None for ordinary memory.
+        tensor: int16 tensor of the latest allocation; None for ordinary memory.
     """
 
     size = ROW_BYTES
@@ -63,7 +63,7 @@ class Task:
     """A file or command to read, and the utterances in it."""
 
     rxfilename: str  # The file or command.
-    # Index and key of each utterance, and its segment. The segment is None for all of the audio.
+    # Index, key and segment of each utterance. The segment is None for an utterance that is the whole recording.
     utterances: tuple[tuple[int, str, Segment | None], ...]
 
 
@@ -72,33 +72,33 @@ class Lines:
     """Consecutive lines of ``wav.scp`` that name files and are read together."""
 
     index: int  # Position of the first line in the archive's list.
-    lines: list[bytes]  # The lines.
+    lines: list[bytes]  # The lines without newlines.
 
     def __len__(self) -> int:
         return len(self.lines)
 
-    def task(self, number: int) -> Task:
-        return _task_of(self.index + number, self.lines[number])
+    def make_task(self, number: int) -> Task:
+        return _parse_task(self.index + number, self.lines[number])
 
 
-Read = list[Audio | Failure | Lines]
+ReadResult = list[Audio | Failure | Lines]
 
 
-def tasks_of(
+def list_tasks(
     job: Job, plan: DumpPlan, shard: Shard, recordings: Script | None, lines_at_once: Callable[[], int] = lambda: 1
 ) -> Iterator[Task | Lines | Failure]:
     """Yield the files to read for an archive, in order, and a failure for each invalid line.
 
     Args:
         job, plan, shard: identify the list of utterances.
-        recordings: wav.scp, if the list is ``segments``.
-        lines_at_once: returns the current number of lines of wav.scp to read together.
+        recordings: wav.scp, if the list is ``segments``; None if the list is wav.scp.
+        lines_at_once: function that returns the number of lines of wav.scp to read together next.
     """
-    lines = lines_of(plan, shard, job.layout.data)
+    lines = read_lines_of(plan, shard, job.layout.data)
     if recordings is None:
-        yield from _tasks_of_script(lines, lines_at_once)
+        yield from _iterate_script_tasks(lines, lines_at_once)
         return
-    segments = (_segment(*numbered) for numbered in enumerate(lines))
+    segments = (_parse_segment(*numbered) for numbered in enumerate(lines))
     for recording, group in itertools.groupby(segments, lambda item: getattr(item[1], "recording", None)):
         rxfilename = None if recording is None else recordings.get(recording)
         utterances = []
@@ -106,48 +106,48 @@ def tasks_of(
             if isinstance(segment, Failure):
                 yield segment
             elif rxfilename is None:
-                yield Failure(index, segment.key, f"its recording {recording} is not in {SCRIPT}")
+                yield Failure(index, segment.key, f"its recording {recording} is not in {SCRIPT}: add it")
             else:
                 utterances.append((index, segment.key, segment))
         if rxfilename is not None and utterances:
             yield Task(rxfilename, tuple(utterances))
 
 
-def _tasks_of_script(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
+def _iterate_script_tasks(lines: Iterable[bytes], lines_at_once: Callable[[], int]) -> Iterator[Task | Lines]:
     index, lines = 0, iter(lines)
     while chunk := list(itertools.islice(lines, lines_at_once())):
         for is_command, group in itertools.groupby(chunk, lambda line: line.rstrip().endswith(b"|")):
             together = list(group)
-            if is_command:  # Commands are slow, so every command is a separate task.
-                yield from (_task_of(index + i, line) for i, line in enumerate(together))
+            if is_command:  # A command takes long, so every command is a separate task for one of the threads.
+                yield from (_parse_task(index + i, line) for i, line in enumerate(together))
             else:
                 yield Lines(index, together)
             index += len(together)
 
 
-def _task_of(index: int, line: bytes) -> Task:
+def _parse_task(index: int, line: bytes) -> Task:
     key, rxfilename = split_line(line, SCRIPT, index + 1)
     return Task(rxfilename, ((index, key, None),))
 
 
-def _segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
+def _parse_segment(index: int, line: bytes) -> tuple[int, Segment | Failure]:
     text = line.decode("utf-8", "surrogateescape")
     try:
         return index, parse_segment(text)
     except Skip as reason:
-        return index, failed(index, split_words(text)[0], reason)
+        return index, make_failure(index, split_words(text)[0], reason)
 
 
 class TaskReader:
     """Reads tasks and lines. Threads may share a reader.
 
     Args:
-        options: the dump's options.
-        memory: returns the memory that a thread reads wave files into; None for ordinary memory.
+        options: options of the dump.
+        memory: function that returns the memory into which a thread reads wave files; None for ordinary memory.
 
     Attributes:
-        options: the dump's options.
-        lines_at_once: number of lines to read together, which follows the sizes of earlier files.
+        options: options of the dump.
+        lines_at_once: number of lines to read together, which is adapted to the sizes of earlier files.
     """
 
     def __init__(self, options: DumpOptions, memory: Callable[[], RowMemory] | None = None) -> None:
@@ -158,22 +158,22 @@ class TaskReader:
         self._codec = codec("wave")
         self._of_thread = threading.local()
 
-    def __call__(self, task: Task | Lines | Failure) -> Read:
+    def __call__(self, task: Task | Lines | Failure) -> ReadResult:
         """Read a task. The result ends with the unread lines if the audio of the lines is too large to read at once."""
         if isinstance(task, Failure):
             return [task]
         return [*read_task(task, self.options)] if isinstance(task, Task) else self._read_lines(task)
 
-    def _read_lines(self, lines: Lines) -> Read:
-        entries: Read = []
+    def _read_lines(self, lines: Lines) -> ReadResult:
+        entries: ReadResult = []
         done = size = 0
         while done < len(lines) and size < self._bytes_at_once:
-            audio = self._block(lines.lines, done)
+            audio = self._load_block(lines.lines, done)
             if audio is not None:
-                entries.append(Audio(lines.index + done, audio, self._place_of(audio)))
+                entries.append(Audio(lines.index + done, audio, self._find_place(audio)))
                 done, size = done + len(audio), size + audio.samples.nbytes
                 continue
-            entries_of_line = read_task(lines.task(done), self.options)
+            entries_of_line = read_task(lines.make_task(done), self.options)
             entries += entries_of_line
             done, size = done + 1, size + sum(entry.nbytes for entry in entries_of_line)
         if done < len(lines):
@@ -183,8 +183,8 @@ class TaskReader:
             self.lines_at_once = min(2 * len(lines), MAX_LINES)
         return entries
 
-    def _block(self, lines: list[bytes], first: int) -> WaveBlock | None:
-        """Return the audio of the first lines; None if they cannot be read together, or if audio is too long."""
+    def _load_block(self, lines: list[bytes], first: int) -> WaveBlock | None:
+        """Return the audio of lines from ``first`` on; None if line ``first`` must be read alone, or is too long."""
         if not hasattr(self._of_thread, "loader"):
             files = OpenFiles(MAX_OPEN_ARCHIVES)
             self._of_thread.memory = memory = None if self._memory is None else self._memory()
@@ -194,8 +194,8 @@ class TaskReader:
             return None
         return block
 
-    def _place_of(self, audio: WaveBlock) -> OnGrid | None:
-        """Return the place of new audio in memory that a device can copy from; None for audio in other memory."""
+    def _find_place(self, audio: WaveBlock) -> OnGrid | None:
+        """Return the place of the latest audio in memory that a GPU can copy from; None for other memory."""
         memory = self._of_thread.memory
         if memory is None or memory.tensor is None:
             return None
@@ -203,20 +203,21 @@ class TaskReader:
         return OnGrid(memory.tensor, 0) if is_there else None
 
 
-def read_task(task: Task, options: DumpOptions) -> list[Entry]:
-    """Read a task's audio. An error becomes the failure of the utterances that it concerns."""
+def read_task(task: Task, options: DumpOptions) -> list[AudioOrFailure]:
+    """Read a task's audio. If the file cannot be read, all its utterances become failures."""
     try:
         wave = read_audio(task.rxfilename, options)
     except (ArkError, KaldiCompatError, OSError, MemoryError) as error:
-        return [failed(index, key, error) for index, key, _ in task.utterances]
+        return [make_failure(index, key, error) for index, key, _ in task.utterances]
     return [_cut(wave, *utterance) for utterance in task.utterances]
 
 
-def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> Entry:
+def _cut(recording: io_ark.Wave, index: int, key: str, segment: Segment | None) -> AudioOrFailure:
     try:
-        return Audio.of(index, key, recording if segment is None else cut_segment(recording, segment, SegmentOptions()))
+        wave = recording if segment is None else cut_segment(recording, segment, SegmentOptions())
+        return Audio.from_wave(index, key, wave)
     except (Skip, AudioError) as reason:
-        return failed(index, key, reason)
+        return make_failure(index, key, reason)
 
 
 def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
@@ -224,8 +225,8 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
 
     Args:
         rxfilename: a file, ``file:offset``, a URL, or a command that ends in ``|``. With the option ``speeds``, a
-            command of ``utils/perturb_data_dir_speed.sh`` is not run; its speed is applied here instead.
-        options: the dump's options.
+            command of ``utils/perturb_data_dir_speed.sh`` is not run, and the speed is changed here instead.
+        options: options of the dump.
 
     Raises:
         ArkError: the file cannot be read, or the command failed.
@@ -239,7 +240,7 @@ def read_audio(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
         wave = read_from_command(rxfilename, wave_codec, pipes=options.pipes, timeout=options.command_timeout)
     else:
         wave = read_from(wave_codec, rxfilename, Access(options.pipes, options.network, private=False))
-    return wave if factor is None else at_speed(wave, factor)
+    return wave if factor is None else change_speed(wave, factor)
 
 
 class Clock:
@@ -260,10 +261,10 @@ class Clock:
                 self.busy += time.perf_counter() - start
 
 
-def waiting_bytes(options: DumpOptions) -> int:
-    """Return the limit of the audio that waits in a process, in bytes.
+def get_max_waiting_bytes(options: DumpOptions) -> int:
+    """Return the maximum number of bytes of audio that may wait in a process.
 
-    >>> [waiting_bytes(DumpOptions(device="cuda", nj=nj)) >> 20 for nj in (1, 8, 100)]
+    >>> [get_max_waiting_bytes(DumpOptions(device="cuda", nj=nj)) >> 20 for nj in (1, 8, 100)]
     [256, 128, 32]
     """
     if not options.on_gpu:
@@ -273,21 +274,21 @@ def waiting_bytes(options: DumpOptions) -> int:
 
 def read_ahead(
     tasks: Iterable[Task | Lines | Failure],
-    read: Callable[[Any], Read],
+    read: Callable[[Any], ReadResult],
     threads: int,
     max_files: int,
     clock: Clock,
     max_bytes: int = MAX_WAITING_BYTES,
-) -> Generator[Entry]:
-    """Yield the results of the tasks in order, read by threads ahead of the consumer.
+) -> Generator[AudioOrFailure]:
+    """Yield the results of the tasks in order, while threads already read the next tasks.
 
-    The threads read at most ``max_files`` files ahead, and fewer if the largest task so far suggests that these would
-    exceed ``max_bytes``. Every thread may read one task in any case.
+    The threads read at most ``max_files`` files ahead. They read fewer files, but at least one task per thread, if
+    audio of the size of the largest task so far would exceed ``max_bytes``.
     """
     largest = 1
-    pending: deque[tuple[int, Future[Read]]] = deque()
+    pending: deque[tuple[int, Future[ReadResult]]] = deque()
 
-    def timed(task: Task | Lines | Failure) -> Read:
+    def read_timed(task: Task | Lines | Failure) -> ReadResult:
         with clock.running():
             return read(task)
 
@@ -300,7 +301,7 @@ def read_ahead(
                 if (task := next(waiting, None)) is None:
                     break
                 count = len(task) if isinstance(task, Lines) else 1
-                pending.append((count, pool.submit(timed, task)))
+                pending.append((count, pool.submit(read_timed, task)))
                 files += count
             if not pending:
                 return
@@ -308,7 +309,7 @@ def read_ahead(
             result = future.result()
             files -= count
             if result and isinstance(unread := result[-1], Lines):
-                pending.appendleft((len(unread), pool.submit(timed, unread)))
+                pending.appendleft((len(unread), pool.submit(read_timed, unread)))
                 files += len(unread)
             entries = [entry for entry in result if not isinstance(entry, Lines)]
             largest = max(largest, sum(entry.nbytes for entry in entries))

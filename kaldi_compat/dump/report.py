@@ -19,14 +19,14 @@ import io_ark
 from io_ark.errors import ArkError, hide_secrets
 from io_ark.text import escape_controls
 from kaldi_compat import __version__
-from kaldi_compat.dump.errors import by_reason
+from kaldi_compat.dump.errors import group_by_reason
 from kaldi_compat.dump.files import write_whole
-from kaldi_compat.dump.finalize import Outcome, shift_of
+from kaldi_compat.dump.finalize import Outcome, get_shift
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.report_audio import inspect_audio
-from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram
+from kaldi_compat.dump.report_charts import draw_bars, draw_curve, draw_features, draw_histogram
 from kaldi_compat.dump.write import DURATIONS
 from kaldi_compat.functional.cmvn import mean_and_variance
 
@@ -71,131 +71,133 @@ summary {{ cursor: pointer; }}
 def write_report(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> None:
     title = f"{job.feature} features of {job.layout.name}"
     body = "\n".join(
-        f"<h2>{html.escape(name)}</h2>\n{content}" for name, content in sections(job, plan, outcome, monitor) if content
+        f"<h2>{html.escape(name)}</h2>\n{content}"
+        for name, content in draw_sections(job, plan, outcome, monitor)
+        if content
     )
     page = PAGE.format(title=html.escape(title), body=body)
     write_whole(Path(job.options.report), escape_controls(page.replace("\t", " ")), follow=True)
 
 
-def sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
+def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> Iterable[tuple[str, str]]:
     """Yield the headings and contents of the page."""
     results = [
         ("utterances with features", f"{outcome.utterances} of {outcome.wanted}"),
         ("hours of audio", f"{outcome.seconds / HOUR:.2f}"),
         ("failures", str(len(outcome.failures))),
-        ("archives", f"{len(plan.shards)}, {_sizes(job, plan)}"),
-        ("this run", monitor.summary(outcome.bound)),
+        ("archives", f"{len(plan.shards)}, {_describe_sizes(job, plan)}"),
+        ("this run", monitor.summarize(outcome.bound)),
         ("made", f"{time.strftime('%Y-%m-%d %H:%M:%S %z')} by kaldi-compat {__version__}"),
         ("command line", hide_secrets(shlex.join(sys.argv))),
     ]
-    yield "Result", table([*results, *(("warning", warning) for warning in outcome.warnings)])
-    yield "Failures by reason", failure_groups(outcome.failures)
-    yield from _audio_sections(job)
+    yield "Result", draw_table([*results, *(("warning", warning) for warning in outcome.warnings)])
+    yield "Failures by reason", draw_failure_groups(outcome.failures)
+    yield from _draw_audio_sections(job)
     stages = [(stage, outcome.work.get(stage, 0.0)) for stage in ("read", "compute", "write")]
-    yield "Busy time of each stage, summed over all archives", bars(stages, "s")
+    yield "Busy time of each stage, summed over all archives", draw_bars(stages, "s")
     if len(monitor.samples) > 2:
         times, seconds = np.array(monitor.samples).T
         speeds = np.diff(seconds) / np.maximum(np.diff(times), 1e-9)
-        yield "Throughput", curve(times[1:], [("", speeds)], ("seconds of this run", "times real time"))
-    durations = np.fromiter((seconds for _, seconds in _durations(job, plan)), np.float32)
+        yield "Throughput", draw_curve(times[1:], [("", speeds)], ("seconds of this run", "times real time"))
+    durations = np.fromiter((seconds for _, seconds in _read_durations(job, plan)), np.float32)
     if len(durations):
         counts, edges = np.histogram(durations, BINS)
-        yield "Durations", histogram(counts, edges, ("duration in seconds", "utterances"))
-        yield "Longest and shortest utterances", _extremes(job, plan, min(3, len(durations)))
+        yield "Durations", draw_histogram(counts, edges, ("duration in seconds", "utterances"))
+        yield "Longest and shortest utterances", _draw_extremes(job, plan, min(3, len(durations)))
     statistics = outcome.statistics
     if statistics is not None and np.isfinite(statistics).all():
         mean, variance = mean_and_variance(statistics)
         deviation = np.sqrt(variance)
         lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
-        drawn = curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
+        drawn = draw_curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))
         yield "Mean and standard deviation of each dimension", drawn
-    yield "Some utterances", "\n".join(pictures(job, plan))
+    yield "Some utterances", "\n".join(draw_pictures(job, plan))
     used = {name: str(path) for name, path in job.conf_paths.items() if path}
-    yield "Options", table([(name, str(value)) for name, value in (asdict(job.options) | used).items()])
+    yield "Options", draw_table([(name, str(value)) for name, value in (asdict(job.options) | used).items()])
     for name, text in plan.settings["confs"].items():
         yield name, f"<pre>{html.escape(text)}</pre>"
 
 
-def _sizes(job: Job, plan: DumpPlan) -> str:
+def _describe_sizes(job: Job, plan: DumpPlan) -> str:
     numbers = [shard.number for shard in plan.shards]
-    sizes = {name: sum(job.layout.archive(number, name).stat().st_size for number in numbers)
+    sizes = {name: sum(job.layout.get_archive(number, name).stat().st_size for number in numbers)
              for name in plan.trial.outputs}  # fmt: skip
     return ", ".join(f"{name}: {size / 2**20:.1f} MiB" for name, size in sizes.items())
 
 
-def failure_groups(failures: Iterable[tuple[str, str]]) -> str:
-    """List failures by reason; each group opens to its utterances."""
+def draw_failure_groups(failures: Iterable[tuple[str, str]]) -> str:
+    """List failures by reason, with the utterances of a reason in an element that opens."""
     groups = []
     remaining = MAX_FAILURES
-    for text, group in by_reason(failures):
+    for text, group in group_by_reason(failures):
         shown = group[: max(remaining, 1)]
         remaining -= len(shown)
         count = f"{len(group)} utterance{'s' * (len(group) != 1)}"
         groups.append(
-            f"<details><summary><b>{count}</b>: {_escaped(text)} (first: {_escaped(group[0][0])})</summary>"
-            f"{table(shown)}{_more(len(group) - len(shown))}</details>"
+            f"<details><summary><b>{count}</b>: {_escape(text)} (first: {_escape(group[0][0])})</summary>"
+            f"{draw_table(shown)}{_describe_rest(len(group) - len(shown))}</details>"
         )
     return "\n".join(groups)
 
 
-def _audio_sections(job: Job) -> Iterable[tuple[str, str]]:
+def _draw_audio_sections(job: Job) -> Iterable[tuple[str, str]]:
     sample = inspect_audio(job)
     if not sample.inspected:
         return
     note = f'<p class="note">Among {sample.inspected} utterances, evenly spread over the list.</p>'
-    anomalies = table(sample.anomalies[:MAX_ANOMALIES]) + _more(len(sample.anomalies) - MAX_ANOMALIES)
+    anomalies = draw_table(sample.anomalies[:MAX_ANOMALIES]) + _describe_rest(len(sample.anomalies) - MAX_ANOMALIES)
     yield "Odd audio: silence, clipping, offset, rates", note + (anomalies or "<p>None was found.</p>")
-    yield "Slowest to read", note + bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
+    yield "Slowest to read", note + draw_bars([(key, 1000 * seconds) for key, seconds in sample.slowest], "ms")
 
 
-def _extremes(job: Job, plan: DumpPlan, count: int) -> str:
-    longest = heapq.nlargest(count, _durations(job, plan), key=itemgetter(1))
-    shortest = heapq.nsmallest(count, _durations(job, plan), key=itemgetter(1))
-    return table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
+def _draw_extremes(job: Job, plan: DumpPlan, count: int) -> str:
+    longest = heapq.nlargest(count, _read_durations(job, plan), key=itemgetter(1))
+    shortest = heapq.nsmallest(count, _read_durations(job, plan), key=itemgetter(1))
+    return draw_table((key, f"{seconds:.2f} s") for key, seconds in [*longest, *reversed(shortest)])
 
 
-def _durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
+def _read_durations(job: Job, plan: DumpPlan) -> Iterable[tuple[str, float]]:
     for shard in plan.shards:
-        with open(job.layout.of_archive(shard.number, DURATIONS), "rb") as lines:
+        with open(job.layout.get_file_of_archive(shard.number, DURATIONS), "rb") as lines:
             for line in lines:
                 key, seconds = line.split()
                 yield key.decode("utf-8", "surrogateescape"), float(seconds)
 
 
-def pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
-    """Draw each output of some utterances, evenly spread over the list: matrices as images, vectors as curves."""
+def draw_pictures(job: Job, plan: DumpPlan) -> Iterable[str]:
+    """Draw the outputs of evenly spread utterances: matrices as images, vectors as curves."""
     for output in plan.trial.outputs:
-        yield from _pictures_of(job, output, float(shift_of(plan) or 1.0))
+        yield from _draw_output(job, output, float(get_shift(plan) or 1.0))
 
 
-def _pictures_of(job: Job, output: str, shift: float) -> Iterable[str]:
+def _draw_output(job: Job, output: str, shift: float) -> Iterable[str]:
     try:
         features: Any = io_ark.load_scp(str(job.layout.data / f"{output}.scp"))
         keys = list(features)
         for key in [keys[i] for i in np.linspace(0, len(keys) - 1, min(MAX_PICTURES, len(keys))).astype(int)]:
             whole = np.asarray(features[key])
             if whole.ndim == 1 and whole.size:
-                drawn = curve(np.arange(len(whole)), [("", whole)], ("index", f"value of {output}"))
-                caption = f"{_escaped(key)}: {output}, {len(whole)} numbers"
+                drawn = draw_curve(np.arange(len(whole)), [("", whole)], ("index", f"value of {output}"))
+                caption = f"{_escape(key)}: {output}, {len(whole)} numbers"
                 yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
             elif whole.size:
-                drawn = feature_image(whole[:MAX_FRAMES], shift, "dimension", f"features of {escape_controls(key)}")
+                drawn = draw_features(whole[:MAX_FRAMES], shift, "dimension", f"features of {escape_controls(key)}")
                 cut = f", the first {MAX_FRAMES} frames" if len(whole) > MAX_FRAMES else ""
-                caption = f"{_escaped(key)}: {whole.shape[0]} frames x {whole.shape[1]}{cut}"
+                caption = f"{_escape(key)}: {whole.shape[0]} frames x {whole.shape[1]}{cut}"
                 yield f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>"
     except ArkError as error:
         yield f"<p>{html.escape(str(error))}</p>"
 
 
-def table(rows: Iterable[tuple[str, str]]) -> str:
+def draw_table(rows: Iterable[tuple[str, str]]) -> str:
     """Draw two columns of text; "" for no rows."""
-    cells = "".join(f"<tr><td>{_escaped(a)}</td><td>{_escaped(b)}</td></tr>" for a, b in rows)
+    cells = "".join(f"<tr><td>{_escape(a)}</td><td>{_escape(b)}</td></tr>" for a, b in rows)
     return f"<table>{cells}</table>" if cells else ""
 
 
-def _more(count: int) -> str:
+def _describe_rest(count: int) -> str:
     return f'<p class="note">and {count} more</p>' if count > 0 else ""
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(escape_controls(text))

@@ -19,11 +19,11 @@ MAX_SECONDS = 10.0  # Time limit for all utterances together.
 MAX_SILENT_PEAK = 32  # A largest sample of 32, 60 dB below full scale, counts as silence.
 MIN_CLIPPED_SHARE = 0.001  # Share of samples at full scale.
 MIN_ZERO_SHARE = 0.5  # Share of samples that are zero.
-MIN_OFFSET_SHARE = 0.05  # Mean of the samples, divided by their standard deviation plus 1% of full scale.
+MIN_OFFSET_SHARE = 0.05  # Ratio of the mean to the sum of the standard deviation and 1% of full scale.
 FULL_SCALE_PERCENT = 327.68  # 1% of full scale.
 
 
-class Sample(NamedTuple):
+class Inspection(NamedTuple):
     """The inspected utterances."""
 
     inspected: int  # Number of utterances.
@@ -31,17 +31,17 @@ class Sample(NamedTuple):
     slowest: list[tuple[str, float]]  # Key and seconds of reading of the slowest utterances, in descending order.
 
 
-def inspect_audio(job: Job, shown: int = 5) -> Sample:
-    """Read the audio of one utterance in 20, at least 20 and at most 200, evenly spread, for at most ten seconds.
+def inspect_audio(job: Job, shown: int = 5) -> Inspection:
+    """Inspect one utterance in 20, at least 20 and at most 200, evenly spread over the list, for at most ten seconds.
 
-    Utterances that cannot be read here, such as audio in other formats than WAV, are left out. The page lists
-    utterances without features as failures anyway. Commands are not run a second time.
+    Utterances that cannot be read here, such as audio in other formats than WAV, are left out, since the report lists
+    failures separately. Commands are not run a second time.
     """
     try:
-        waves = _waves(job)
+        waves = _open_waves(job)
         keys = list(waves)
     except ArkError:
-        return Sample(0, [], [])
+        return Inspection(0, [], [])
     count = min(max(len(keys) // UTTERANCES_PER_INSPECTED, MIN_UTTERANCES), MAX_UTTERANCES, len(keys))
     chosen = sorted({round(place) for place in np.linspace(0, len(keys) - 1, count)})
     anomalies: list[tuple[str, str]] = []
@@ -58,25 +58,25 @@ def inspect_audio(job: Job, shown: int = 5) -> Sample:
             continue
         times.append((key, time.perf_counter() - begun))
         rates[wave.sample_frequency] += 1
-        anomalies += [(key, text) for text in oddities(wave.samples)]
+        anomalies += [(key, text) for text in describe_anomalies(wave.samples)]
     if len(rates) > 1:
         listing = ", ".join(f"{count} of {rate:g} Hz" for rate, count in sorted(rates.items()))
         ((most_frequent, _),) = rates.most_common(1)
         anomalies.insert(0, ("all", f"several sampling rates: {listing}; the most frequent is {most_frequent:g} Hz"))
-    return Sample(len(times), anomalies, sorted(times, key=lambda item: -item[1])[:shown])
+    return Inspection(len(times), anomalies, sorted(times, key=lambda item: -item[1])[:shown])
 
 
-def _waves(job: Job) -> Mapping[str, Any]:
+def _open_waves(job: Job) -> Mapping[str, Any]:
     wav, segments = job.layout.data / "wav.scp", job.layout.data / "segments"
     if segments.exists():
         return io_ark.load_segments(segments, wav, pipes=False, network=job.options.network)
     return io_ark.load_scp(str(wav), kind="wave", pipes=False, network=job.options.network)
 
 
-def oddities(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:
+def describe_anomalies(samples: np.ndarray[tuple[int, ...], np.dtype[np.int16]]) -> list[str]:
     """Describe the anomalies of the samples of an utterance, (channels, samples).
 
-    >>> oddities(np.zeros((1, 16000), np.int16))
+    >>> describe_anomalies(np.zeros((1, 16000), np.int16))
     ['silent: the largest sample is 0']
     """
     if not samples.size:

@@ -21,10 +21,10 @@ MIDDLE = 'text-anchor="middle"'
 DASHES = ("", "7 4", "2 4")  # Dash patterns of the lines of a chart, which tell the lines apart without color.
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return round numbers between two values.
+def choose_ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Return about ``about`` round numbers between two values, for the ticks of an axis.
 
-    >>> ticks(0, 23)
+    >>> choose_ticks(0, 23)
     [0.0, 5.0, 10.0, 15.0, 20.0]
     """
     span = high - low
@@ -36,21 +36,21 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _place(values: Any, low: float, high: float, start: float, stop: float) -> Any:
+def _scale(values: Any, low: float, high: float, start: float, stop: float) -> Any:
     return start + (values - low) / ((high - low) or 1.0) * (stop - start)
 
 
-def _axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
-    """Draw a chart with axes, ticks and names of the axes. Screen readers read ``label``."""
+def _draw_axes(content: str, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str], label: str) -> str:
+    """Draw SVG elements inside axes with ranges, ticks and names. ``label`` describes the chart for screen readers."""
     parts = []
-    for value in ticks(*x, about=6):
-        at = _place(value, *x, LEFT, WIDTH - RIGHT)
+    for value in choose_ticks(*x, about=6):
+        at = _scale(value, *x, LEFT, WIDTH - RIGHT)
         parts.append(
             f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 4}"/>'
         )
         parts.append(f'<text x="{at:.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{value:g}</text>')
-    for value in ticks(*y):
-        at = _place(value, *y, HEIGHT - BOTTOM, TOP)
+    for value in choose_ticks(*y):
+        at = _scale(value, *y, HEIGHT - BOTTOM, TOP)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{value:g}</text>')
     middle = (TOP + HEIGHT - BOTTOM) / 2
@@ -63,7 +63,7 @@ def _axes(content: str, x: tuple[float, float], y: tuple[float, float], names: t
     )
 
 
-def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
+def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]) -> str:
     """Draw lines with different dash patterns over a common axis, and a legend with their names.
 
     Args:
@@ -74,10 +74,10 @@ def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]
     low = min(0.0, *(float(line.min()) for _, line in lines))
     high = max(float(line.max()) for _, line in lines)
     ends = float(x[0]), float(x[-1])
-    across = _place(x, *ends, LEFT, WIDTH - RIGHT)
+    across = _scale(x, *ends, LEFT, WIDTH - RIGHT)
     drawn = []
     for number, (_, line) in enumerate(lines):
-        up = _place(line, low, high, HEIGHT - BOTTOM, TOP)
+        up = _scale(line, low, high, HEIGHT - BOTTOM, TOP)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
         dashes = DASHES[number % len(DASHES)]
         drawn.append(f'<polyline class="line" points="{points}" stroke-dasharray="{dashes}"/>')
@@ -87,25 +87,25 @@ def curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str, str]
         for number, (name, _) in enumerate(lines)
         if name
     )
-    chart = _axes("".join(drawn), ends, (low, high), names, f"{names[1]} over {names[0]}, {low:.4g} to {high:.4g}")
+    chart = _draw_axes("".join(drawn), ends, (low, high), names, f"{names[1]} over {names[0]}, {low:.4g} to {high:.4g}")
     return f'{chart}<p class="legend">{legend}</p>' if legend else chart
 
 
-def histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
+def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
     """Draw counts over the edges of their bins."""
     ends, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
-    across = _place(edges, *ends, LEFT, WIDTH - RIGHT)
-    tops = _place(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
+    across = _scale(edges, *ends, LEFT, WIDTH - RIGHT)
+    tops = _scale(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)
     rectangles = "".join(
         f'<rect class="bar" x="{a:.1f}" y="{top:.1f}" width="{max(b - a - 1, 1):.1f}" '
         f'height="{HEIGHT - BOTTOM - top:.1f}"/>'
         for a, b, top in zip(across, across[1:], tops, strict=False)
     )
     label = f"{names[1]} by {names[0]}, {ends[0]:.4g} to {ends[1]:.4g}, at most {highest:g} in a bin"
-    return _axes(rectangles, ends, (0.0, highest), names, label)
+    return _draw_axes(rectangles, ends, (0.0, highest), names, label)
 
 
-def bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
+def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
     """Draw a bar for each named value, with its value."""
     largest = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
@@ -117,40 +117,42 @@ def bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
     return f"<table>{cells}</table>"
 
 
-def feature_image(values: Floats, frame_shift: float, columns: str, title: str) -> str:
+def draw_features(values: Floats, frame_shift: float, columns: str, title: str) -> str:
     """Draw a matrix (frames, dim) as a picture with axes, from dark (smallest finite value) to light (largest).
 
     Args:
         values: the matrix.
-        frame_shift: seconds from frame to frame.
+        frame_shift: time between the starts of consecutive frames in seconds.
         columns: name of the vertical axis.
         title: description of the picture for screen readers.
     """
     finite = np.isfinite(values)
     lowest, highest = (float(values[finite].min()), float(values[finite].max())) if finite.any() else (0.0, 0.0)
     scaled = (np.where(finite, values, lowest) - lowest) / ((highest - lowest) or 1.0)
-    data = base64.b64encode(png((scaled.T[::-1] * 255).astype(np.uint8))).decode()
+    data = base64.b64encode(encode_png((scaled.T[::-1] * 255).astype(np.uint8))).decode()
     picture = (
         f'<image href="data:image/png;base64,{data}" x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" '
         f'height="{HEIGHT - TOP - BOTTOM}" preserveAspectRatio="none" style="image-rendering: pixelated"/>'
     )
     names = (f"time in seconds (dark: {lowest:.4g}, light: {highest:.4g})", columns)
-    return _axes(picture, (0.0, len(values) * frame_shift), (0.0, float(values.shape[1])), names, title)
+    return _draw_axes(picture, (0.0, len(values) * frame_shift), (0.0, float(values.shape[1])), names, title)
 
 
-def png(levels: npt.NDArray[np.uint8]) -> bytes:
+def encode_png(levels: npt.NDArray[np.uint8]) -> bytes:
     """Encode 8-bit gray levels (rows, columns) as a PNG file."""
     rows, columns = levels.shape
     scanlines = np.zeros((rows, columns + 1), np.uint8)  # A scanline begins with the number of its filter: 0 is none.
     scanlines[:, 1:] = levels
 
-    def chunk(kind: bytes, data: bytes) -> bytes:
+    def make_chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(scanlines.tobytes(), level=1))  # Higher levels hardly compress noise better.
-        + chunk(b"IEND", b"")
+        + make_chunk(b"IHDR", header)
+        + make_chunk(
+            b"IDAT", zlib.compress(scanlines.tobytes(), level=1)
+        )  # Higher levels hardly compress noise better.
+        + make_chunk(b"IEND", b"")
     )

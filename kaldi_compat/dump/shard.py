@@ -19,21 +19,23 @@ from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import LOGGERS, make_command_handler
 from kaldi_compat.cli.memory import keep_freed_memory
 from kaldi_compat.dump.encode import Encoder
-from kaldi_compat.dump.entries import Audio, Entry, Failure, Result
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure, FeaturesOrFailure
 from kaldi_compat.dump.errors import EXPECTED, DumpError
 from kaldi_compat.dump.features import DeviceComputer
 from kaldi_compat.dump.inputs import SCRIPT, SEGMENTS, InputWatch
-from kaldi_compat.dump.model import ModelComputer
+from kaldi_compat.dump.model import ExtractorComputer
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
-from kaldi_compat.dump.read import Clock, TaskReader, read_ahead, tasks_of, waiting_bytes
+from kaldi_compat.dump.read import Clock, TaskReader, get_max_waiting_bytes, list_tasks, read_ahead
 from kaldi_compat.dump.spectral import Pending
 from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 
 logger = logging.getLogger(__name__)
 
 STDERR = 2
-MAX_WAITING_BATCHES = 4  # Computed batches that wait to be encoded and written, so that computing need not wait.
+MAX_WAITING_BATCHES = (
+    4  # Number of computed batches that may wait to be encoded and written, while the next is computed.
+)
 # Reports the progress of an archive: utterances, seconds of audio and failures so far.
 Report = Callable[[int, float, int], None]
 
@@ -47,7 +49,7 @@ class ShardRunner:
         self.owns_process = owns_process
         self.plan = plan
         self.inputs = InputWatch(job, plan.settings, plan.stamps)
-        self.compute = ModelComputer(job, plan.trial, device) if job.source else DeviceComputer(job, plan, device)
+        self.compute = ExtractorComputer(job, plan.trial, device) if job.source else DeviceComputer(job, plan, device)
         self.read = TaskReader(job.options, self.compute.memory)
         self.trial = plan.trial
         self.encode = Encoder(job.options, self.trial)
@@ -59,7 +61,7 @@ class ShardRunner:
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.
         """
-        with log_file(self.job.layout.of_archive(shard.number, "log"), takes_stderr=self.owns_process):
+        with log_file(self.job.layout.get_file_of_archive(shard.number, "log"), takes_stderr=self.owns_process):
             writer: ArchiveWriter | None = None
             try:
                 writer = ArchiveWriter(self.job.layout, shard.number, self.trial)
@@ -81,7 +83,7 @@ class ShardRunner:
         count, seconds, failures = 0, 0.0, 0
         waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1, thread_name_prefix="write") as thread:
-            for results in self._results(shard, reading, computing):
+            for results in self._compute_results(shard, reading, computing):
                 for result in results:
                     if isinstance(result, Failure) or result.name == self.trial.first:
                         count, seconds = count + len(result), seconds + result.seconds
@@ -96,50 +98,52 @@ class ShardRunner:
                 batch.result()
         if writer.done != shard.count:
             raise DumpError(
-                f"archive {shard.number} has {writer.done} of its {shard.count} utterances: has "
-                f"{self.job.layout.data / self.plan.listing} changed meanwhile?"
+                f"archive {shard.number} has {writer.done} of its {shard.count} utterances: check whether "
+                f"{self.job.layout.data / self.plan.listing} has changed during the dump"
             )
         self.inputs.check()
         work = {"wall": time.perf_counter() - start, "read": reading.busy / self.job.options.readers}
         work |= {"compute": computing.busy, "write": writing.busy}
-        return writer.finish(work | self.compute.figures())
+        return writer.finish(work | self.compute.take_figures())
 
-    def _write(self, writer: ArchiveWriter, results: Sequence[Result], clock: Clock) -> None:
+    def _write(self, writer: ArchiveWriter, results: Sequence[FeaturesOrFailure], clock: Clock) -> None:
         with clock.running():
             for result in results:
                 for encoded in [result] if isinstance(result, Failure) else self.encode(result):
                     writer.add(encoded)
 
-    def _results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[Result]]:
-        """Yield the results of each batch in the order of the list. The next batch starts before a batch ends."""
+    def _compute_results(self, shard: Shard, reading: Clock, computing: Clock) -> Iterator[Sequence[FeaturesOrFailure]]:
+        """Yield the results of the batches in the order of the list. A batch starts before the previous batch ends."""
         started: deque[tuple[list[Failure], Pending]] = deque()
-        for batch in self._batches(shard, reading):
+        for batch in self._read_batches(shard, reading):
             with computing.running():
                 audio = [entry for entry in batch if isinstance(entry, Audio)]
                 failures = [entry for entry in batch if isinstance(entry, Failure)]
                 started.append((failures, self.compute.submit(audio) if audio else list))
             if len(started) > 1:
-                yield _finished(started.popleft(), computing)
+                yield _finish_batch(started.popleft(), computing)
         for pending in started:
-            yield _finished(pending, computing)
+            yield _finish_batch(pending, computing)
 
-    def _batches(self, shard: Shard, reading: Clock) -> Iterator[list[Entry]]:
+    def _read_batches(self, shard: Shard, reading: Clock) -> Iterator[list[AudioOrFailure]]:
         options = self.job.options
-        tasks = tasks_of(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
-        max_files, max_bytes = options.window_utterances, waiting_bytes(options)
+        tasks = list_tasks(self.job, self.plan, shard, self.recordings, lambda: self.read.lines_at_once)
+        max_files, max_bytes = options.window_utterances, get_max_waiting_bytes(options)
         blocks = read_ahead(tasks, self.read, options.readers, max_files, reading, max_bytes)
         with contextlib.closing(blocks):
-            # The number of utterances that are read together depends on time, and must not decide batches of models.
-            entries = (utterance for block in blocks for utterance in block.each()) if self.job.source else blocks
-            yield from batches(entries, *self.compute.window)
+            # The sizes of the blocks depend on the speed of reading, which must not affect the batches of an extractor.
+            entries = (utterance for block in blocks for utterance in block.separate()) if self.job.source else blocks
+            yield from group_entries(entries, *self.compute.window)
 
 
-def batches(entries: Iterable[Entry], max_utterances: int, max_seconds: float) -> Iterator[list[Entry]]:
+def group_entries(
+    entries: Iterable[AudioOrFailure], max_utterances: int, max_seconds: float
+) -> Iterator[list[AudioOrFailure]]:
     """Group consecutive entries into batches within these limits. An entry beyond the limits is a batch by itself.
 
     Batches are not padded, so lengths need not be similar, and results keep the order of the list.
     """
-    batch: list[Entry] = []
+    batch: list[AudioOrFailure] = []
     utterances, total = 0, 0.0
     for entry in entries:
         count, length = len(entry), entry.seconds
@@ -153,7 +157,7 @@ def batches(entries: Iterable[Entry], max_utterances: int, max_seconds: float) -
         yield batch
 
 
-def _finished(batch: tuple[list[Failure], Pending], computing: Clock) -> list[Result]:
+def _finish_batch(batch: tuple[list[Failure], Pending], computing: Clock) -> list[FeaturesOrFailure]:
     failures, pending = batch
     with computing.running():
         return sorted([*failures, *pending()], key=attrgetter("index"))
@@ -175,7 +179,7 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Log our packages' messages to a file during this block. Without messages the file is not created."""
+    """Write the log messages of this block to a file, which is not created without messages."""
     with contextlib.suppress(OSError):
         path.unlink()
     handler = _QuietHandler(path, mode="a", delay=True)
@@ -196,7 +200,7 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
-    """Append standard error to a file, and remove the file if it is empty at the end. Ignore errors of the disk."""
+    """Append standard error of this block to a file. Remove an empty file at the end, and ignore errors of the disk."""
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     except OSError:

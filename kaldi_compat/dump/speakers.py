@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from io_ark.data_dir.stage import shown
+from io_ark.data_dir.stage import decode_key
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, Job
@@ -25,43 +25,44 @@ def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"
     if not path.is_file():
         raise DumpError(
-            f"{path} is missing, and {flag} needs it; to make each utterance its own speaker: "
+            f"{path} is missing, and {flag} needs it: write it, or list each utterance as a separate speaker: "
             f"awk '{{print $1, $1}}' {listing} > {path}"
         )
     missing, first = 0, b""
-    keys = filter(None, map(_key_of, lines))
+    keys = filter(None, map(_get_key, lines))
     while chunk := list(islice(keys, KEYS_PER_LOOKUP)):
-        speakers = values_of(path, chunk)
+        speakers = read_values_of(path, chunk)
         for odd in [name for name in set(speakers.values()) if len(name.split()) != 1]:
             key = next(key for key in chunk if speakers.get(key) == odd)
-            raise DumpError(f"{path}: {shown(key)} should have one speaker, not {shown(odd)!r}")
+            text = f"should have one speaker, not {decode_key(odd)!r}: correct the line"
+            raise DumpError(f"{path}: {decode_key(key)} {text}")
         if lost := [key for key in chunk if key not in speakers]:
             missing, first = missing + len(lost), first or lost[0]
     if missing:
         raise DumpError(
-            f"{path} lacks {missing} of the utterances in {listing}, such as {shown(first)}, but "
-            f"{flag} needs the speaker of every utterance: add them, or drop the utterances by utils/fix_data_dir.sh"
+            f"{path} lacks {missing} of the utterances in {listing}, such as {decode_key(first)}, but "
+            f"{flag} needs the speaker of every utterance: add the speakers, or run utils/fix_data_dir.sh"
         )
 
 
-def values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+def read_values_of(path: Path, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """Return the values of these keys from a file of keys and values. Missing keys are left out.
 
-    Only the lines from the smallest to the largest key are read if the file is sorted, as Kaldi requires.
+    If the file is sorted, as Kaldi requires, only the lines from the smallest to the largest key are read.
     """
     requested = set(keys)
     if not requested:
         return {}
     with open(path, "rb") as file:
         _seek_first(file, min(requested))
-        values = dict(_matches(file, requested, max(requested)))
+        values = dict(_find_matches(file, requested, max(requested)))
         if len(values) < len(requested):
             file.seek(0)
-            values = dict(_matches(file, requested))
+            values = dict(_find_matches(file, requested))
     return values
 
 
-def _matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+def _find_matches(lines: Iterable[bytes], keys: set[bytes], last: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
     """Yield key and value of the lines with these keys, up to the first line whose key is larger than ``last``."""
     for line in lines:
         key, *value = line.split(None, 1) or [b""]
@@ -80,12 +81,12 @@ def _seek_first(file: IO[bytes], key: bytes) -> None:
         file.readline()
         start = file.tell()
         line = file.readline()
-        if line and _key_of(line) < key:
+        if line and _get_key(line) < key:
             low = start
         else:
             high = middle
     file.seek(low)
 
 
-def _key_of(line: bytes) -> bytes:
+def _get_key(line: bytes) -> bytes:
     return b"".join(line.split(None, 1)[:1])

@@ -13,10 +13,10 @@ from io_ark.blocks import Skip, WaveBlock, concatenate
 from io_ark.errors import ArkError
 from kaldi_compat.cli.compute import ExactComputer, SpectralExtractor, VtlnOptions
 from kaldi_compat.cli.tables import LookupReader
-from kaldi_compat.dump.configuration import configured_options
-from kaldi_compat.dump.entries import Audio, Failure, Features, Result, failed
+from kaldi_compat.dump.configuration import parse_confs
+from kaldi_compat.dump.entries import Audio, Failure, Features, FeaturesOrFailure, make_failure
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.inputs import input_paths
+from kaldi_compat.dump.inputs import list_input_paths
 from kaldi_compat.dump.noise import BlockNoise, UtteranceNoise
 from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
@@ -26,18 +26,20 @@ from kaldi_compat.exact.engine import num_frames
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
-MAX_GROUP_SAMPLES = 1 << 19  # The intermediate arrays of a larger group of utterances do not fit into the cache.
+MAX_GROUP_SAMPLES = (
+    1 << 19
+)  # The intermediate arrays of a larger group of utterances would not fit into the CPU's cache.
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 Product = TypeVar("Product")
-# Work in progress on a device. A call waits for the results.
-Pending = Callable[[], Sequence[Result]]
+# A function that waits for work in progress on a device, and returns its results.
+Pending = Callable[[], Sequence[FeaturesOrFailure]]
 
 
 class SpectralComputer:
-    """Computes spectral features like the programs.
+    """Computes spectral features like Kaldi's compute-*-feats programs.
 
     Attributes:
-        memory: returns the memory to read wave files into; None for ordinary memory.
+        memory: function that returns the memory to read wave files into; None for ordinary memory.
     """
 
     memory: Callable[[], RowMemory] | None = None
@@ -45,30 +47,30 @@ class SpectralComputer:
     def __init__(self, job: Job, plan: DumpPlan, device: str) -> None:
         self.feature = SPECTRAL_FEATURES[job.spectral]
         options = replace(
-            configured_options(job, plan.settings["confs"])[job.spectral], device=device, engine=job.options.engine
+            parse_confs(job, plan.settings["confs"])[job.spectral], device=device, engine=job.options.engine
         )
         self.seed = plan.seed
         self.extractor = SpectralExtractor(self.feature, options)
-        self.warps = vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
+        self.warps = open_vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        results = [result for audio in _in_groups(batch) for result in self.compute(audio)]
+        results = [result for audio in _group_audio(batch) for result in self.compute(audio)]
         return lambda: results
 
-    def compute(self, audio: Audio) -> list[Result]:
+    def compute(self, audio: Audio) -> list[FeaturesOrFailure]:
         """Compute utterances together, or in halves to isolate an utterance that fails or needs the slow path."""
         return compute_in_halves(self._compute_block, audio)
 
     def _compute_block(self, audio: Audio) -> Features:
         try:
-            block = self.extractor.compute_block(audio.block, self.warps, self._noise(audio))
+            block = self.extractor.compute_block(audio.block, self.warps, self._make_noise(audio))
         except RuntimeError as error:
             if isinstance(error, KaldiCompatError | ArkError) or "DefaultCPUAllocator" not in str(error):
                 raise
             raise MemoryError from error  # torch reports insufficient memory as a RuntimeError.
-        return Features(audio.index, block, audio.durations())
+        return Features(audio.index, block, audio.get_durations())
 
-    def _noise(self, audio: Audio) -> NoiseSource:
+    def _make_noise(self, audio: Audio) -> NoiseSource:
         if len(audio) == 1:
             return UtteranceNoise(self.seed, audio.key)
         computer = self.extractor.computer
@@ -76,24 +78,24 @@ class SpectralComputer:
             raise Skip
         return BlockNoise(self.seed, audio.block.names(), num_frames(computer.plan, audio.block.lengths))
 
-    def figures(self) -> dict[str, float]:
+    def take_figures(self) -> dict[str, float]:
         return {}
 
 
 def compute_in_halves(work: Callable[[Audio], Product], audio: Audio) -> list[Product | Failure]:
-    """Apply ``work`` to utterances together. After an error, apply it to halves, until the cause is isolated."""
+    """Apply ``work`` to several utterances together. After an error, apply it to halves to isolate the cause."""
     try:
         return [work(audio)]
     except (Skip, KaldiCompatError, ArkError, MemoryError, RuntimeError) as error:
         if len(audio) > 1:
-            return [result for half in audio.halves() for result in compute_in_halves(work, half)]
+            return [result for half in audio.halve() for result in compute_in_halves(work, half)]
         if isinstance(error, RuntimeError) and not isinstance(error, KaldiCompatError | ArkError):
             raise
-        return [failed(audio.index, audio.key, error)]
+        return [make_failure(audio.index, audio.key, error)]
 
 
-def _in_groups(batch: Iterable[Audio]) -> Iterator[Audio]:
-    """Yield blocks of audio, and join single short utterances to blocks, which take less time to compute."""
+def _group_audio(batch: Iterable[Audio]) -> Iterator[Audio]:
+    """Yield blocks of audio. Consecutive single utterances are joined, because computing a block takes less time."""
     group: list[Audio] = []
     samples = 0
     for audio in batch:
@@ -115,9 +117,9 @@ def _join_audio(group: Sequence[Audio]) -> Audio:
     return Audio(group[0].index, concatenate([audio.block for audio in group])) if len(group) > 1 else group[0]
 
 
-def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
+def open_vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
     """Open the table of VTLN factors that Kaldi's scripts look for, or else the table that the options name."""
-    if path := warp_file(job):
+    if path := find_warp_file(job):
         utt2spk = f"ark:{job.layout.data / 'utt2spk'}" if path.name == BY_SPEAKER else ""
         return LookupReader[float](f"ark:{path}", kind="float", utt2spk=utt2spk)
     if options.vtln_map:
@@ -125,7 +127,7 @@ def vtln_warps(job: Job, options: VtlnOptions) -> LookupReader[float] | None:
     return None
 
 
-def warp_file(job: Job) -> Path | None:
+def find_warp_file(job: Job) -> Path | None:
     """Return the file of VTLN factors that Kaldi's scripts look for, if it exists."""
     candidates = (job.layout.data / name for name in (BY_SPEAKER, BY_UTTERANCE))
     return next((path for path in candidates if path.is_file()), None)
@@ -133,12 +135,12 @@ def warp_file(job: Job) -> Path | None:
 
 def check_feature(job: Job, confs: Mapping[str, str]) -> None:
     """Raise an error if the spectral feature cannot be computed, or its VTLN factors are missing or invalid."""
-    if options := configured_options(job, confs).get(job.spectral):
+    if options := parse_confs(job, confs).get(job.spectral):
         engine = "auto" if job.options.on_gpu else job.options.engine
         SpectralExtractor(SPECTRAL_FEATURES[job.spectral], replace(options, device=CPU, engine=engine))
-    for name, table in input_paths(job, confs).items():
+    for name, table in list_input_paths(job, confs).items():
         if name.startswith("--") and not table.exists():
-            raise DumpError(f"{table} is missing: {name} names it")
-    if path := warp_file(job):
+            raise DumpError(f"{table} is missing: create it, or correct {name}")
+    if path := find_warp_file(job):
         with io_ark.SequentialReader[float](f"ark:{path}", kind="float") as factors:
             deque(factors, maxlen=0)

@@ -20,7 +20,7 @@ from io_ark.blocks import ArrayBlock, PackedBlock, Skip
 from io_ark.blocks.base import join_keys
 from io_ark.codecs import CompressionMethod
 from kaldi_compat.cli.compute import select_feature_options
-from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, Result
+from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, FeaturesOrFailure
 from kaldi_compat.dump.noise import BlockNoise
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.packed_batch import Part, PinnedMemory, Row, Samples, pack
@@ -61,15 +61,15 @@ class PackedComputer(SpectralComputer):
         if job.options.compress and not job.with_pitch:
             self.method = CompressionMethod.of(job.options.compression_method)
         self._on_cpu = functools.cache(lambda: SpectralComputer(job, plan, "cpu"))
-        self._good_warps = _good_warps(self.feature.name, self.module.options)
+        self._good_warps = _get_good_warps(self.feature.name, self.module.options)
         self._counts = Counter[str]()
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
-        parts = halving(self._start, batch, self._compute_on_cpu)
+        parts = start_in_halves(self._start, batch, self._compute_on_cpu)
         self._counts["halved"] += len(parts) - 1
-        return together(parts)
+        return join_pending(parts)
 
-    def figures(self) -> dict[str, float]:
+    def take_figures(self) -> dict[str, float]:
         """Return the peak of the device memory in use, and the counts of exceptional work since the previous call."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
@@ -77,7 +77,7 @@ class PackedComputer(SpectralComputer):
             figures["peak_device_memory"] = peak
         return figures
 
-    def _compute_on_cpu(self, audio: Audio) -> Result:
+    def _compute_on_cpu(self, audio: Audio) -> FeaturesOrFailure:
         """Compute an utterance that does not fit into the device's memory beside the work in progress."""
         self._counts["computed_on_cpu"] += 1
         logger.warning("%s: computed on the CPU, since it does not fit into the device's memory now", audio.key)
@@ -85,8 +85,8 @@ class PackedComputer(SpectralComputer):
         return result
 
     def _start(self, batch: Sequence[Audio]) -> Pending:
-        parts = [part for audio in batch for part in compute_in_halves(self._part, audio)]
-        failures: list[Result] = [part for part in parts if isinstance(part, Failure)]
+        parts = [part for audio in batch for part in compute_in_halves(self._prepare_part, audio)]
+        failures: list[FeaturesOrFailure] = [part for part in parts if isinstance(part, Failure)]
         rows = defaultdict[Any, list[Part]](list)
         for part in parts:
             if not isinstance(part, Failure):
@@ -97,9 +97,9 @@ class PackedComputer(SpectralComputer):
         except RuntimeError:  # A batch that does not fit is started again in halves.
             self._counts = counts
             raise
-        return together([lambda: failures, *started])
+        return join_pending([lambda: failures, *started])
 
-    def _part(self, audio: Audio) -> Part:
+    def _prepare_part(self, audio: Audio) -> Part:
         """Return utterances of one sampling rate to be packed.
 
         Raises:
@@ -128,11 +128,11 @@ class PackedComputer(SpectralComputer):
         with transfers.inference("pack"):
             row = pack(parts, self.frame_options, pinned=transfers.pinned)
         with transfers.inference("compute"):
-            features = self._features(row, parts)
+            features = self._compute_features(row, parts)
         with transfers.inference("compress"):
             return self._fetch(features, row, parts)
 
-    def _features(self, row: Row, parts: Sequence[Part]) -> Tensor:
+    def _compute_features(self, row: Row, parts: Sequence[Part]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
         samples = self.transfers.send(row.pieces, row.length)
         keys = [key for part in parts for key in part.audio.block.names()]
@@ -152,7 +152,7 @@ class PackedComputer(SpectralComputer):
         wait = self.transfers.fetch([*tensors, *([] if is_compressed else [features])])
         places = np.stack((row.first_frames, row.first_frames + row.counts), 1).tolist()
 
-        def collect() -> list[Result]:
+        def collect() -> list[FeaturesOrFailure]:
             arrays = wait()
             heads: list[bytes | None] = [None] * len(places)
             codes: list[memoryview] = [memoryview(b"")] * len(places)
@@ -167,7 +167,7 @@ class PackedComputer(SpectralComputer):
                 values = dict(zip(others, fetched, strict=True))
             else:
                 values = {i: arrays[-1][first:end] for i, (first, end) in enumerate(places)}
-            return _results(parts, row, heads, codes, values)
+            return _make_results(parts, row, heads, codes, values)
 
         return collect
 
@@ -186,25 +186,25 @@ class PackedComputer(SpectralComputer):
 
 
 @functools.cache
-def _good_warps(feature: str, options: FrameOptions) -> set[float]:
+def _get_good_warps(feature: str, options: FrameOptions) -> set[float]:
     """Return the VTLN factors that a feature has accepted in this process."""
     return set()
 
 
-def _results(
+def _make_results(
     parts: Sequence[Part],
     row: Row,
     heads: Sequence[bytes | None],
     codes: Sequence[memoryview],
     matrices: Mapping[int, npt.NDArray[Any]],
-) -> list[Result]:
+) -> list[FeaturesOrFailure]:
     """Return the results of a row. Consecutive utterances of the list with the same kind of result form a block."""
     indices = np.concatenate([part.audio.index + np.arange(len(part.audio)) for part in parts])
-    durations = np.concatenate([part.audio.durations() for part in parts])
+    durations = np.concatenate([part.audio.get_durations() for part in parts])
     keys = b"".join([part.audio.block.keys for part in parts]).split(b"\n")
     is_other = np.array([head is None for head in heads])
     bounds = np.flatnonzero((np.diff(indices) != 1) | np.diff(is_other)) + 1
-    results: list[Result] = []
+    results: list[FeaturesOrFailure] = []
     for first, end in pairwise([0, *bounds.tolist(), len(indices)]):
         run = slice(first, end)
         index, names = int(indices[first]), join_keys(keys[run])
@@ -231,12 +231,12 @@ def _has_compression(features: Tensor) -> bool:
     return not fault_of_compression(features.device)
 
 
-def together(parts: Sequence[Pending]) -> Pending:
+def join_pending(parts: Sequence[Pending]) -> Pending:
     return lambda: [result for part in parts for result in part()]
 
 
-def halving(
-    start: Callable[[Sequence[Audio]], Pending], batch: Sequence[Audio], alone: Callable[[Audio], Result]
+def start_in_halves(
+    start: Callable[[Sequence[Audio]], Pending], batch: Sequence[Audio], alone: Callable[[Audio], FeaturesOrFailure]
 ) -> list[Pending]:
     """Start a batch. A batch that does not fit into the device's memory is halved repeatedly."""
     try:
@@ -250,6 +250,6 @@ def halving(
         if len(audio) == 1:
             result = alone(audio)
             return [lambda: [result]]
-        batch = audio.halves()
+        batch = audio.halve()
     middle = len(batch) // 2
-    return halving(start, batch[:middle], alone) + halving(start, batch[middle:], alone)
+    return start_in_halves(start, batch[:middle], alone) + start_in_halves(start, batch[middle:], alone)

@@ -1,8 +1,8 @@
 """Speed perturbation: data directories like those of ``utils/perturb_data_dir_speed.sh``, and the audio itself.
 
-The script leaves the work to ``sox ... speed``. We resample by Kaldi's windowed sinc instead: audio of rate r is
-treated as audio of rate r * factor, resampled to r, and rounded to 16 bits. So the samples differ from those of sox,
-which uses another filter and adds dithering noise.
+The script writes commands of ``sox ... speed``. A dump resamples by Kaldi's windowed sinc instead. It treats audio of
+rate r as audio of rate r * factor, resamples the audio to rate r, and rounds it to 16 bits. The samples differ from the
+output of sox, which uses another filter and adds dithering noise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import io_ark
 from io_ark import data_dir
 from io_ark.data_dir.perturb import write_speeds
-from io_ark.data_dir.stage import BACKUP, Say, SourceDir, Stage, list_known_files, refuse_target
+from io_ark.data_dir.stage import BACKUP, DataFiles, Printer, Stage, list_known_files, refuse_target
 from io_ark.text import split_words
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import is_speed
@@ -31,12 +31,12 @@ def split_speed(rxfilename: str) -> tuple[str, str | None]:
     ('a.wav', '0.9')
     """
     split = data_dir.split_speed(rxfilename)
-    # Sox also accepts other notations of speeds, such as cents (50c). Sox computes them.
+    # Sox also accepts other notations of speeds, such as cents (50c). Such commands are left to sox.
     return split if split and is_speed(split[1]) else (rxfilename, None)
 
 
-def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
-    """Return the audio played faster (factor above 1) or slower at the same sampling rate; its pitch changes too."""
+def change_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
+    """Return audio that plays faster (factor above 1) or slower at the same sampling rate, with another pitch."""
     rate = round(wave.sample_frequency)
     played = round(rate * float(factor))
     if wave.samples.shape[1] == 0:
@@ -49,26 +49,25 @@ def at_speed(wave: io_ark.Wave, factor: str) -> io_ark.Wave:
 def make_speed_directory(source: Path, target: Path, factors: Sequence[str]) -> None:
     """Make a data directory with the source's utterances at these speeds.
 
-    The result is that of ``utils/perturb_data_dir_speed_3way.sh``: names get the prefix ``sp<factor>-``, except for
-    factor 1.0; commands in ``wav.scp`` make the audio. Files of a data directory that the target had before are in its
-    ``.backup`` afterwards.
+    As with ``utils/perturb_data_dir_speed_3way.sh``, names get the prefix ``sp<factor>-``, except for factor 1.0, and
+    commands in ``wav.scp`` change the audio. Data files that the target had before are moved into its ``.backup``.
 
     Raises:
         DumpError: source and target are the same, the source lacks a file, or the target has features.
         DataDirError: the target contains the source, or a line of the source is invalid.
     """
     if source.resolve() == target.resolve():
-        raise DumpError(f"speed_dir must be another directory than {source}")
+        raise DumpError(f"--speed-dir must be another directory than {source}: choose a new directory")
     for name in ("wav.scp", "utt2spk"):
         if not (source / name).is_file():
             raise DumpError(f"{source / name} is missing: speed perturbation needs it")
     if (target / "feats.scp").exists():
         raise DumpError(f"{target} has features already: delete {target / 'feats.scp'} to make the directory again")
-    say = Say("speeds", _warn_of_loss, as_script=False)
+    say = Printer("speeds", _warn_of_loss, as_script=False)
     refuse_target(str(target), str(source))
     _check_lines(source)
     with Stage(str(target), say, sources=[str(source)]) as stage:
-        write_speeds(say, stage, SourceDir(str(source)), factors)
+        write_speeds(say, stage, DataFiles(str(source)), factors)
         stage.discard_backup()
         for name in filter(stage.has_written, list_known_files(str(target))):
             stage.copy(str(target / name), f"{BACKUP}/{name}")
@@ -82,7 +81,8 @@ def _check_lines(source: Path) -> None:
         for number, fields in enumerate(map(split_words, text.split("\n")), 1):
             if fields and (len(fields) < words or None in map(parse_real, fields[times:words])):
                 what = f"{words} words or more" if len(fields) < words else "times in seconds"
-                raise DumpError(f"{source / name}:{number}: expected {what}, not {' '.join(fields)!r}")
+                actual = repr(" ".join(fields))
+                raise DumpError(f"{source / name}:{number}: expected {what}, not {actual}: correct the line")
 
 
 def _warn_of_loss(text: str) -> None:

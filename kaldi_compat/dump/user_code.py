@@ -26,11 +26,11 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def guard(name: str) -> Iterator[None]:
-    """Run user code in this block. The code must not exit, read standard input, or change the working directory.
+    """Run the user's code in this block without standard input, and undo its changes of the process.
 
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
-            working directory, or closed a standard stream. All changes are undone.
+            working directory, or closed a standard stream.
     """
     process = _Process()
     sys.stdin = io.StringIO()
@@ -47,7 +47,7 @@ def guard(name: str) -> Iterator[None]:
     finally:
         changes += process.restore()
     if changes:
-        raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo that before it returns")
+        raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo such changes before it returns")
 
 
 def _is_from_signal(error: BaseException) -> bool:
@@ -64,22 +64,22 @@ class _Process:
 
     def __init__(self) -> None:
         self.folder = os.open(".", os.O_RDONLY)
-        self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _identity(number)}
+        self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _get_identity(number)}
         self.streams = sys.stdin, sys.stdout, sys.stderr
 
     def restore(self) -> list[str]:
         """Undo the changes, and describe the changes that are errors."""
-        if not all(map(_identity, (self.folder, *self.copies.values()))):
+        if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:
                 os._exit(CLOSED_FILES)  # The job cannot even log an error without these files.
             sys.stdin, sys.stdout, sys.stderr = self.streams
             return ["closed files of the program"]
         changes = []
-        if _identity(self.folder) != _identity("."):
-            changes.append(f"changed the working directory to {_folder_name()}")
+        if _get_identity(self.folder) != _get_identity("."):
+            changes.append(f"changed the working directory to {_get_folder_name()}")
             os.fchdir(self.folder)
         for number, copy in self.copies.items():
-            if (now := _identity(number)) != _identity(copy):
+            if (now := _get_identity(number)) != _get_identity(copy):
                 os.dup2(copy, number)
                 changes += [] if now else [f"closed the standard stream {number}"]
             os.close(copy)
@@ -92,7 +92,7 @@ class _Process:
         return changes
 
 
-def _identity(place: int | str) -> tuple[int, int] | None:
+def _get_identity(place: int | str) -> tuple[int, int] | None:
     try:
         status = os.stat(place)
     except OSError:
@@ -100,7 +100,7 @@ def _identity(place: int | str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _folder_name() -> str:
+def _get_folder_name() -> str:
     try:
         return os.getcwd()
     except OSError:
@@ -113,14 +113,14 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
     The process itself cannot report ``os._exit``, an exit inside a C library or a fatal signal.
 
     Returns:
-        the status of the job, in the child. The parent exits with the same status, or with 255.
+        the status of the job. This function returns only in the child: the parent exits with the status, or with 255.
     """
     reading, writing = os.pipe()
     token = os.urandom(16)  # Distinguishes the status from bytes that user code writes to the pipe.
     parent, child = os.getpid(), os.fork()
     if not child:
         os.close(reading)
-        os.setpgid(0, 0)  # The terminal sends ^C to the parent only, which passes it on.
+        os.setpgid(0, 0)  # The terminal then sends ^C only to the parent, which passes it on.
         end_with_parent()
         if os.getppid() != parent:
             os._exit(1)
@@ -144,16 +144,16 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         os._exit(message.partition(token)[2][0])
     code = os.waitstatus_to_exitcode(ending)
     how = "ended the process "
-    how += f"by {signal_name(-code)}" if code < 0 else f"with status {code}"
+    how += f"by {get_signal_name(-code)}" if code < 0 else f"with status {code}"
     how = "closed files of the program" if code == CLOSED_FILES else how
     say(
-        f"{name} has {how} before the job was done; what is complete is kept, and --resume continues "
-        "with what is missing"
+        f"{name} has {how} before the job was done; complete archives are kept, and --resume creates the "
+        "missing archives"
     )
     os._exit(255)
 
 
-def signal_name(number: int) -> str:
+def get_signal_name(number: int) -> str:
     """Return the name of a signal, such as SIGKILL; its number for a signal without a name."""
     try:
         return signal.Signals(number).name

@@ -14,12 +14,12 @@ _OWN_PACKAGES = ("kaldi_compat", "io_ark", "kaldi_standins", "kaldi_explain")
 
 
 @functools.cache
-def _library_folders() -> tuple[Path, ...]:
+def _list_library_folders() -> tuple[Path, ...]:
     names = {*sysconfig.get_paths().values(), site.getusersitepackages()}
     return tuple(Path(name).resolve() for name in names if name)
 
 
-def module_path(name: str) -> Path | None:
+def find_module_path(name: str) -> Path | None:
     """Return the file of an imported module; None for a module without a file."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return Path(file).absolute() if isinstance(file, str) else None
@@ -31,7 +31,7 @@ def is_user_module(name: str | None) -> bool:
         return True
     if name.partition(".")[0] in _OWN_PACKAGES or name in sys.builtin_module_names:
         return False
-    path = module_path(name)
+    path = find_module_path(name)
     if path is None:
         return name not in sys.modules or type(sys.modules[name].__spec__) is type(None)
     return not is_library_file(path)
@@ -42,10 +42,10 @@ def is_library_file(path: Path) -> bool:
     """Return True for a file of Python or of an installed package."""
     if {"site-packages", "dist-packages"} & set(path.parts):
         return True
-    return any(path.resolve().is_relative_to(folder) for folder in _library_folders())
+    return any(path.resolve().is_relative_to(folder) for folder in _list_library_folders())
 
 
-def imported_files(before: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files of the user's modules that were imported since ``sys.modules`` was ``before``."""
+def find_imported_files(before: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the files of the user's modules that are missing in ``before``, an earlier ``sys.modules``."""
     new = [name for name in list(sys.modules) if name not in before and name != "__main__" and is_user_module(name)]
-    return {name: path for name in new if (path := module_path(name))}
+    return {name: path for name in new if (path := find_module_path(name))}

@@ -15,14 +15,14 @@ from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from typing import Any
 
-from kaldi_compat.dump.devices import devices_of, prepare_device, watch_device, why_unavailable
-from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError, as_user_error
+from kaldi_compat.dump.devices import explain_unavailable, parse_devices, prepare_device, watch_device
+from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError, convert_to_user_error
 from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.user_code import end_with_parent, signal_name
-from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verified_manifest
+from kaldi_compat.dump.user_code import end_with_parent, get_signal_name
+from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verify_manifest
 
 TRIES = 3
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -31,8 +31,8 @@ SECONDS_TO_DIE = 5.0  # Time from the end of a worker's connection to its exit s
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
     """Write these archives."""
-    devices = devices_of(job.options.device)
-    max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, cores())
+    devices = parse_devices(job.options.device)
+    max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
     count = min(max_workers, len(shards))
     if job.options.on_gpu and 0 < count < len(devices):
         monitor.say(f"{count} of {len(devices)} GPUs are used, since there are no more archives to write")
@@ -42,7 +42,9 @@ def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monito
         runner = _open_runner(job, plan, devices[0], owns_process=False)
         for shard in shards:
             with watch_device(devices[0]):
-                monitor.done(runner(shard, lambda *counts, shard=shard: monitor.progress(shard.number, *counts)))
+                monitor.record_done(
+                    runner(shard, lambda *counts, shard=shard: monitor.record_progress(shard.number, *counts))
+                )
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
@@ -51,7 +53,7 @@ def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -
         prepare_device(device, job.options.max_device_memory)
         return ShardRunner(job, plan, device, owns_process=owns_process)
     except RuntimeError as error:
-        if (reason := why_unavailable(error, device)) is None:
+        if (reason := explain_unavailable(error, device)) is None:
             raise
         raise UnavailableError(reason) from error
 
@@ -60,7 +62,7 @@ def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -
 class _Worker:
     """The parent's view of a worker process."""
 
-    process: Any  # The process.
+    process: Any  # The process object of multiprocessing.
     tasks: Any  # Connection that sends archives to the worker and receives its messages.
     lifeline: Any  # Connection whose end, such as the end of the parent, ends the worker.
     device: str  # Device of the worker.
@@ -90,8 +92,8 @@ class _Workers:
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
                 heard = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in heard}.values():  # Has sent a message, or has died.
-                    for message in _messages(worker):
+                for worker in {id(worker): worker for worker in heard}.values():  # The worker sent or died.
+                    for message in _receive_messages(worker):
                         self._handle(worker, message)
         finally:
             for worker in self.workers:
@@ -105,12 +107,12 @@ class _Workers:
             return
         kind, *values = message
         if kind == "progress":
-            self.monitor.progress(*values)
+            self.monitor.record_progress(*values)
         elif kind == "done":
             self._finish(worker, values[0])
         elif kind == "lost":
             self.lost.add(worker.device)
-            self.monitor.say(f"another process takes the place of one: {values[0]}")
+            self.monitor.say(f"a new worker replaces a worker that lost its GPU: {values[0]}")
             self._replace(worker, values[0])
         elif kind == "unavailable":
             self.workers.remove(worker)
@@ -121,20 +123,21 @@ class _Workers:
     def _finish(self, worker: _Worker, shard: int) -> None:
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
-            raise OutputError(f"{self.job.layout.archive(shard)} was written, but has disappeared or changed since")
+            path = self.job.layout.get_archive(shard)
+            raise OutputError(f"{path} was written, but has disappeared or changed since: resume with --resume")
         worker.shard = None
-        self.monitor.done(manifest)
+        self.monitor.record_done(manifest)
 
     def release(self, worker: _Worker, error: DumpError) -> None:
         """Continue without a worker whose GPU is unavailable.
 
         Raises:
-            DumpError: no other worker uses the GPU, and the GPU has worked all the time.
+            DumpError: no other worker uses the GPU, and the GPU was not lost before.
         """
         _end(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
             raise error
-        self.monitor.say(f"a worker less on {worker.device}: {error}")
+        self.monitor.say(f"one worker fewer uses {worker.device}: {error}")
         if worker.shard:
             self.waiting.appendleft(worker.shard)
 
@@ -148,7 +151,7 @@ class _Workers:
         if worker not in self.workers:
             return
         if error is None:
-            # The pipe of a dead process is closed before it has a status. _end() would kill it with another status.
+            # A dead process closes its pipe before it has a status. Killing it in _end() would change the status.
             worker.process.join(SECONDS_TO_DIE)
         self.workers[self.workers.index(worker)] = _start_worker(self.job, self.plan, worker.device)
         code = worker.process.exitcode
@@ -158,12 +161,12 @@ class _Workers:
         self.tries[number] += 1
         if self.tries[number] >= TRIES:
             raise error or DumpError(
-                f"{TRIES} workers died at archive {number}, the last one {cause}"
+                f"{TRIES} workers died while writing archive {number}, the last worker {cause}"
                 if shard
-                else f"worker processes end before they start: {cause}"
+                else f"worker processes end before they start to write archives: {cause}"
             )
         if shard:
-            self.monitor.lost(number)
+            self.monitor.record_lost(number)
             self.waiting.appendleft(shard)
 
 
@@ -171,24 +174,24 @@ def describe_ending(code: int | None) -> str:
     """Describe the unexpected end of a worker process.
 
     >>> describe_ending(-9)
-    'killed by SIGKILL: is there enough memory?'
+    'killed by SIGKILL: check that there is enough memory'
     >>> describe_ending(0)
-    'with status 0: code that it ran has ended the process, as os._exit does'
+    'with status 0: code in the worker has ended the process, as os._exit does'
     """
     if code is None:
-        return "without a status: it has closed its connection"
+        return "without a status: the worker has closed its connection"
     if code >= 0:
-        return f"with status {code}: code that it ran has ended the process, as os._exit does"
-    name = signal_name(-code)
-    return f"killed by {name}" + (": is there enough memory?" if name == "SIGKILL" else "")
+        return f"with status {code}: code in the worker has ended the process, as os._exit does"
+    name = get_signal_name(-code)
+    return f"killed by {name}" + (": check that there is enough memory" if name == "SIGKILL" else "")
 
 
 def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
-    # A forked child of a process with threads or an open GPU is not safe to use.
+    # A worker is spawned, because a child that is forked from a process with threads or an open GPU may fail.
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(theirs, listening, job, plan, device), daemon=True)
+    process = context.Process(target=_run_worker, args=(theirs, listening, job, plan, device), daemon=True)
     with _interrupts_blocked():
         process.start()
     theirs.close()
@@ -207,7 +210,7 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
+def _receive_messages(worker: _Worker) -> Iterator[tuple[Any, ...] | None]:
     """Yield a worker's messages, and None if the worker is dead."""
     try:
         while worker.tasks.poll():
@@ -223,9 +226,9 @@ def _end(worker: _Worker) -> None:
     worker.lifeline.close()
 
 
-def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
+def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> None:
     """Run a worker process, which writes the archives that its parent assigns until the parent ends."""
-    end_with_parent()  # Works even if the thread below cannot run.
+    end_with_parent()  # Linux ends this process even if a call blocks the thread below.
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     try:
         try:
@@ -236,7 +239,7 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> N
         while True:
             shard = tasks.recv()
             with watch_device(device):
-                runner(shard, _reporter(tasks, shard))
+                runner(shard, _make_reporter(tasks, shard))
             tasks.send(("done", shard.number))
     except EOFError:
         return
@@ -244,7 +247,7 @@ def _work(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str) -> N
         tasks.send(("lost", error))
     except Exception as error:
         with contextlib.suppress(OSError):  # The parent may have ended.
-            tasks.send(("stop", as_user_error(error)))
+            tasks.send(("stop", convert_to_user_error(error)))
 
 
 def _end_with_parent(lifeline: Any) -> None:
@@ -253,7 +256,7 @@ def _end_with_parent(lifeline: Any) -> None:
     os._exit(1)
 
 
-def _reporter(tasks: Any, shard: Shard) -> Any:
+def _make_reporter(tasks: Any, shard: Shard) -> Any:
     last = time.monotonic()
 
     def report(*counts: float) -> None:
@@ -265,28 +268,27 @@ def _reporter(tasks: Any, shard: Shard) -> Any:
     return report
 
 
-def complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
-    """Return the counts of each complete archive by its number. Only the sizes of files are checked."""
+def list_complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
+    """Return the counts of the complete archives by number. Only the sizes of files are checked."""
     manifests = ((shard.number, read_manifest(job.layout, shard.number)) for shard in plan.shards)
     return {number: manifest.counts for number, manifest in manifests if manifest is not None}
 
 
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
-    """Return the counts of each complete and undamaged archive by its number."""
-
+    """Return the counts of the complete archives by number. Damaged archives are reported, and count as missing."""
     options, counts = job.options, dict[int, Counts]()
-    check = partial(verified_manifest, job.layout, checksums=options.verify)
-    with ThreadPoolExecutor(min(options.nj, cores())) as pool:
+    check = partial(verify_manifest, job.layout, checksums=options.verify)
+    with ThreadPoolExecutor(min(options.nj, count_cores())) as pool:
         for number, verification in [(shard.number, pool.submit(check, shard.number)) for shard in shards]:
             try:
                 if manifest := verification.result():
                     counts[number] = manifest.counts
             except DamagedError as damage:
-                say(f"archive {number} is made again: {damage}")
-                job.layout.manifest(number).unlink(missing_ok=True)
+                say(f"archive {number} is created again: {damage}")
+                job.layout.get_manifest(number).unlink(missing_ok=True)
     return counts
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -15,7 +15,7 @@ from io_ark.codecs import number_lines
 from io_ark.streams.unfinished import remove_unfinished
 from kaldi_compat.dump.entries import Encoded, Failure
 from kaldi_compat.dump.errors import OutputError
-from kaldi_compat.dump.files import CHUNK, WholeFile, check_place, chunks_of, read_sealed, write_sealed, writing
+from kaldi_compat.dump.files import CHUNK, WholeFile, check_place, read_in_chunks, read_sealed, write_sealed, writing
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
 from kaldi_compat.native.crc32 import crc32
@@ -27,7 +27,7 @@ Fingerprint = tuple[int, int]
 # Names of an archive's files in manifests.
 ARCHIVE, SCRIPT = "archive", "script"
 LENGTHS = FRAMES, DURATIONS = "utt2num_frames", "utt2dur"
-VERIFICATION_BYTES = 64 << 20  # Amount of written data after which an archive is read back.
+VERIFICATION_BYTES = 64 << 20  # Number of written bytes after which they are synchronized to the disk and read back.
 
 
 class DamagedError(Exception):
@@ -42,7 +42,7 @@ class Manifest:
     # Size and CRC-32 of the archive, its script file, and its parts of utt2num_frames and utt2dur.
     files: dict[str, Fingerprint] = field(default_factory=dict)
     utterances: int = 0  # Number of utterances with features.
-    seconds: float = 0.0  # Seconds of their audio.
+    seconds: float = 0.0  # Seconds of audio of these utterances.
     failures: list[tuple[str, str]] = field(default_factory=list)  # Key and reason of each utterance without features.
     # Busy seconds of each stage, and other figures for the summary.
     work: dict[str, float] = field(default_factory=dict)
@@ -54,20 +54,20 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return the manifest of a complete archive; None without a manifest, or if the size of a file does not match."""
+    """Return the manifest of a complete archive; None if there is none, or a file is missing or has changed."""
     try:
-        return verified_manifest(layout, shard)
+        return verify_manifest(layout, shard)
     except DamagedError:
         return None
 
 
-def verified_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
-    """Return the manifest of a complete archive after checking its files; None if the archive is not complete.
+def verify_manifest(layout: Layout, shard: int, *, checksums: bool = False) -> Manifest | None:
+    """Check the files of a complete archive and return its manifest; None if there is no manifest.
 
     Raises:
-        DamagedError: the archive has to be recreated. The message has the reason.
+        DamagedError: the archive has to be recreated, because a file is missing or does not match the manifest.
     """
-    path = layout.manifest(shard)
+    path = layout.get_manifest(shard)
     try:
         manifest = Manifest(**read_sealed(path)[0])
         is_valid = manifest.shard == shard and set(LENGTHS) <= manifest.files.keys() and len(manifest.files) > 3
@@ -78,23 +78,23 @@ def verified_manifest(layout: Layout, shard: int, *, checksums: bool = False) ->
     if not is_valid:
         raise DamagedError(f"{path} is damaged")
     for name, (size, checksum) in manifest.files.items():
-        _check(_file_of(layout, shard, name), size, checksum if checksums else None)
+        _check(_get_path(layout, shard, name), size, checksum if checksums else None)
     return manifest
 
 
-def _file_of(layout: Layout, shard: int, name: str) -> Path:
+def _get_path(layout: Layout, shard: int, name: str) -> Path:
     kind, _, output = name.partition(":")
-    places = {ARCHIVE: layout.archive, SCRIPT: layout.script}
-    return places[kind](shard, output or FEATS) if kind in places else layout.of_archive(shard, name)
+    places = {ARCHIVE: layout.get_archive, SCRIPT: layout.get_script}
+    return places[kind](shard, output or FEATS) if kind in places else layout.get_file_of_archive(shard, name)
 
 
-def _of_output(kind: str, output: str) -> str:
+def _name_table(kind: str, output: str) -> str:
     """Return the name of an output's archive or script file in manifests."""
     return kind if output == FEATS else f"{kind}:{output}"
 
 
-def _tables(trial: Trial) -> list[str]:
-    return [_of_output(kind, output) for output in trial.outputs for kind in (ARCHIVE, SCRIPT)]
+def _list_tables(trial: Trial) -> list[str]:
+    return [_name_table(kind, output) for output in trial.outputs for kind in (ARCHIVE, SCRIPT)]
 
 
 def _check(path: Path, size: int, checksum: int | None) -> None:
@@ -103,15 +103,15 @@ def _check(path: Path, size: int, checksum: int | None) -> None:
             raise DamagedError(f"{path} is missing")
         if path.stat().st_size != size:
             raise DamagedError(f"{path} has {path.stat().st_size} bytes instead of {size}")
-        if checksum is not None and fingerprint(path) != (size, checksum):
+        if checksum is not None and compute_fingerprint(path) != (size, checksum):
             raise DamagedError(f"{path} has changed since it was written")
     except OSError as error:
         raise DamagedError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def fingerprint(path: Path) -> Fingerprint:
+def compute_fingerprint(path: Path) -> Fingerprint:
     size, checksum = 0, 0
-    for chunk in chunks_of(path):
+    for chunk in read_in_chunks(path):
         size, checksum = size + len(chunk), crc32(chunk, checksum)
     return size, checksum
 
@@ -119,7 +119,7 @@ def fingerprint(path: Path) -> Fingerprint:
 class ArchiveWriter:
     """Writes one archive of a plan, its script file, lengths and manifest.
 
-    A thread reads the written data back in the meantime.
+    A thread reads the written data back while the next data are computed and written.
 
     Args:
         layout: locations of the files.
@@ -134,18 +134,18 @@ class ArchiveWriter:
         self.uncompressed = self.utterances = 0
         self.seconds = 0.0
         self.failures: list[tuple[str, str]] = []
-        tables = _tables(self.trial)
+        tables = _list_tables(self.trial)
         for name in tables:
-            check_place(_file_of(layout, shard, name))
-        with writing(layout.archive(shard)):
+            check_place(_get_path(layout, shard, name))
+        with writing(layout.get_archive(shard)):
             clear_unfinished(layout, shard, self.trial)
             # Without its manifest, an existing archive counts as incomplete.
-            layout.manifest(shard).unlink(missing_ok=True)
+            layout.get_manifest(shard).unlink(missing_ok=True)
         self._files: dict[str, WholeFile] = {}
         try:
             for name in (*tables, *LENGTHS):
                 # An archive may be a link to another disk.
-                self._files[name] = WholeFile(_file_of(layout, shard, name), follow=name in tables)
+                self._files[name] = WholeFile(_get_path(layout, shard, name), follow=name in tables)
         except BaseException:
             for file in self._files.values():
                 file.abandon()
@@ -160,12 +160,12 @@ class ArchiveWriter:
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
             return
-        packed, name = entry.block, _of_output(ARCHIVE, entry.name)
+        packed, name = entry.block, _name_table(ARCHIVE, entry.name)
         offsets = packed.objects + self._files[name].size
         self._files[name].write(packed.data.data)
         self._verifications[name].follow()
-        path = os.fsencode(self.layout.archive(self.shard, entry.name))
-        self._files[_of_output(SCRIPT, entry.name)].write(script_lines(packed.keys, offsets, path).data)
+        path = os.fsencode(self.layout.get_archive(self.shard, entry.name))
+        self._files[_name_table(SCRIPT, entry.name)].write(script_lines(packed.keys, offsets, path).data)
         if entry.name == self.trial.framed:
             self._files[FRAMES].write(number_lines(packed.keys, entry.frames.astype(np.int32)))
         self.uncompressed += entry.left_uncompressed
@@ -187,7 +187,7 @@ class ArchiveWriter:
         files = {name: file.finish() for name, file in self._files.items()}
         work = work | {"uncompressed": self.uncompressed}
         manifest = Manifest(self.shard, files, self.utterances, self.seconds, self.failures, work)
-        write_sealed(self.layout.manifest(self.shard), [vars(manifest)])
+        write_sealed(self.layout.get_manifest(self.shard), [vars(manifest)])
         return manifest
 
     def abandon(self) -> None:
@@ -240,8 +240,8 @@ class _Verification:
         self.stop()
         if (self._size, self._checksum) != (self._file.size, self._file.checksum):
             raise OutputError(
-                f"{self._file.temporary} does not read back as it was written ({self._size} bytes of "
-                f"{self._file.size}, or other ones): check the disk"
+                f"{self._file.temporary} reads back with other bytes than were written ({self._size} of "
+                f"{self._file.size} bytes were read): check the disk"
             )
 
     def stop(self) -> None:
@@ -250,6 +250,6 @@ class _Verification:
 
 def clear_unfinished(layout: Layout, shard: int, trial: Trial, *, own: bool = False) -> None:
     """Remove an archive's temporary files of killed processes, and with ``own`` also those of this process."""
-    names = (*_tables(trial), *LENGTHS)
-    for path in (layout.manifest(shard), *(_file_of(layout, shard, name) for name in names)):
+    names = (*_list_tables(trial), *LENGTHS)
+    for path in (layout.get_manifest(shard), *(_get_path(layout, shard, name) for name in names)):
         remove_unfinished(path, own=own)

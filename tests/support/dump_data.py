@@ -102,7 +102,7 @@ def failures(data: Path) -> str:
 
 def job_of(data: Path, **options: Any) -> Job:
     """Return the job of a dump of filter banks, with the configuration file of :func:`make_data`."""
-    return Job(Layout.of(data, "fbank"), DumpOptions(conf=f"{data.parent.parent}/conf/fbank.conf", **options))
+    return Job(Layout.from_paths(data, "fbank"), DumpOptions(conf=f"{data.parent.parent}/conf/fbank.conf", **options))
 
 
 def job_with(root: Path, conf: str, **options: Any) -> Job:
@@ -114,7 +114,7 @@ def job_with(root: Path, conf: str, **options: Any) -> Job:
 
 def part_of(samples: Any, place: OnGrid | None = None) -> Part:
     """Return an utterance to be packed, whose samples a device can copy from a place, if it has one."""
-    entry = Audio.of(0, "utt", io_ark.Wave(16000.0, samples[None]), place)
+    entry = Audio.from_wave(0, "utt", io_ark.Wave(16000.0, samples[None]), place)
     return Part(entry, samples, np.zeros(1, np.int64), np.array([len(samples)]), [1.0])
 
 

@@ -12,7 +12,7 @@ import io_ark
 from benchmarks import figures
 from io_ark.data_dir.scripts import SCRIPTS
 from kaldi_compat import list_presets
-from kaldi_compat.dump.arguments import programs, summary
+from kaldi_compat.dump.arguments import list_programs, summarize_usage
 from kaldi_compat.frontends import Preset
 
 ROOT = Path(__file__).parents[2]
@@ -68,13 +68,13 @@ def kaldi_commands() -> list[str]:
 def programs_compared_with_kaldi() -> set[str]:
     """Return the programs of the installation that occur in a command of :func:`kaldi_commands`."""
     words = {word for command in kaldi_commands() for word in re.findall(r"[a-z][a-z0-9-]+", command)}
-    return words.intersection(programs())
+    return words.intersection(list_programs())
 
 
 @functools.cache
 def table_of_programs() -> str:
     """Return a table with the name of each program and the first sentence of its usage."""
-    rows = (f"| `{name}` | {summary(program.text)} |\n" for name, program in programs().items())
+    rows = (f"| `{name}` | {summarize_usage(program.text)} |\n" for name, program in list_programs().items())
     return "".join(["| program | what it does |\n", "|---|---|\n", *rows])
 
 

@@ -1,4 +1,4 @@
-"""Sources of extractors. Every source has a file with the name of its option, and a class such as ``PresetSource``."""
+"""Sources of extractors. A source is a class such as ``PresetSource``, in a file with the name of its option."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Digests:
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
-NO_DIGESTS = Digests()  # Of a source whose files decide everything.
+NO_DIGESTS = Digests()  # The digests of an extractor whose numbers depend only on files.
 
 
 class ExtractorSource(ABC):
@@ -83,16 +83,16 @@ class ExtractorSource(ABC):
         return f"--{self.option}={getattr(self.options, self.option)}"
 
     @classmethod
-    def name_of(cls, value: str) -> str:
+    def get_name(cls, value: str) -> str:
         """Return the name of the extractor as a part of file names, from the value of the option."""
         return Path(value).stem
 
-    def local_job(self) -> Job:
+    def make_local_job(self) -> Job:
         """Download a model if necessary, and return the job with the local path."""
         return self.job
 
     @abstractmethod
-    def files(self) -> dict[str, Path]:
+    def list_files(self) -> dict[str, Path]:
         """Return the files that decide the numbers, by name for messages, without opening the extractor.
 
         The files must exist when the job starts. The plan has their digests, and a change during the job ends it.
@@ -106,11 +106,11 @@ class ExtractorSource(ABC):
             DumpError: the extractor cannot be opened. The message is one line with the reason.
         """
 
-    def after_first_call(self, device: str) -> None:  # noqa: B027  Most sources create nothing in calls.
+    def prepare_after_first_call(self, device: str) -> None:  # noqa: B027  Most sources create nothing in calls.
         """Prepare the parts of the extractor that its first call has created."""
 
     @abstractmethod
-    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+    def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return the digests of the open extractor.
 
         A source whose files decide everything returns :data:`NO_DIGESTS`.
@@ -120,26 +120,26 @@ class ExtractorSource(ABC):
             variables: names of environment variables that calls read.
         """
 
-    def digests_after_trial(self, record: CallRecord) -> Digests:
+    def compute_digests_after_trial(self, record: CallRecord) -> Digests:
         """Return the digests for the plan after the calls of the trial, with a record of these calls."""
-        return self.digests()
+        return self.compute_digests()
 
 
-def padded_call(function: Any, device: str) -> Callable[..., Any]:
+def wrap_padded(function: Any, device: str) -> Callable[..., Any]:
     """Wrap a function of a padded tensor and lengths for a list of audio."""
     from kaldi_compat.torch.extractors import pad
 
     return lambda audio, rates: function(*pad(audio, device))
 
 
-def shift_of_steps(frontend: Any) -> float:
+def compute_shift_of_steps(frontend: Any) -> float:
     """Return the frame shift of a front end in seconds: the shift of the feature times the strides of the steps."""
     strides = [getattr(step.options, "stride", getattr(step.options, "size", 1)) for step in frontend.preset.steps
                if step.kind in ("low_frame_rate", "stack_frames")]  # fmt: skip
     return float(np.prod([frontend.preset.options.frame_shift / 1000, *strides]).round(9))
 
 
-def source_class(option: str) -> type[ExtractorSource]:
+def get_source_class(option: str) -> type[ExtractorSource]:
     """Return the class of a source by its option, which is also the name of the file."""
     source: type[ExtractorSource] = getattr(
         importlib.import_module(f"{__name__}.{option}"), f"{option.capitalize()}Source"
@@ -147,21 +147,21 @@ def source_class(option: str) -> type[ExtractorSource]:
     return source
 
 
-def extractor_name(options: DumpOptions) -> str:
+def get_extractor_name(options: DumpOptions) -> str:
     value = getattr(options, options.source).rstrip("/")
-    return _NOT_IN_NAMES.sub("-", source_class(options.source).name_of(value))
+    return _NOT_IN_NAMES.sub("-", get_source_class(options.source).get_name(value))
 
 
-def option_of(extractor: Any, name: str) -> dict[str, str]:
+def make_source_option(extractor: Any, name: str) -> dict[str, str]:
     """Return the option for the extractor of a call from Python: an object, ``module:name`` or a preset."""
     if not isinstance(extractor, str):
         return {"module": f":{name or getattr(extractor, '__name__', type(extractor).__name__)}"}
     return {"module" if ":" in extractor else "preset": extractor}
 
 
-def source_of(job: Job) -> ExtractorSource | None:
+def make_source(job: Job) -> ExtractorSource | None:
     """Return the source of a job's extractor; None if the job computes Kaldi's features."""
-    return source_class(job.options.source)(job) if job.options.source else None
+    return get_source_class(job.options.source)(job) if job.options.source else None
 
 
 def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extractor:
@@ -172,7 +172,7 @@ def open_extractor(source: ExtractorSource, device: str, threads: int) -> Extrac
     return replace(opened, notes=tuple(spell_as_flags(str(warning.message), DumpOptions) for warning in caught))
 
 
-def with_torch() -> Any:
+def get_torch_extractors() -> Any:
     """Return :mod:`kaldi_compat.torch.extractors` if this process has imported torch, otherwise None."""
     if "torch" not in sys.modules:
         return None
@@ -200,19 +200,19 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
         return [{name: part[i] for name, part in parts.items()} for i in range(count)]
     lengths = None
     if isinstance(output, tuple) and len(output) == 2:
-        output, lengths = output[0], as_array(output[1]).tolist()
-    entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(as_array(output)))
+        output, lengths = output[0], convert_to_array(output[1]).tolist()
+    entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
     for number in (len(entries), count if lengths is None else len(lengths)):
         if number != count:
             raise ValueError(f"returned {number} results for {count} utterances")
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
-            raise ValueError(f"returned {len(entries[i])} rows where its lengths say {length}")
+            raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows")
         entries[i] = entries[i][:length]
     return entries
 
 
-def as_array(value: Any) -> Array:
+def convert_to_array(value: Any) -> Array:
     """Return a copy of a tensor or array as float32 or int32. An extractor may reuse its own memory.
 
     Raises:
@@ -221,7 +221,7 @@ def as_array(value: Any) -> Array:
     if value is None:
         raise ValueError("returned nothing")
     if hasattr(value, "detach"):
-        value = with_torch().to_host(value)
+        value = get_torch_extractors().to_host(value)
     if not isinstance(value, np.ndarray) or (type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)):
         raise ValueError(f"returned a {type(value).__name__}: expected an array or a tensor")
     if value.dtype.kind == "f":

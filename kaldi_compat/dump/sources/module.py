@@ -17,12 +17,20 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.dump.call_record import CallRecord
-from kaldi_compat.dump.errors import DumpError, one_line
-from kaldi_compat.dump.object_digest import ObjectDigest, changed_values, digest_object
+from kaldi_compat.dump.errors import DumpError, format_error
+from kaldi_compat.dump.object_digest import ObjectDigest, digest_object, find_changed_values
 from kaldi_compat.dump.options import Job
-from kaldi_compat.dump.sources import DEFAULT_RATE, PADDED, Digests, Extractor, ExtractorSource, padded_call, with_torch
-from kaldi_compat.dump.sources.preset import extractor_of_frontend
-from kaldi_compat.dump.user_modules import imported_files
+from kaldi_compat.dump.sources import (
+    DEFAULT_RATE,
+    PADDED,
+    Digests,
+    Extractor,
+    ExtractorSource,
+    get_torch_extractors,
+    wrap_padded,
+)
+from kaldi_compat.dump.sources.preset import wrap_frontend
+from kaldi_compat.dump.user_modules import find_imported_files
 
 LIST = "list"
 
@@ -41,12 +49,12 @@ class ModuleSource(ExtractorSource):
         self._fresh = self._called = ObjectDigest()
 
     @classmethod
-    def name_of(cls, value: str) -> str:
+    def get_name(cls, value: str) -> str:
         """Return the name of the object, without its module."""
         return Path(value.rpartition(":")[2]).name
 
-    def files(self) -> dict[str, Path]:
-        path = _module_file(self.options.module) if self.job.extractor is None else None
+    def list_files(self) -> dict[str, Path]:
+        path = _find_module_file(self.options.module) if self.job.extractor is None else None
         return {"--module": path} if path else {}
 
     def open(self, device: str, threads: int) -> Extractor:
@@ -54,24 +62,24 @@ class ModuleSource(ExtractorSource):
         self._object = self._create_object(device)
         if not callable(self._object):
             kind = type(self._object).__name__
-            raise DumpError(f"{self.job.feature}: a {kind} cannot be called: expected a class or factory of a callable")
+            raise DumpError(f"{self.job.feature}: a {kind} cannot be called: name a class or factory of a callable")
         self._fresh = self._prepare_modules(device)
         return _make_extractor(self._object, self.job, device)
 
-    def after_first_call(self, device: str) -> None:
+    def prepare_after_first_call(self, device: str) -> None:
         """Move the modules of torch that the first call has created."""
         self._called = self._prepare_modules(device)
 
     def _prepare_modules(self, device: str) -> ObjectDigest:
         """Move new modules of torch to the device, set them to evaluation mode, and return the object's digest."""
-        torch = with_torch()
+        torch = get_torch_extractors()
         digest = digest_object(self._object, torch)
         if torch:
-            torch.move(self._new_modules(digest), device)
+            torch.move(self._find_new_modules(digest), device)
             self._modules = digest.modules
         return digest
 
-    def _new_modules(self, digest: ObjectDigest) -> list[Any]:
+    def _find_new_modules(self, digest: ObjectDigest) -> list[Any]:
         return [module for module in digest.modules if all(module is not known for known in self._modules)]
 
     def _create_object(self, device: str) -> Any:
@@ -80,7 +88,7 @@ class ModuleSource(ExtractorSource):
         if self.job.extractor is not None:
             return self.job.extractor
         if not colon or not name:
-            raise DumpError(f"--module={name_in_module}: expected package.module:name or path/to/file.py:name")
+            raise DumpError(f"--module={name_in_module}: write package.module:name or path/to/file.py:name")
         try:
             target = _import_module(place)
             for part in name.split("."):
@@ -89,50 +97,50 @@ class ModuleSource(ExtractorSource):
         except DumpError:
             raise
         except (Exception, SystemExit) as error:
-            reason = f"{type(error).__name__}: {one_line(error)}"
-            raise DumpError(f"--module={name_in_module} cannot be made: {reason}") from error
+            reason = f"{type(error).__name__}: {format_error(error)}"
+            raise DumpError(f"--module={name_in_module} cannot be created: {reason}") from error
 
-    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+    def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return the digests of everything that the object refers to, and of environment variables."""
-        digest = digest_object(self._object, with_torch(), frozenset(volatile))
+        digest = digest_object(self._object, get_torch_extractors(), frozenset(volatile))
         values = {f"environment variable {name}": str(os.environ.get(name)) for name in variables}
         parts = {name: hashlib.sha256(value.encode(errors="surrogateescape")).hexdigest()
                  for name, value in values.items()}  # fmt: skip
-        return Digests(digest.parts | parts, {}, tuple(volatile), tuple(variables), self._named(digest.files))
+        return Digests(digest.parts | parts, {}, tuple(volatile), tuple(variables), self._name_files(digest.files))
 
-    def digests_after_trial(self, record: CallRecord) -> Digests:
+    def compute_digests_after_trial(self, record: CallRecord) -> Digests:
         """Return the digests for the plan.
 
         A value that the first call creates, such as a table, is compared after a first call. A value that changes in
         later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
         It cannot be compared if it had content before the first call.
         """
-        after = digest_object(self._object, with_torch())
-        if late := [type(module).__name__ for module in self._new_modules(after) if module.training]:
+        after = digest_object(self._object, get_torch_extractors())
+        if late := [type(module).__name__ for module in self._find_new_modules(after) if module.training]:
             raise DumpError(
                 f"{self.job.feature} creates the module {late[-1]} after its first call, in training mode: create it "
                 "before, or call its eval()"
             )
-        later = changed_values(self._called, after)
-        changed = {path: reason for path, reason in changed_values(self._fresh, after).items()
+        later = find_changed_values(self._called, after)
+        changed = {path: reason for path, reason in find_changed_values(self._fresh, after).items()
                    if any(other == path or other.startswith(f"{path}.") for other in later)}  # fmt: skip
-        digests = self.digests(sorted(changed), sorted(record.variables))
+        digests = self.compute_digests(sorted(changed), sorted(record.variables))
         opaque = {path: reason for path, reason in after.opaque.items()
                   if path not in after.filled or path in self._fresh.filled}  # fmt: skip
         opaque |= {path: reason for path, reason in changed.items() if reason}
         opaque |= {f"call {number}": text for number, text in enumerate(sorted(record.external), 1)}
         if isinstance(getattr(self._object, "version", None), str | int | float):
             opaque = {}
-        files = imported_files(self._imported_before) | {str(path): path for path in record.files()}
-        return replace(digests, opaque=opaque, files={**digests.files, **self._named(files)})
+        files = find_imported_files(self._imported_before) | {str(path): path for path in record.list_files()}
+        return replace(digests, opaque=opaque, files={**digests.files, **self._name_files(files)})
 
-    def _named(self, files: Mapping[str, Path]) -> dict[str, Path]:
+    def _name_files(self, files: Mapping[str, Path]) -> dict[str, Path]:
         """Return files by the names that messages use, apart from the file of the option."""
-        own = [path.absolute() for path in self.files().values()]
+        own = [path.absolute() for path in self.list_files().values()]
         return {f"--module {name}": path for name, path in files.items() if path not in own}
 
 
-def _module_file(name_in_module: str) -> Path | None:
+def _find_module_file(name_in_module: str) -> Path | None:
     """Return the file of ``--module``; None for a module without a file."""
     place = name_in_module.rpartition(":")[0]
     if place.endswith(".py"):
@@ -180,7 +188,7 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
 
     name = job.feature
     if isinstance(value, PresetFrontend):
-        return extractor_of_frontend(value, device)
+        return wrap_frontend(value, device)
     takes, rate, shift, max_seconds = (
         getattr(value, attribute, None) for attribute in ("takes", "sample_rate", "frame_shift", "max_batch_seconds")
     )
@@ -190,8 +198,8 @@ def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
     for attribute, number in numbers.items():
         if number is not None and not (isinstance(number, int | float) and 0 < number < np.inf):
             raise DumpError(f"{name}.{attribute} is {number!r}: expected a positive number")
-    torch = with_torch()
+    torch = get_torch_extractors()
     called = torch.compile_module(value) if torch and job.options.compile else value
-    call = padded_call(called, device) if takes == PADDED else lambda audio, rates: called(audio)
+    call = wrap_padded(called, device) if takes == PADDED else lambda audio, rates: called(audio)
     rate = int(rate or DEFAULT_RATE)
     return Extractor(call, name, rate, shift, float(max_seconds or 0), checks_rows=shift is not None)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from io_ark.extras import import_extra
-from kaldi_compat.dump.errors import DumpError, one_line
-from kaldi_compat.dump.files import Stamp, stamp_of
+from kaldi_compat.dump.errors import DumpError, format_error
+from kaldi_compat.dump.files import Stamp, get_stamp
 from kaldi_compat.dump.options import CPU
 from kaldi_compat.dump.sources import ALONE, DEFAULT_RATE, NO_DIGESTS, Array, Digests, Extractor, ExtractorSource
 from kaldi_compat.dump.sources.preset import PresetSource
@@ -28,12 +28,12 @@ class OnnxSource(ExtractorSource):
 
     option = "onnx"
 
-    def files(self) -> dict[str, Path]:
+    def list_files(self) -> dict[str, Path]:
         """Return the model, its external files of weights, and the files of the preset before the model."""
         path = Path(self.options.onnx)
-        names = _external_files(path, stamp_of(path))
+        names = _find_external_files(path, get_stamp(path))
         weights = {f"--onnx/{name}": path.parent / name for name in names}
-        return {"--onnx": path, **weights, **(PresetSource(self.job).files() if self.options.preset else {})}
+        return {"--onnx": path, **weights, **(PresetSource(self.job).list_files() if self.options.preset else {})}
 
     def open(self, device: str, threads: int) -> Extractor:
         runtime = import_extra("onnxruntime", "--onnx")
@@ -48,12 +48,13 @@ class OnnxSource(ExtractorSource):
         try:
             session = runtime.InferenceSession(path, settings, providers=[(provider, provider_options)])
         except Exception as error:
-            raise DumpError(f"--onnx={path} cannot be opened: {one_line(error)[:300]}") from error
+            raise DumpError(f"--onnx={path} cannot be opened: {format_error(error)[:300]}") from error
         inputs = [argument.name for argument in session.get_inputs()]
         outputs = [argument.name for argument in session.get_outputs()]
         if len(inputs) != 1:
-            raise DumpError(f"--onnx={path} has the inputs {', '.join(inputs)}: expected one, of audio or features")
-        frontend = PresetSource(self.job).array_frontend() if self.options.preset else None
+            text = f"--onnx={path} has the inputs {', '.join(inputs)}"
+            raise DumpError(f"{text}: export a model with one input, of audio or features")
+        frontend = PresetSource(self.job).open_array_frontend() if self.options.preset else None
 
         def compute(samples: Array, rate: float) -> Any:
             values = frontend(samples, sampling_rate=int(rate)) if frontend else samples
@@ -66,7 +67,7 @@ class OnnxSource(ExtractorSource):
         rate = None if frontend else DEFAULT_RATE
         return Extractor(lambda audio, rates: list(map(compute, audio, rates)), self.job.feature, rate, batching=ALONE)
 
-    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+    def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return no digests, because the files decide all numbers."""
         return NO_DIGESTS
 
@@ -81,7 +82,7 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 
 
 @functools.lru_cache(8)
-def _external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
+def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
     """Return the names of the files, relative to the model, that hold tensors of the model.
 
     A model is a message of protocol buffers, in which an entry has the same bytes wherever it is nested.

@@ -16,8 +16,8 @@ from kaldi_compat.dump.sources import (
     Digests,
     Extractor,
     ExtractorSource,
-    padded_call,
-    shift_of_steps,
+    compute_shift_of_steps,
+    wrap_padded,
 )
 
 
@@ -26,7 +26,7 @@ class PresetSource(ExtractorSource):
 
     option = "preset"
 
-    def files(self) -> dict[str, Path]:
+    def list_files(self) -> dict[str, Path]:
         """Return the file of a preset of the user, and the file of the statistics."""
         path, statistics = Path(self.options.preset), self.options.statistics
         # The reader of presets reports a missing file, and suggests similar names.
@@ -36,30 +36,30 @@ class PresetSource(ExtractorSource):
     def open(self, device: str, threads: int) -> Extractor:
         """Open the front end. On a CPU, NumPy computes the same bits as torch, and starts earlier."""
         if device == CPU and self.options.engine in ("auto", "exact"):
-            return extractor_of_frontend(self.array_frontend(), device)
+            return wrap_frontend(self.open_array_frontend(), device)
         from kaldi_compat.torch.frontend import Frontend
 
         statistics: Any = self.options.statistics or None
         engine: Any = self.options.engine
         frontend: Any = Frontend(self.options.preset, statistics=statistics, engine=engine)
-        return extractor_of_frontend(frontend.to(device), device)
+        return wrap_frontend(frontend.to(device), device)
 
-    def array_frontend(self) -> Any:
+    def open_array_frontend(self) -> Any:
         """Return the front end without torch."""
         from kaldi_compat.frontends.numpy import Frontend
 
         return Frontend(self.options.preset, statistics=self.options.statistics or None)
 
-    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+    def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return no digests, because the files and this program decide all numbers."""
         return NO_DIGESTS
 
 
-def extractor_of_frontend(frontend: Any, device: str) -> Extractor:
+def wrap_frontend(frontend: Any, device: str) -> Extractor:
     """Return the extractor of a front end of arrays or tensors."""
-    name, shift = frontend.preset.name, shift_of_steps(frontend)
+    name, shift = frontend.preset.name, compute_shift_of_steps(frontend)
     if device != CPU:
-        return Extractor(padded_call(frontend, device), name, frontend.sampling_rate, shift)
+        return Extractor(wrap_padded(frontend, device), name, frontend.sampling_rate, shift)
     convert: Callable[[Array], Any] = np.asarray
     if hasattr(frontend, "parameters"):
         from torch import from_numpy as convert

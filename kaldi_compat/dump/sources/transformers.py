@@ -19,23 +19,23 @@ class TransformersSource(ExtractorSource):
     option = "transformers"
 
     @classmethod
-    def name_of(cls, value: str) -> str:
+    def get_name(cls, value: str) -> str:
         """Return the name of the folder, including dots."""
         return Path(value).name
 
-    def local_job(self) -> Job:
+    def make_local_job(self) -> Job:
         """Download a model of the hub if necessary, and return the job with the model's folder."""
         from kaldi_compat.torch.extractors import local_folder
 
         folder = local_folder(self.options.transformers, allow_pickle=self.options.allow_pickle)
         return replace(self.job, options=replace(self.options, transformers=folder))
 
-    def files(self) -> dict[str, Path]:
+    def list_files(self) -> dict[str, Path]:
         """Return the configurations and weights of the folder, and the weights that an index names elsewhere."""
         folder = Path(self.options.transformers)
         names = {path.name for path in folder.glob("*") if path.suffix in (".json", *WEIGHTS)}
         for index in folder.glob("*.index.json"):
-            names |= _weights_in(index)
+            names |= _read_weight_names(index)
         return {f"--transformers/{name}": folder / name for name in sorted(names)}
 
     def open(self, device: str, threads: int) -> Extractor:
@@ -46,12 +46,12 @@ class TransformersSource(ExtractorSource):
         return Extractor(lambda audio, rates: model(audio), self.job.feature, model.sample_rate, model.frame_shift,
                          window_seconds=window)  # fmt: skip
 
-    def digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
+    def compute_digests(self, volatile: Sequence[str] = (), variables: Sequence[str] = ()) -> Digests:
         """Return no digests, because the files decide all numbers and no code of the folder runs."""
         return NO_DIGESTS
 
 
-def _weights_in(index: Path) -> set[str]:
+def _read_weight_names(index: Path) -> set[str]:
     """Return the file names in an index of divided weights; none for a damaged index."""
     try:
         listed = json.loads(index.read_bytes())["weight_map"].values()

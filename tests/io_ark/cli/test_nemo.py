@@ -95,7 +95,7 @@ def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
         ({}, "ark: d: has no wav.scp: a manifest of NeMo needs a data directory"),
         ({"wav": "u1 none.wav\n"}, "none.wav: u1: cannot be opened: No such file or directory"),
         ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1 1\n"}, "d/segments: a: has channel 1, which a manifest"),
-        ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "start and end should be seconds"),
+        ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "write start and end in seconds"),
         ({"wav": ""}, "d: has no entries to convert"),
     ],
 )

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import io_ark
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import audio_commands, perturb, split_speed
-from io_ark.data_dir.audio_commands import audio_input, quote
-from io_ark.data_dir.perturb import add_speed_command, replaced
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir.audio_commands import parse_audio_entry, quote
+from io_ark.data_dir.perturb import add_speed_command
+from io_ark.data_dir.stage import Printer
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import read_audio
 from kaldi_compat.dump.speed_perturb import make_speed_directory
@@ -171,17 +171,17 @@ def test_commands_are_as_short_as_the_name_allows(
     ],
 )
 def test_name_alone_tells_how_sox_gets_the_audio(name: str, command: str, file: str, is_wav: bool) -> None:
-    assert audio_input(name.encode()) == (command.encode(), file.encode(), is_wav)
+    assert parse_audio_entry(name.encode()) == (command.encode(), file.encode(), is_wav)
 
 
 def test_content_tells_the_format_of_a_name_without_a_known_extension(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path / "TRAIN.WAV")
-    assert audio_input(path) == (b"", path, True)
+    assert parse_audio_entry(path) == (b"", path, True)
     Path(tmp_path / "TRAIN.WAV").write_bytes(b"NIST_1A\n   1024\n".ljust(2000))
-    assert audio_input(path).command == b"wav-copy %b - |" % path
+    assert parse_audio_entry(path).command == b"wav-copy %b - |" % path
     os.mkfifo(tmp_path / "fifo")
-    assert audio_input(os.fsencode(tmp_path / "fifo")).is_wav
-    assert audio_input(b"/dev/zero").is_wav
+    assert parse_audio_entry(os.fsencode(tmp_path / "fifo")).is_wav
+    assert parse_audio_entry(b"/dev/zero").is_wav
 
 
 @pytest.mark.parametrize("job", ["speed", "volume", "resample", "dump"])
@@ -236,15 +236,15 @@ def test_volume_is_changed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 )
 def test_lines_that_need_care_are_not_replaced_at_once(line: bytes) -> None:
     plain = b"b b.wav\nc /d/c-1_x.wav\n"
-    assert replaced(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
-    assert not replaced(plain + line, b"", b" cat ", b" |\n")
+    assert perturb.replace_commands(plain, b"", b" cat ", b" |\n") == b"b cat b.wav |\nc cat /d/c-1_x.wav |\n"
+    assert not perturb.replace_commands(plain + line, b"", b" cat ", b" |\n")
 
 
 def test_plain_files_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> bytes:
         raise AssertionError("a file is opened")
 
-    monkeypatch.setattr(audio_commands, "head_of", fail)
+    monkeypatch.setattr(audio_commands, "read_head", fail)
     assert list(
         perturb.change_speed_in_wav_scp("wav.scp", [b"a a.wav\nb b c.wav\nc c.flac\nd cat x |\ne e.ark:5\n"], b"0.9")
     )
@@ -283,7 +283,7 @@ def test_commands_in_a_playlist_are_not_run(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_name_with_a_nul_byte_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
-        audio_input(b"a\0b.wav")
+        parse_audio_entry(b"a\0b.wav")
 
 
 def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) ->
     (tmp_path / "wav.scp").write_text("u u.wav\n")
     for name in ("utt2spk", "wav.scp"):
         with pytest.raises(DataDirError, match="is read by this job"):
-            perturb.perturb_volume(Say("x", as_script=False), str(tmp_path), write_reco2vol=str(tmp_path / name))
+            perturb.perturb_volume(Printer("x", as_script=False), str(tmp_path), write_reco2vol=str(tmp_path / name))
     (tmp_path / "link").symlink_to("wav.scp")
     os.link(tmp_path / "utt2spk", tmp_path / "other")
     (tmp_path / "volumes").write_text("u 0.5\n")
@@ -300,7 +300,7 @@ def test_volumes_are_not_written_over_a_file_of_the_directory(tmp_path: Path) ->
         with pytest.raises(DataDirError, match="is read by this job"):
             volumes = str(tmp_path / more) if more else ""
             perturb.perturb_volume(
-                Say("x", as_script=False), str(tmp_path), reco2vol=volumes, write_reco2vol=str(tmp_path / name)
+                Printer("x", as_script=False), str(tmp_path), reco2vol=volumes, write_reco2vol=str(tmp_path / name)
             )
     assert (tmp_path / "utt2spk").read_text() == "u u\n"
     assert (tmp_path / "wav.scp").read_text() == "u u.wav\n"

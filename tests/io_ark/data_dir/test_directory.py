@@ -74,7 +74,7 @@ def test_subset_has_other_utterances(data: DataDir, given: dict[str, Any], keys:
     ("call", "said"),
     [
         (lambda d: d.subset("x", 99), "cannot subset to more utterances"),
-        (lambda d: d.subset("x", 0), "number 1 or more"),
+        (lambda d: d.subset("x", 0), "number is 1 or more"),
         (lambda d: d.subset("x", 2, how="odd"), "how is one of spread"),
         (lambda d: d.subset("x"), "give one of number"),
         (lambda d: d.subset("x", 1, how="shortest"), "no feats.scp"),

@@ -12,7 +12,7 @@ import pytest
 from io_ark import DataDir
 from io_ark.data_dir import DataDirError, scripts
 from io_ark.data_dir.scripts import SCRIPTS
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir.stage import Printer
 
 SPEAKERS = {"a-1": "a", "a-2": "a", "b-1": "b", "b-2": "b", "c-1": "c"}
 RECORDINGS = {"a-1": "r1", "a-2": "r1", "b-1": "r2", "b-2": "r3", "c-1": "r3"}
@@ -44,7 +44,7 @@ def keys(path: Path) -> list[str]:
 
 def run(command: str, *more: str) -> None:
     name, *argv = command.split()
-    assert scripts.call(SCRIPTS[name], Say(name), [*argv, *more]) == 0
+    assert scripts.call(SCRIPTS[name], Printer(name), [*argv, *more]) == 0
 
 
 def check(folder: Path, utterances: list[str], *, segments: bool = True) -> None:

@@ -19,10 +19,10 @@ import pytest
 
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import scripts, stage
-from io_ark.data_dir.scripts import Ended, data_main
-from io_ark.data_dir.stage import Say, Stage, locked
+from io_ark.data_dir.scripts import Ended, run_data_command
+from io_ark.data_dir.stage import Printer, Stage, locked
 
-CODE = "import sys; from io_ark.data_dir.scripts import data_main; sys.exit(data_main(sys.argv[1:]))"
+CODE = "import sys; from io_ark.data_dir.scripts import run_data_command; sys.exit(run_data_command(sys.argv[1:]))"
 KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, 128 + signal.SIGTERM, 128 + signal.SIGHUP)
 
 
@@ -103,7 +103,7 @@ def test_killed_job_leaves_a_mixed_directory_or_files(
             assert started(place, job).wait() == 0
             made.append(tree(place))
             states[job] = made, time.monotonic() - began
-            assert data_main(job.split()) == 0
+            assert run_data_command(job.split()) == 0
             made.append(tree(place))
         made, seconds = states[job]
         place = place_for(f"killed{attempt}")
@@ -119,7 +119,7 @@ def test_killed_job_leaves_a_mixed_directory_or_files(
                 now = within(tree(place), WHOLE[job])
                 assert now in [within(each, WHOLE[job]) for each in made[:2]], (job, process.returncode)
             assert process.returncode < 0 or not left, (job, process.returncode, left)
-        assert data_main(job.split()) == 0
+        assert run_data_command(job.split()) == 0
         assert tree(place) in made[1:] and not leftovers(place), (job, process.returncode, leftovers(place))
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(place)
@@ -174,12 +174,12 @@ def test_job_that_ends_within_its_change_leaves_a_mixed_directory(
     shutil.copytree(tmp_path / "start", tmp_path / "whole")
     monkeypatch.chdir(tmp_path / "whole")
     before, folder = tree(Path()), "data" if "split" in job else "out"
-    assert data_main(job.split()) == 0
+    assert run_data_command(job.split()) == 0
     after, unfinished = tree(Path()), 0
     for number in range(100):
         shutil.copytree(tmp_path / "start", tmp_path / str(number))
         monkeypatch.chdir(tmp_path / str(number))
-        was_ended = ended_at(number, lambda: data_main(job.split()))
+        was_ended = ended_at(number, lambda: run_data_command(job.split()))
         capsys.readouterr()
         mixed = tree(Path())
         if any(name.startswith(".changes.") for name in leftovers(Path())):
@@ -192,7 +192,7 @@ def test_job_that_ends_within_its_change_leaves_a_mixed_directory(
             assert tree(Path()) == after
         else:
             assert mixed in (before, after)
-        assert data_main(job.split()) == 0
+        assert run_data_command(job.split()) == 0
         assert tree(Path()) == after and not leftovers(Path())
         if not was_ended:
             break
@@ -227,7 +227,7 @@ def test_change_of_two_files_that_ends_early_is_finished(
             (folder / name).write_text("old\n")
 
         def work(folder: Path = folder) -> None:
-            with Stage(str(folder), Say("x")) as changed:
+            with Stage(str(folder), Printer("x")) as changed:
                 for name in names:
                     changed.write(name, [b"new\n"])
 
@@ -245,37 +245,37 @@ def test_change_of_two_files_that_ends_early_is_finished(
 @pytest.mark.parametrize("as_script", [True, False])
 @pytest.mark.parametrize("partly", [True, False])
 def test_files_before_an_error_stay_only_as_a_script_leaves_them(tmp_path: Path, as_script: bool, partly: bool) -> None:
-    with pytest.raises(DataDirError), Stage(str(tmp_path), Say("x", as_script=as_script)) as changed:
+    with pytest.raises(DataDirError), Stage(str(tmp_path), Printer("x", as_script=as_script)) as changed:
         changed.write("a", [b"new\n"])
         raise DataDirError("bad", partly=partly)
     assert [path.name for path in tmp_path.iterdir()] == (["a"] if as_script and partly else [])
 
 
-@pytest.mark.parametrize("place", [0, stage.BUFFER - 1, stage.BUFFER, 2 * stage.BUFFER])
+@pytest.mark.parametrize("place", [0, stage.BUFFER_BYTES - 1, stage.BUFFER_BYTES, 2 * stage.BUFFER_BYTES])
 def test_large_file_with_one_other_byte_is_replaced(tmp_path: Path, place: int) -> None:
-    content = bytearray(b"x" * (2 * stage.BUFFER + 1))
+    content = bytearray(b"x" * (2 * stage.BUFFER_BYTES + 1))
     (tmp_path / "a").write_bytes(content)
     os.utime(tmp_path / "a", (1e9, 1e9))
-    with Stage(str(tmp_path), Say("x")) as changed:
+    with Stage(str(tmp_path), Printer("x")) as changed:
         changed.write("a", [bytes(content)])
     assert (tmp_path / "a").stat().st_mtime == 1e9
     content[place] = 0
-    with Stage(str(tmp_path), Say("x")) as changed:
+    with Stage(str(tmp_path), Printer("x")) as changed:
         changed.write("a", [bytes(content)])
     assert (tmp_path / "a").read_bytes() == content
 
 
 def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory(tmp_path / "data", 5)
-    carry_out = stage.carry_out
+    apply_renames = stage.apply_renames
 
     def with_signal(folder: str, renames: Any, **more: str) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT) if renames else ():
             os.kill(os.getpid(), number)
-        carry_out(folder, renames, **more)
+        apply_renames(folder, renames, **more)
 
-    monkeypatch.setattr(stage, "carry_out", with_signal)
-    with pytest.raises(KeyboardInterrupt), scripts.ending_in_order(), Stage(str(tmp_path), Say("x")) as changed:
+    monkeypatch.setattr(stage, "apply_renames", with_signal)
+    with pytest.raises(KeyboardInterrupt), scripts.ending_in_order(), Stage(str(tmp_path), Printer("x")) as changed:
         for name in ("a", "b"):
             changed.write(name, [b"new\n"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "data"]
@@ -284,11 +284,11 @@ def test_signal_interrupts_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_leaves_temporary_files(tmp_path: Path, number: int) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(Ended), scripts.ending_in_order(), Stage(str(tmp_path / "new"), Say("x")) as changed:
+    with pytest.raises(Ended), scripts.ending_in_order(), Stage(str(tmp_path / "new"), Printer("x")) as changed:
         changed.write("a", [b"new\n"])
         os.kill(os.getpid(), number)
     assert list(tmp_path.iterdir()) == [] and signal.getsignal(number) is before
-    assert scripts.protected(Say("x"), lambda: os.kill(os.getpid(), number) or 0) == 128 + number
+    assert scripts.run_protected(Printer("x"), lambda: os.kill(os.getpid(), number) or 0) == 128 + number
 
 
 def test_command_of_audio_is_waited_for_after_a_signal(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_temporary_files_of_a_job_that_may_run_are_removed(
     for name, is_over in NAMES.items():
         path = tmp_path / "data" / f".{name.format(ours=stage._MACHINE, us=os.getpid())}.tmp"
         path.write_text("x")
-        os.utime(path, (time.time() - (stage._ABANDONED + 60) * is_old,) * 2)
+        os.utime(path, (time.time() - (stage._ABANDONED_SECONDS + 60) * is_old,) * 2)
         paths[path] = (is_over and has_locks) or (is_old and name not in FOREIGN)
     (tmp_path / "data" / f".linked.{stage._MACHINE}.1.1.tmp").symlink_to("utt2spk")
     (tmp_path / "data" / f".folder.{stage._MACHINE}.1.1.tmp").mkdir()
@@ -350,11 +350,11 @@ def test_temporary_files_of_a_job_that_may_run_are_removed(
 
 def test_temporary_files_are_removed_while_their_job_runs(tmp_path: Path) -> None:
     directory(tmp_path / "data", 2)
-    with Stage(str(tmp_path / "data"), Say("x")) as outer:
+    with Stage(str(tmp_path / "data"), Printer("x")) as outer:
         outer.write("a", [b"x\n"])
         DataDir(tmp_path / "data").fix()
         with locked(str(tmp_path / "data")):
-            assert Path(outer.path("a")).read_bytes() == b"x\n"
+            assert Path(outer.find("a")).read_bytes() == b"x\n"
     assert (tmp_path / "data/a").read_bytes() == b"x\n"
 
 
@@ -420,7 +420,7 @@ def test_directory_is_read_while_it_changes(tmp_path: Path, change: bool, mode: 
 def test_source_changes_or_is_locked_while_it_is_only_read(tmp_path: Path, changes: bool) -> None:
     directory(tmp_path / "data", 2)
     descriptor = os.open(tmp_path / "data", os.O_RDONLY)
-    with Stage(str(tmp_path / "out"), Say("x"), sources=[str(tmp_path / "data")], changes_sources=changes):
+    with Stage(str(tmp_path / "out"), Printer("x"), sources=[str(tmp_path / "data")], changes_sources=changes):
         with pytest.raises(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if changes:
@@ -434,7 +434,7 @@ def test_source_changes_or_is_locked_while_it_is_only_read(tmp_path: Path, chang
 def test_signal_that_is_ignored_ends_a_script(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as by nohup
     try:
-        with scripts.ending_in_order(), Stage(str(tmp_path), Say("x")) as changed:
+        with scripts.ending_in_order(), Stage(str(tmp_path), Printer("x")) as changed:
             changed.write("a", [b"new\n"])
             os.kill(os.getpid(), signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and (tmp_path / "a").exists()
@@ -492,7 +492,7 @@ def test_file_that_is_newer_than_an_ended_change_is_replaced(
         for name in ("feats.scp", "kept.scp"):
             Path(str(number), name).write_text("old\n")
         os.utime(Path(str(number), "feats.scp"), (2e9, 2e9))
-        was_ended = ended_at(number, lambda at=number: data_main(["perturb-volume", str(at)]))
+        was_ended = ended_at(number, lambda at=number: run_data_command(["perturb-volume", str(at)]))
         if is_left := any(name.startswith(".changes.") for name in leftovers(Path(str(number)))):
             time.sleep(0.02)
             os.replace(Path(str(number), "kept.scp"), Path(str(number), "feats.scp"))  # keeps its time
@@ -503,7 +503,7 @@ def test_file_that_is_newer_than_an_ended_change_is_replaced(
             older += 1
             assert Path(str(number), "feats.scp").read_text() == "old\n"
             assert "sox --vol" in Path(str(number), "wav.scp").read_text()
-            end = "but left what was written since: feats.scp\n"
+            end = "but did not replace files that were written since: feats.scp\n"
             assert capsys.readouterr().err.endswith(f"/{number}: finished the change of a job that was ended, {end}")
             assert not leftovers(Path(str(number)))
         if not was_ended:
@@ -524,7 +524,7 @@ def test_change_that_the_system_refuses_is_lost(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(stage.os, "replace", refuses)
     for _ in range(2):  # the job, and the next one
         text = "b: cannot be replaced: Permission denied: half of the change is made"
-        with pytest.raises(DataDirError, match=text), Stage(str(data), Say("x")) as changed:
+        with pytest.raises(DataDirError, match=text), Stage(str(data), Printer("x")) as changed:
             for name in ("a", "b", "c"):
                 changed.write(name, [b"new\n"])
         assert (data / "a").exists() and not (data / "b").exists()
@@ -540,7 +540,7 @@ def test_folder_that_cannot_be_written_leaves_half_of_a_change(tmp_path: Path, m
     before = tree(tmp_path)
     monkeypatch.setattr(stage.os, "access", lambda path, mode: not path.endswith(".backup"))
     text = r"data/\.backup: cannot be written: nothing was changed"
-    with pytest.raises(DataDirError, match=text), Stage(str(tmp_path / "data"), Say("x")) as changed:
+    with pytest.raises(DataDirError, match=text), Stage(str(tmp_path / "data"), Printer("x")) as changed:
         changed.write("text", [b"new\n"])
         changed.move_to_backup("utt2dur")
     assert tree(tmp_path) == before and not leftovers(tmp_path)
@@ -632,7 +632,9 @@ def test_half_of_a_change_is_read(tmp_path: Path, name: str) -> None:
     half_changed(tmp_path / "data")
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
     (tmp_path / "data").chmod(0o555)
-    with pytest.raises(DataDirError, match="a job was ended while it changed this directory: kaldi-compat data fix"):
+    with pytest.raises(
+        DataDirError, match="a job was ended while it changed this directory: run kaldi-compat data fix"
+    ):
         READERS[name](DataDir(tmp_path / "data"))
     (tmp_path / "data").chmod(0o755)
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
@@ -658,12 +660,12 @@ def test_target_that_another_job_removed_is_written(
     go = tmp_path / "go"
     second = f"""
 import pathlib
-from io_ark.data_dir.stage import Say, Stage
+from io_ark.data_dir.stage import Printer, Stage
 pathlib.Path({str(go)!r}).touch()
-with Stage({str(target)!r}, Say("x")) as stage:
+with Stage({str(target)!r}, Printer("x")) as stage:
     stage.write("text", [b"second\\n"])
 """
-    with pytest.raises(KeyError) if is_failing else contextlib.nullcontext(), Stage(str(target), Say("x")) as first:
+    with pytest.raises(KeyError) if is_failing else contextlib.nullcontext(), Stage(str(target), Printer("x")) as first:
         first.write("text", [b"first\n"])
         job = subprocess.Popen([sys.executable, "-c", second], stderr=-1)
         while not go.exists():

@@ -14,13 +14,13 @@ import io_ark
 from io_ark import ArkError, DataDir, DataDirError, Segment, Wave
 from io_ark.data_dir import directories, durations, line_chunks, lists, perturb
 from io_ark.data_dir.fix import fix
-from io_ark.data_dir.scripts import SCRIPTS, call, protected
-from io_ark.data_dir.stage import Say, SourceDir
+from io_ark.data_dir.scripts import SCRIPTS, call, run_protected
+from io_ark.data_dir.stage import DataFiles, Printer
 from tests.io_ark.data_dir.test_directory import write
 
 
-def quiet(name: str = "script") -> Say:
-    return Say(name, lambda line: None)
+def quiet(name: str = "script") -> Printer:
+    return Printer(name, lambda line: None)
 
 
 def make(folder: Path, count: int = 4, /, **files: str) -> DataDir:
@@ -62,7 +62,7 @@ def test_durations_of_less_than_half_are_enough(tmp_path: Path, made: int, fails
     text = "".join(f"u{at} r 0 1\n" for at in range(1, made + 1))
     data = make(tmp_path / "data", 8, segments=text)
     try:
-        durations.get_utt2dur(Say("script", said.append), data.path)
+        durations.get_utt2dur(Printer("script", said.append), data.path)
         assert not fails
     except DataDirError:
         assert fails
@@ -104,8 +104,8 @@ def test_parts_are_of_other_sizes(tmp_path: Path, per_utt: bool, count: int) -> 
 
 def test_count_of_lines_is_not_that_of_newlines(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a\nb\nc")
-    source = SourceDir(str(tmp_path))
-    assert source.count("a") == 2 and source.count("none") == 0
+    source = DataFiles(str(tmp_path))
+    assert source.count_lines("a") == 2 and source.count_lines("none") == 0
 
 
 @pytest.mark.usefixtures("sox")
@@ -206,7 +206,7 @@ def test_channel_of_a_recording_is_another(tmp_path: Path) -> None:
         if is_good:
             data.validate()
         else:
-            with pytest.raises(DataDirError, match="A, or B"):
+            with pytest.raises(DataDirError, match="A or B"):
                 data.validate()
 
 
@@ -342,7 +342,7 @@ def test_error_of_fix_empties_segments(tmp_path: Path, audio: str, times: str, t
     data = make(tmp_path / "data", 3, segments=f"u1 r1 0 1\nu2 {times}\nu3 r1 0 1\n", wav_scp=audio)
     before = Path(data.file("segments")).read_bytes()
     with pytest.raises(DataDirError, match=text):
-        fix(Say("fix"), data.path)
+        fix(Printer("fix"), data.path)
     assert Path(data.file("segments")).read_bytes() == before
 
 
@@ -407,8 +407,16 @@ HUGE = "99999999999"
         ("get_utt2num_frames.sh --frame-shift 0 data", {}, "--frame-shift 0 .* must be finite numbers of seconds"),
         ("get_utt2num_frames.sh --frame-shift nan data", {}, "expected a number: --frame-shift nan"),
         ("perturb_data_dir_volume.sh --scale-low inf data", {}, "expected a number: --scale-low inf"),
-        ("perturb_data_dir_volume.sh --reco2vol data/vol data", {"vol": "u1 loud\n"}, "vol:1: u1: write: recording"),
-        ("modify_speaker_info.sh --seconds-per-spk-max 3 data out", {"utt2dur": "u1 x\n"}, "utt2dur: u1: write:"),
+        (
+            "perturb_data_dir_volume.sh --reco2vol data/vol data",
+            {"vol": "u1 loud\n"},
+            "vol:1: u1: expected a recording and its volume",
+        ),
+        (
+            "modify_speaker_info.sh --seconds-per-spk-max 3 data out",
+            {"utt2dur": "u1 x\n"},
+            "utt2dur: u1: expected an utterance and its duration",
+        ),
         (f"split_data.sh data {HUGE}", {}, "number of speakers 1 is less"),
         (f"split_data.sh --per-utt data {HUGE}", {}, "into too many pieces"),
         ("get_utt2dur.sh data", {"wav_scp": "u1 sph2pipe -f wav x.sph |\n"}, "problem getting the durations"),
@@ -422,8 +430,8 @@ def test_bad_numbers_have_a_traceback(
     monkeypatch.chdir(tmp_path)
     Path("x.sph").write_text("NIST_1A\n   1024\nsample_rate -i 0\nsample_count -i 5\nend_head\n")
     name, *arguments = command.split()
-    say = Say(name)
-    assert protected(say, lambda: call(SCRIPTS[name], say, arguments)) != 0
+    say = Printer(name)
+    assert run_protected(say, lambda: call(SCRIPTS[name], say, arguments)) != 0
     assert re.search(said, "".join(capfd.readouterr()))
 
 
@@ -431,8 +439,8 @@ def test_bad_numbers_have_a_traceback(
 @pytest.mark.usefixtures("sox")
 def test_durations_are_infinite(tmp_path: Path, how: Any) -> None:
     data = make(tmp_path / "data", 2, utt2dur="u1 1e999\nu2 2\n", reco2dur="u1 1e999\nu2 2\n")
-    with pytest.raises(ArkError, match="u1: a number that is too large"):
+    with pytest.raises(ArkError, match="u1: has a number that is too large"):
         how(data)
     segments = make(tmp_path / "seg", 2, segments="u1 r 0 1e999\nu2 r 1 2\n", wav_scp="r a.wav\n")
-    with pytest.raises(ArkError, match="u1: a number that is too large"):
+    with pytest.raises(ArkError, match="u1: has a number that is too large"):
         segments.utt2dur()

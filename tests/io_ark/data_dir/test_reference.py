@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from io_ark.data_dir.scripts import SCRIPTS, call, protected
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir.scripts import SCRIPTS, call, run_protected
+from io_ark.data_dir.stage import Printer
 from tests.support import data_dirs
 
 OUTPUTS = Path(__file__).parents[3] / "reference_data" / "data_dirs" / "outputs.json.xz"
@@ -63,8 +63,8 @@ def run(place: Path, command: str, monkeypatch: pytest.MonkeyPatch, capfdbinary:
     )
     try:
         os.dup2(source, 0)
-        say = Say(f"utils/{path}", lambda line: os.write(1, f"{line}\n".encode("utf-8", "surrogateescape")))
-        status = protected(say, lambda: call(SCRIPTS[name], say, argv))
+        say = Printer(f"utils/{path}", lambda line: os.write(1, f"{line}\n".encode("utf-8", "surrogateescape")))
+        status = run_protected(say, lambda: call(SCRIPTS[name], say, argv))
     finally:
         os.dup2(before, 0)
         os.close(before)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from io_ark.data_dir import DataDirError, lists, scripts, stage
-from io_ark.data_dir.scripts import SCRIPTS, data_main, install
-from io_ark.data_dir.stage import Say, Stage
+from io_ark.data_dir.scripts import SCRIPTS, install, run_data_command
+from io_ark.data_dir.stage import Printer, Stage
 
 
 def directory(folder: Path, count: int = 3) -> Path:
@@ -42,7 +42,7 @@ def test_launchers_do_not_run_or_replace_other_programs(tmp_path: Path) -> None:
 
 
 def test_launcher_with_a_long_path_is_not_a_program(tmp_path: Path) -> None:
-    text = scripts.launcher("validate_data_dir.sh", "/a b/'python'", "/root").decode()
+    text = scripts.format_launcher("validate_data_dir.sh", "/a b/'python'", "/root").decode()
     assert text.startswith("#!/bin/sh\n") and "exec '/a b/'\"'\"'python'\"'\"'' -I" in text
     compile(text, "launcher", "exec")
 
@@ -66,7 +66,12 @@ def test_directory_as_standard_input_is_a_crash(tmp_path: Path) -> None:
 def test_directory_as_a_list_has_a_number_of_the_system(tmp_path: Path, capsys: Any, name: str) -> None:
     (tmp_path / "map").write_text("a b\n")
     script, *words = name.replace("map", str(tmp_path / "map") if " map" in name else "map").split()
-    assert scripts.protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), [*words, str(tmp_path)])) > 0
+    assert (
+        scripts.run_protected(
+            Printer("x"), lambda: scripts.call(SCRIPTS[script], Printer("x"), [*words, str(tmp_path)])
+        )
+        > 0
+    )
     error = capsys.readouterr().err
     assert "Is a directory" in error and "Errno" not in error and error.count("\n") == 1
 
@@ -88,7 +93,7 @@ def test_scripts_are_installed_behind_a_link(
     if "/x" in target:
         Path("linked/x").symlink_to("data")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
-    assert data_main(["install", target.format(tmp_path), *["--force"] * force]) == 1
+    assert run_data_command(["install", target.format(tmp_path), *["--force"] * force]) == 1
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
     error = capsys.readouterr().err
     assert "is a link to" in error and "choose a folder of this recipe" in error and error.count("\n") == 1
@@ -124,7 +129,7 @@ def test_number_in_other_digits_is_a_number(
     words = command.split()
     if number == "0" and "subset" in command:
         number = "00"
-    assert data_main([word.format(number) for word in words]) > 0
+    assert run_data_command([word.format(number) for word in words]) > 0
     error = capsys.readouterr().err
     assert "Traceback" not in error and "exceeds" not in error
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before and not Path("out").exists()
@@ -142,7 +147,7 @@ def test_number_of_thousands_of_digits_is_a_crash(
         for number in ("9" * 5000, f"{'9' * 5000}-{'9' * 5000}", "\u00b2"):
             monkeypatch.setattr(lists, "STDIN", os.open("list", os.O_RDONLY))
             script, *words = (word.format(number) for word in command.split())
-            scripts.protected(Say("x"), lambda: scripts.call(SCRIPTS[script], Say("x"), words))  # noqa: B023
+            scripts.run_protected(Printer("x"), lambda: scripts.call(SCRIPTS[script], Printer("x"), words))  # noqa: B023
             error = capsys.readouterr().err
             assert "Traceback" not in error and "integer string" not in error
     file.close()
@@ -153,9 +158,11 @@ def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: An
     script = SCRIPTS[name]
     for option, value in script.get_options(with_own=True).items():
         assert isinstance(value, str | int | float | bool), option
-    assert data_main([script.command, "--help"]) == 0
+    assert run_data_command([script.command, "--help"]) == 0
     shown = capsys.readouterr().err
-    assert script.usage in shown and all(scripts.flag(option) in shown for option in script.get_options(with_own=True))
+    assert script.usage in shown and all(
+        scripts.format_flag(option) in shown for option in script.get_options(with_own=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,7 +170,7 @@ def test_options_of_a_script_are_not_those_of_its_function(name: str, capsys: An
     [
         ([], 2, ""),
         (["nope"], 2, "there is no command 'nope'"),
-        (["validate", "--no-feats", "--no-such", "data"], 2, "unknown option --no-such: known are --no-feats"),
+        (["validate", "--no-feats", "--no-such", "data"], 2, "unknown option --no-such: choose from --no-feats"),
         (["validate", "none"], 1, "no such directory none"),
         (["split", "data", "x"], 1, "must be a whole number"),
         (["modify-speakers", "--utts-per-spk-max=x", "data", "out"], 1, "expected a number: --utts-per-spk-max x"),
@@ -177,7 +184,7 @@ def test_mistake_in_a_command_is_not_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "data")
-    assert data_main(argv) == status
+    assert run_data_command(argv) == status
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error and error.count("\n") <= 1
 
@@ -187,10 +194,10 @@ def test_commands_for_people_take_options_anywhere(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "data")
-    assert data_main(["copy", "data", "--utt-prefix=a-", "out", "--spk-prefix", "a-"]) == 0
+    assert run_data_command(["copy", "data", "--utt-prefix=a-", "out", "--spk-prefix", "a-"]) == 0
     assert (tmp_path / "out/utt2spk").read_text().startswith("a-u0000 a-s\n")
-    assert data_main(["subset", "data", "--first", "2", "part"]) == 0
-    assert data_main(["info", "part"]) == 0 and "2 utterances" in capsys.readouterr().out
+    assert run_data_command(["subset", "data", "--first", "2", "part"]) == 0
+    assert run_data_command(["info", "part"]) == 0 and "2 utterances" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -198,16 +205,20 @@ def test_commands_for_people_take_options_anywhere(
     [
         ("subset_data_dir.sh --speakers data 2 out", 1, "no such file data/spk2utt"),
         ("subset_data_dir.sh --per-spk data 2 out", 1, "no such file data/spk2utt"),
-        ("subset_data_dir.sh --per-spk data 0 out", 1, "a number of utterances of 1 or more"),
-        ("subset_data_dir.sh --speakers data 2.5 out", 1, "a number of utterances of 1 or more"),
-        ("subset_data_dir.sh --first data -1 out", 1, "a number of utterances of 1 or more"),
-        ("subset_data_dir.sh --last data --2 out", 1, "a number of utterances of 1 or more"),
+        ("subset_data_dir.sh --per-spk data 0 out", 1, "the number of utterances, a whole number of 1 or more"),
+        ("subset_data_dir.sh --speakers data 2.5 out", 1, "the number of utterances, a whole number of 1 or more"),
+        ("subset_data_dir.sh --first data -1 out", 1, "the number of utterances, a whole number of 1 or more"),
+        ("subset_data_dir.sh --last data --2 out", 1, "the number of utterances, a whole number of 1 or more"),
         ("subset_data_dir.sh --spk-list list data out", 1, "no such file data/spk2utt"),
-        ("copy_data_dir.sh --validate-opts --no-such part out", 1, "--validate-opts: --no-such: known are --no-feats"),
+        (
+            "copy_data_dir.sh --validate-opts --no-such part out",
+            1,
+            "--validate-opts has the unknown options --no-such: choose from --no-feats",
+        ),
         ("filter_scp.pl data list", 21, "data: Is a directory"),
         ("filter_scp.pl --exclude data list", 21, "data: Is a directory"),
         ("subset_data_dir.sh data 2 out", 1, "data/wav.scp:2: Bad line without a key"),
-        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: number of lines changed: is blank"),
+        ("resample_data_dir.sh 8000 data", 1, "data/wav.scp:2: number of lines changed: this line is blank"),
     ],
 )
 def test_script_loses_data_with_kaldis_status(
@@ -223,8 +234,8 @@ def test_script_loses_data_with_kaldis_status(
     (tmp_path / "list").write_text("s\n")
     before = {path.name: path.read_bytes() for path in data.iterdir()}
     name, *argv = command.split()
-    say = Say(name)
-    assert scripts.protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == status
+    say = Printer(name)
+    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS[name], say, argv)) == status
     out, error = capfd.readouterr()
     assert said in out + error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in data.iterdir()} == before
@@ -240,13 +251,13 @@ def test_blank_lines_at_the_end_stop_a_script_that_loses_nothing(
     (data / "wav.scp").write_text("u0000 a.wav\nu0001 a.wav\nu0002 a.wav\n\n \n")
     (data / "utt2dur").write_text("u0000 1\n")
     name, *argv = command.split()
-    assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == 0
+    assert scripts.run_protected(Printer(name), lambda: scripts.call(SCRIPTS[name], Printer(name), argv)) == 0
     assert len((tmp_path / argv[-1] / "wav.scp").read_text().splitlines()) == (2 if argv[-1] == "out" else 3)
 
 
 def test_missing_directory_is_made(tmp_path: Path) -> None:
     with pytest.raises(DataDirError):
-        scripts.call(SCRIPTS["get_utt2dur.sh"], Say("get_utt2dur.sh"), [str(tmp_path / "none")])
+        scripts.call(SCRIPTS["get_utt2dur.sh"], Printer("get_utt2dur.sh"), [str(tmp_path / "none")])
     assert not (tmp_path / "none").exists()
 
 
@@ -259,17 +270,17 @@ def test_durations_are_zero_by_a_frame_shift_that_is_no_number(
     data = directory(tmp_path / "data")
     (data / "utt2num_frames").write_text("u0000 10\nu0001 20\nu0002 30\n")
     (data / "frame_shift").write_text(shift)
-    script, say = SCRIPTS["get_utt2dur.sh"], Say("get_utt2dur.sh")
-    assert scripts.protected(say, lambda: scripts.call(script, say, [str(data)])) == bool(said)
+    script, say = SCRIPTS["get_utt2dur.sh"], Printer("get_utt2dur.sh")
+    assert scripts.run_protected(say, lambda: scripts.call(script, say, [str(data)])) == bool(said)
     assert said in capfd.readouterr().err
     assert said or (data / "utt2dur").read_text() == "u0000 0.23\nu0001 0.43\nu0002 0.63\n"
 
 
 def test_seed_that_is_no_number_gives_an_order(tmp_path: Path, capfd: Any) -> None:
     (tmp_path / "list").write_text("a\nb\nc\n")
-    script, say = SCRIPTS["shuffle_list.pl"], Say("shuffle_list.pl")
+    script, say = SCRIPTS["shuffle_list.pl"], Printer("shuffle_list.pl")
     argv = ["--srand", "3x", str(tmp_path / "list")]
-    assert scripts.protected(say, lambda: scripts.call(script, say, argv)) == 255
+    assert scripts.run_protected(say, lambda: scripts.call(script, say, argv)) == 255
     assert capfd.readouterr().out == ""
 
 
@@ -294,7 +305,7 @@ def test_recipes_script_for_images_is_not_called(
     for script in ("fix_data_dir.sh", "validate_data_dir.sh"):
         (tmp_path / "image" / script).write_text(f"#!/bin/sh\necho {script} $@ > called\nexit 3\n")
         (tmp_path / "image" / script).chmod(0o755)
-    assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
+    assert scripts.run_protected(Printer(name), lambda: scripts.call(SCRIPTS[name], Printer(name), argv)) == status
     assert (tmp_path / "called").exists() == bool(passed)
     assert not passed or passed in (tmp_path / "called").read_text()
 
@@ -310,8 +321,8 @@ def test_recipes_script_for_images_has_another_status_than_in_a_shell(
     if text:
         (tmp_path / "image/fix_data_dir.sh").write_text(text)
         (tmp_path / "image/fix_data_dir.sh").chmod(0o755)
-    say = Say("fix_data_dir.sh")
-    assert scripts.protected(say, lambda: scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["data"])) == status
+    say = Printer("fix_data_dir.sh")
+    assert scripts.run_protected(say, lambda: scripts.call(SCRIPTS["fix_data_dir.sh"], say, ["data"])) == status
 
 
 def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: Any) -> None:
@@ -323,7 +334,7 @@ def test_order_of_speakers_is_not_what_is_wrong_first(tmp_path: Path, capsys: An
         (["--no-spk-sort"], "spk2utt is not"),
     ):
         with pytest.raises(DataDirError):
-            scripts.call(SCRIPTS["validate_data_dir.sh"], Say("validate_data_dir.sh"), [*options, str(data)])
+            scripts.call(SCRIPTS["validate_data_dir.sh"], Printer("validate_data_dir.sh"), [*options, str(data)])
         assert said in capsys.readouterr().out
 
 
@@ -341,7 +352,7 @@ def test_file_that_leaves_no_utterances_is_not_named(
     data = directory(tmp_path / "data")
     (data / name).write_text(text)
     with pytest.raises(DataDirError, match=error):
-        scripts.call(SCRIPTS["fix_data_dir.sh"], Say("fix_data_dir.sh"), [str(data)])
+        scripts.call(SCRIPTS["fix_data_dir.sh"], Printer("fix_data_dir.sh"), [str(data)])
     assert said in capsys.readouterr().out
 
 
@@ -349,7 +360,7 @@ def test_carriage_return_after_a_speaker_hides_it(tmp_path: Path) -> None:
     data = directory(tmp_path / "data")
     (data / "spk2utt").write_bytes(b"s\r u0000 u0001 u0002\n")
     argv = ["--spk-prefix", "a-", str(data), str(tmp_path / "out")]
-    assert scripts.call(SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh"), argv) == 0
+    assert scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), argv) == 0
     assert (tmp_path / "out/spk2utt").read_bytes() == b"a-s u0000 u0001 u0002\n"
 
 
@@ -357,12 +368,12 @@ def test_file_of_an_unknown_speaker_is_not_named(tmp_path: Path) -> None:
     data = directory(tmp_path / "data")
     (data / "spk2utt").write_text("another u0000\n")
     with pytest.raises(DataDirError, match=r"data/utt2spk:1: s: is not in .*data/spk2utt"):
-        scripts.call(SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh"), [str(data), str(tmp_path / "out")])
+        scripts.call(SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh"), [str(data), str(tmp_path / "out")])
 
 
 def test_command_of_combine_is_not_printed_with_its_usage(capsys: Any) -> None:
-    script, say = SCRIPTS["combine_data.sh"], Say("combine_data.sh")
-    assert scripts.protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
+    script, say = SCRIPTS["combine_data.sh"], Printer("combine_data.sh")
+    assert scripts.run_protected(say, lambda: scripts.call(script, say, ["--skip-fix", "true", "out"])) == 1
     assert capsys.readouterr().out.startswith("combine_data.sh --skip-fix true out\nUsage: ")
 
 
@@ -386,7 +397,7 @@ def test_list_is_not_read_from_standard_input(
     name, *argv = command.split()
     with open("piped", "rb") as file:
         monkeypatch.setattr(lists, "STDIN", file.fileno())
-        assert scripts.protected(Say(name), lambda: scripts.call(SCRIPTS[name], Say(name), argv)) == status
+        assert scripts.run_protected(Printer(name), lambda: scripts.call(SCRIPTS[name], Printer(name), argv)) == status
     found, error = capfd.readouterr()
     assert found == out and bool(error) == bool(status)
 
@@ -395,7 +406,7 @@ def test_config_file_of_a_recipe_is_not_read(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     directory(tmp_path / "data")
     Path("copy.conf").write_text("# names\nutt_prefix='c d-'  # two words\nspk_prefix=c\nof_another=script\n")
-    script, say = SCRIPTS["copy_data_dir.sh"], Say("copy_data_dir.sh")
+    script, say = SCRIPTS["copy_data_dir.sh"], Printer("copy_data_dir.sh")
     assert scripts.read_shell_options(say, script.get_options(with_own=False), ["--config", "copy.conf", "a", "b"]) == (
         {"utt_prefix": "c d-", "spk_prefix": "c"},
         ["a", "b"],
@@ -419,7 +430,7 @@ def test_full_disk_leaves_another_directory(tmp_path: Path, capsys: Any) -> None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8000, limits[1]))
     try:
-        assert data_main(["fix", str(data)]) == 1
+        assert run_data_command(["fix", str(data)]) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     error = capsys.readouterr().err
@@ -428,7 +439,7 @@ def test_full_disk_leaves_another_directory(tmp_path: Path, capsys: Any) -> None
 
 
 def test_interrupted_change_leaves_a_part(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), Stage(str(tmp_path), Say("x")) as changed:
+    with pytest.raises(KeyboardInterrupt), Stage(str(tmp_path), Printer("x")) as changed:
         changed.write("a", [b"new\n"])
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
@@ -436,7 +447,7 @@ def test_interrupted_change_leaves_a_part(tmp_path: Path) -> None:
 
 def test_two_processes_mix_their_files(tmp_path: Path) -> None:
     data = directory(tmp_path / "data", 500)
-    code = "import sys; from io_ark.data_dir.scripts import data_main; sys.exit(data_main(sys.argv[1:]))"
+    code = "import sys; from io_ark.data_dir.scripts import run_data_command; sys.exit(run_data_command(sys.argv[1:]))"
     commands = (["fix", data], ["split", data, "1"], ["perturb-volume", data], ["fix", data])
     running = [
         subprocess.Popen([sys.executable, "-c", code, *map(str, command)], stdout=subprocess.DEVNULL)

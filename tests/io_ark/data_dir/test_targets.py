@@ -13,8 +13,8 @@ import pytest
 
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import stage
-from io_ark.data_dir.scripts import SCRIPTS, call, data_main
-from io_ark.data_dir.stage import BACKUP, DATA_FILES, Say, refuse_target
+from io_ark.data_dir.scripts import SCRIPTS, call, run_data_command
+from io_ark.data_dir.stage import BACKUP, DATA_FILES, Printer, refuse_target
 
 A, B = "data/a", "data/b"
 ROOT = Path("project")
@@ -22,12 +22,12 @@ OWN = re.compile(rf"({BACKUP}/|split[0-9]+(utt)?/[0-9]+/)?({'|'.join(map(re.esca
 
 
 def script(*words: str) -> None:
-    say = Say(words[0], lambda line: None)
+    say = Printer(words[0], lambda line: None)
     assert call(SCRIPTS[words[0]], say, list(words[1:])) == 0
 
 
 def command(*words: str) -> None:
-    if data_main(list(words)):
+    if run_data_command(list(words)):
         raise DataDirError("status")
 
 
@@ -153,12 +153,12 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
     "a part of the source": (lambda: "{source}/split1/1", "belongs to the source"),
     "a part that is not there": (lambda: "{source}/split8utt/3", "belongs to the source"),
     "a link to a part": (lambda: links(part_a=f"{A}/split1/1", part_b=f"{B}/split1/1") or "part_{name}", "belongs to"),
-    "a file": (lambda: "file", "is no directory"),
-    "a folder within a file": (lambda: "file/out", "is no directory"),
-    "a link to nothing": (lambda: links(dangling="nowhere") or "dangling", "is no directory"),
-    "a link to itself": (lambda: links(loop="loop") or "loop", "is no directory"),
-    "a directory whose utt2spk is a folder": (lambda: odd_file(Path.mkdir, "utt2spk"), "is no regular file"),
-    "a directory whose text is a pipe": (lambda: odd_file(os.mkfifo, "text"), "is no regular file"),
+    "a file": (lambda: "file", "is not a directory"),
+    "a folder within a file": (lambda: "file/out", "is not a directory"),
+    "a link to nothing": (lambda: links(dangling="nowhere") or "dangling", "is not a directory"),
+    "a link to itself": (lambda: links(loop="loop") or "loop", "is not a directory"),
+    "a directory whose utt2spk is a folder": (lambda: odd_file(Path.mkdir, "utt2spk"), "is not a regular file"),
+    "a directory whose text is a pipe": (lambda: odd_file(os.mkfifo, "text"), "is not a regular file"),
     "a directory whose backup is a link": (
         lambda: odd_file(lambda path: path.symlink_to("../recordings"), ".backup"),
         "is behind a link",
@@ -352,7 +352,7 @@ def test_directories_of_speeds_stay(project: Any) -> None:
     root = project("one")
     for folder in ("out_speed0.9", "out_speed1.1/.backup"):  # of a job that was killed, and what somebody put there
         (root / folder).mkdir(parents=True)
-    (root / "out_speed0.9" / stage._PASSING).touch()
+    (root / "out_speed0.9" / stage._TEMPORARY_MARK).touch()
     (root / "out_speed0.9/utt2spk").write_text("old\n")
     (root / "out_speed0.9/notes").write_text("mine\n")
     os.rmdir("out_speed1.1/.backup")

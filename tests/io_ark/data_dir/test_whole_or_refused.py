@@ -11,7 +11,7 @@ import pytest
 from io_ark import ArkError, DataDir, DataDirError
 from io_ark.data_dir import perturb, scripts
 from io_ark.data_dir.scripts import SCRIPTS
-from io_ark.data_dir.stage import Say
+from io_ark.data_dir.stage import Printer
 from tests.io_ark.data_dir.test_files import BY_RECORDING, BY_SPEAKER, BY_UTTERANCE, full
 
 MARK = b"\xef\xbb\xbf"
@@ -33,7 +33,7 @@ READERS = [
 
 def run(command: str) -> int:
     name, *argv = command.split()
-    return scripts.call(SCRIPTS[name], Say(name, lambda line: None), argv)
+    return scripts.call(SCRIPTS[name], Printer(name, lambda line: None), argv)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -67,11 +67,7 @@ def test_byte_order_mark_of_a_list_loses_an_utterance(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "combine_data.sh out data",
-        "remove_dup_utts.sh 2 data out",
-        "perturb_data_dir_speed.sh 0.9 data out",
-    ],
+    ["combine_data.sh out data", "remove_dup_utts.sh 2 data out", "perturb_data_dir_speed.sh 0.9 data out"],
 )
 @pytest.mark.parametrize("exists", [True, False])
 def test_error_of_fix_leaves_another_target(
@@ -106,7 +102,7 @@ def test_error_of_durations_leaves_half_of_a_change(tmp_path: Path, monkeypatch:
     (data / "utt2dur").unlink()
     before = {path.name: path.read_bytes() for path in data.iterdir()}
     with pytest.raises(ArkError):
-        perturb.resample(Say("x", lambda line: None), "8000", str(data))  # The audio does not exist.
+        perturb.resample(Printer("x", lambda line: None), "8000", str(data))  # The audio does not exist.
     assert {path.name: path.read_bytes() for path in data.iterdir() if path.is_file()} == before
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from io_ark import DataDir, Wave, load
 from io_ark.codecs import codec
-from kaldi_compat.dump.speed_perturb import at_speed
+from kaldi_compat.dump.speed_perturb import change_speed
 from kaldi_compat.numpy import Fbank
 from tests.support.dump_data import RATE, archive_bytes, dump, keys_of, make_data, matrices
 
@@ -52,7 +52,7 @@ def test_archive_has_the_bytes_of_single_utterances(
     assert dump(data, *options) == 0
     if speed:
         data = tmp_path / "fast"
-        waves = {f"sp{speed}-{key}": at_speed(wave, speed) for key, wave in waves.items()}
+        waves = {f"sp{speed}-{key}": change_speed(wave, speed) for key, wave in waves.items()}
     fbank = Fbank(num_mel_bins=23, dither=0.0)
     features = {key: fbank(wave.samples[0]) for key, wave in waves.items()}
     assert list(DataDir(data).feats) == list(features)

@@ -22,7 +22,7 @@ from kaldi_compat.errors import OptionError
 )
 def test_options_stand_anywhere_and_take_values_after_a_space(argv: list[str]) -> None:
     given = parse_arguments(["dump", *argv])
-    assert given == Job(Layout.of("data", "fbank"), DumpOptions(nj=8, compress=False, resume=True))
+    assert given == Job(Layout.from_paths("data", "fbank"), DumpOptions(nj=8, compress=False, resume=True))
 
 
 def test_option_has_the_type_of_another_feature_that_has_it() -> None:
@@ -53,14 +53,8 @@ def test_options_are_read_from_a_configuration_file(tmp_path: Path) -> None:
         (["dump", "fbnk", "data"], "there is no feature 'fbnk': did you mean fbank?"),
         (["dump", "fbank"], "expected <feature> <data> [<log> [<archives>]], but 1 argument was given"),
         (["dump", "a", "b", "c", "d", "e"], "but 5 arguments were given"),
-        (
-            ["dmp"],
-            "conform, dump, explain, frontend, info or programs, not 'dmp': kaldi-compat",
-        ),
-        (
-            [],
-            "expected the command conform, dump, explain, frontend, info or programs, but none was given:",
-        ),
+        (["dmp"], "conform, dump, explain, frontend, info or programs, not 'dmp': kaldi-compat"),
+        ([], "expected the command conform, dump, explain, frontend, info or programs, but none was given:"),
         (["programs", "bash"], "programs takes no arguments, not 'bash'"),
         (["dump", "--no-nj", "fbank", "data"], "there is no option --no-nj: --help lists all options"),
         *[

@@ -16,15 +16,15 @@ from io_ark.blocks import ObjectBlock, PackedBlock, create_block
 from io_ark.codecs import codec
 from io_ark.streams import BytesSource
 from kaldi_compat.dump.encode import Encoder
-from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure, Features, Result
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure, Features, FeaturesOrFailure
 from kaldi_compat.dump.model import Trial
-from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, utterance_state
+from kaldi_compat.dump.noise import UtteranceNoise, frame_seeds, hash_utterance
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.packed_batch import ROW_MULTIPLE_FRAMES, Part, Row, pack
 from kaldi_compat.dump.plan import make_plan
-from kaldi_compat.dump.shard import batches
+from kaldi_compat.dump.shard import group_entries
 from kaldi_compat.dump.spectral import Pending, SpectralComputer
-from kaldi_compat.dump.spectral_gpu import PackedComputer, halving
+from kaldi_compat.dump.spectral_gpu import PackedComputer, start_in_halves
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.spectral import SpectralFeature
@@ -35,18 +35,20 @@ DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
 
 
 def utterance(index: int, samples: int, channels: int = 1, rate: float = 16000.0) -> Audio:
-    return Audio.of(index, f"utt{index}", io_ark.Wave(rate, audio(samples, index, channels)))
+    return Audio.from_wave(index, f"utt{index}", io_ark.Wave(rate, audio(samples, index, channels)))
 
 
-def by_index(results: Sequence[Result]) -> dict[int, Result]:
+def by_index(results: Sequence[FeaturesOrFailure]) -> dict[int, FeaturesOrFailure]:
     """Return the results of utterances one by one, by their indices, as they read back if they are encoded."""
-    return {one.index: one for each in results for one in read_back(each).each()}
+    return {one.index: one for each in results for one in read_back(each).separate()}
 
 
 @given(lengths=st.lists(st.integers(0, 4000), max_size=40), most=st.integers(1, 7), seconds=st.floats(0.05, 1.0))
 def test_batches_are_bounded_and_keep_the_order(lengths: list[int], most: int, seconds: float) -> None:
-    entries: list[Entry] = [utterance(i, n) if n % 5 else Failure(i, str(i), "gone") for i, n in enumerate(lengths)]
-    made = list(batches(entries, most, seconds))
+    entries: list[AudioOrFailure] = [
+        utterance(i, n) if n % 5 else Failure(i, str(i), "gone") for i, n in enumerate(lengths)
+    ]
+    made = list(group_entries(entries, most, seconds))
     assert [each.index for batch in made for each in batch] == list(range(len(lengths)))
     for batch in made:
         assert 1 <= len(batch) <= most and (len(batch) == 1 or sum(each.seconds for each in batch) <= seconds + 1e-9)
@@ -185,14 +187,14 @@ class Memory:
 
 
 def nothing(audio: Audio) -> Features:
-    return Features.of(audio, np.zeros((1, 1), np.float32))
+    return Features.from_array(audio, np.zeros((1, 1), np.float32))
 
 
 @given(count=st.integers(1, 30), capacity=st.integers(1, 30))
 def test_a_batch_that_does_not_fit_is_halved(count: int, capacity: int) -> None:
     memory = Memory(capacity)
     batch = [utterance(i, 1) for i in range(count)]
-    parts = halving(memory.start, batch, nothing)
+    parts = start_in_halves(memory.start, batch, nothing)
     assert [each.index for part in parts for each in part()] == list(range(count))
     assert all(tried > capacity for tried in memory.tried if tried not in map(len, (part() for part in parts)))
 
@@ -205,14 +207,14 @@ def test_a_lack_of_memory_is_known_without_a_name_of_torch_2_5(monkeypatch: pyte
 
 def without_room_for(monkeypatch: pytest.MonkeyPatch, computer: PackedComputer, error: Exception) -> None:
     """Let rows of more than 6 s fail with an error."""
-    features = computer._features
+    features = computer._compute_features
 
     def hungry(row: Row, parts: Sequence[Part]) -> torch.Tensor:
         if row.length > 1024 * 160 + 240:
             raise error
         return features(row, parts)
 
-    monkeypatch.setattr(computer, "_features", hungry)
+    monkeypatch.setattr(computer, "_compute_features", hungry)
 
 
 @pytest.mark.parametrize(
@@ -239,9 +241,9 @@ def test_an_utterance_that_does_not_fit_is_computed_on_the_cpu(
         found = results[index]
         assert isinstance(found, Features) and isinstance(expected, Features)
         np.testing.assert_allclose(found.value, expected.value, atol=2e-3)
-    figures = computer.figures()
+    figures = computer.take_figures()
     assert figures["computed_on_cpu"] == 1 and figures["halved"] > 0
-    assert computer.figures()["computed_on_cpu"] == 0
+    assert computer.take_figures()["computed_on_cpu"] == 0
 
 
 def test_utterances_without_kernels_count_once_when_their_batch_is_halved(
@@ -311,7 +313,7 @@ def cut(encoded: Encoded) -> list[Encoded]:
     return found
 
 
-def read_back(result: Result) -> Result:
+def read_back(result: FeaturesOrFailure) -> FeaturesOrFailure:
     """Return encoded features as they read back."""
     if not isinstance(result, Encoded):
         return result
@@ -336,7 +338,7 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
     monkeypatch.setattr(kernels, "DEVICE_TYPE", "cpu")
     features = torch.randn(1024, 23)
     features[3, 5], features[40, 2] = float("nan"), float("inf")
-    monkeypatch.setattr(computer, "_features", lambda row, parts: features)
+    monkeypatch.setattr(computer, "_compute_features", lambda row, parts: features)
     fetches: list[int] = []
     fetch = computer.transfers.fetch
     monkeypatch.setattr(
@@ -351,15 +353,15 @@ def test_matrix_that_cannot_be_compressed_is_left_to_the_encoder(
 
 
 def test_noise_of_frames_does_not_depend_on_the_start() -> None:
-    whole = frame_seeds(utterance_state(3, "utt"), np.arange(100))
+    whole = frame_seeds(hash_utterance(3, "utt"), np.arange(100))
     noise = UtteranceNoise(3, "utt")
     np.testing.assert_array_equal(np.concatenate([noise.frame_seeds(40), noise.frame_seeds(60)]), whole)
     assert len(np.unique(whole)) == 100
-    assert not np.isin(frame_seeds(utterance_state(3, "utu"), np.arange(100)), whole).any()
+    assert not np.isin(frame_seeds(hash_utterance(3, "utu"), np.arange(100)), whole).any()
 
 
 def test_seeds_are_evenly_spread() -> None:
-    states = np.repeat(np.array([utterance_state(0, str(i)) for i in range(200)], np.uint64), 500)
+    states = np.repeat(np.array([hash_utterance(0, str(i)) for i in range(200)], np.uint64), 500)
     seeds = frame_seeds(states, np.tile(np.arange(500), 200)).view(np.uint32)
     counts = np.bincount(seeds >> 26, minlength=64)
     expected = len(seeds) / 64

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kaldi_compat.dump.arguments import programs
+from kaldi_compat.dump.arguments import list_programs
 from kaldi_compat.dump.cli import main
 
 
 def test_kaldi_compat_lists_the_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["programs"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == sorted(programs())
+    assert [line.split()[0] for line in lines] == sorted(list_programs())
     assert "e.g. for LDA" in next(line for line in lines if line.startswith("splice-feats"))
 
 

@@ -38,8 +38,8 @@ def run(*arguments: str) -> int:
 
 BLOCKED = """
 import os, signal, time
-from kaldi_compat.dump.cli import Deadline, take_signals
-take_signals(Deadline(9, print))
+from kaldi_compat.dump.cli import Deadline, install_signal_handlers
+install_signal_handlers(Deadline(9, print))
 time.sleep(0.1)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 os.kill(os.getpid(), signal.SIGINT)
@@ -64,7 +64,7 @@ def test_without_a_conf_kaldis_defaults_hold(
     expected = archive_bytes(data)
     (tmp_path / "conf" / "fbank.conf").unlink()
     assert run("fbank", str(data)) == 0
-    assert "no conf/fbank.conf here, so Kaldi's defaults hold" in capsys.readouterr().err
+    assert "no conf/fbank.conf in the working directory, so Kaldi's defaults are used" in capsys.readouterr().err
     assert archive_bytes(data) == expected
     assert (data / "conf" / "fbank.conf").exists() and (data / "frame_shift").read_text() == "0.01\n"
 

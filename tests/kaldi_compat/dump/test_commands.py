@@ -203,10 +203,10 @@ def test_children_are_known_whatever_their_names(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", '"$0" 30 & wait', str(program)]) as parent:
         try:
             end = time.monotonic() + 20
-            while not (children := commands._descendants(parent.pid)) and time.monotonic() < end:
+            while not (children := commands._list_descendants(parent.pid)) and time.monotonic() < end:
                 time.sleep(0.01)
-            assert len(children) == 1 and {parent.pid, *children} <= set(commands._descendants(os.getpid()))
-            assert commands._descendants(children[0]) == []
+            assert len(children) == 1 and {parent.pid, *children} <= set(commands._list_descendants(os.getpid()))
+            assert commands._list_descendants(children[0]) == []
         finally:
-            for process in (*commands._descendants(parent.pid), parent.pid):
+            for process in (*commands._list_descendants(parent.pid), parent.pid):
                 os.kill(process, signal.SIGKILL)

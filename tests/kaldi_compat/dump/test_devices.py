@@ -13,8 +13,8 @@ import torch
 
 from io_ark import Wave
 from kaldi_compat.dump import cli, read, shard, workers
-from kaldi_compat.dump.devices import watch_device, why_unavailable
-from kaldi_compat.dump.entries import Audio, Encoded, Entry, Failure
+from kaldi_compat.dump.devices import explain_unavailable, watch_device
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure
 from kaldi_compat.dump.errors import LostDeviceError, UnavailableError
 from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
@@ -45,7 +45,7 @@ def test_all_gpus_are_used_whatever_nj_says(
 ) -> None:
     gpus = [f"cuda:{i}" for i in range(8)]
     started: list[list[str]] = []
-    monkeypatch.setattr(workers, "devices_of", lambda text: gpus)
+    monkeypatch.setattr(workers, "parse_devices", lambda text: gpus)
     team = SimpleNamespace(run=lambda: None)
     monkeypatch.setattr(workers, "_Workers", lambda job, plan, shards, monitor, used: started.append(used) or team)
     job = job_of(make_data(tmp_path), device="cuda", nj=4)
@@ -57,14 +57,14 @@ def test_all_gpus_are_used_whatever_nj_says(
 
 
 def test_summary_counts_what_ran_otherwise_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SpectralComputer, "figures", lambda self: {"computed_on_cpu": 1.0, "without_kernels": 3.0})
+    monkeypatch.setattr(SpectralComputer, "take_figures", lambda self: {"computed_on_cpu": 1.0, "without_kernels": 3.0})
     said = said_by(make_data(tmp_path, 2))
     assert "1 utterance did not fit into a GPU's memory" in said
     assert "3 utterances ran on GPUs without the fused kernels" in said
 
 
 def test_summary_says_that_pitch_is_tracked_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    job = Job(Layout.of(make_data(tmp_path, 2), "fbank_pitch"), DumpOptions(device="cuda"))
+    job = Job(Layout.from_paths(make_data(tmp_path, 2), "fbank_pitch"), DumpOptions(device="cuda"))
     cli.summarize(job, Outcome(2, 2, (), 1.0, {}), Monitor(2))
     assert "pitch was tracked on the CPU" in capsys.readouterr().err
 
@@ -74,32 +74,32 @@ def test_results_leave_before_the_batch_after_the_next_is_read(tmp_path: Path) -
     runner = ShardRunner(job, make_plan(job))
     begun: list[int] = []
 
-    def batches(archive: Shard, reading: Clock) -> Iterator[list[Entry]]:
+    def read_batches(archive: Shard, reading: Clock) -> Iterator[list[AudioOrFailure]]:
         for i in range(4):
             begun.append(i)
-            yield [Audio.of(i, f"utt{i}", Wave(16000.0, audio(1600, i)))]
+            yield [Audio.from_wave(i, f"utt{i}", Wave(16000.0, audio(1600, i)))]
 
-    runner._batches = batches  # type: ignore[method-assign]
+    runner._read_batches = read_batches  # type: ignore[method-assign]
     left = [
         (len(begun), [each.index for each in results])
-        for results in runner._results(Shard(1, 0, 1, 4), Clock(), Clock())
+        for results in runner._compute_results(Shard(1, 0, 1, 4), Clock(), Clock())
     ]
     assert left == [(2, [0]), (3, [1]), (4, [2]), (4, [3])]
 
 
 def test_errors_of_opening_a_gpu_say_what_to_do() -> None:
     busy, full = (
-        why_unavailable(RuntimeError(BUSY), "cuda:0"),
-        why_unavailable(RuntimeError("CUDA error: out of memory"), "cuda:0"),
+        explain_unavailable(RuntimeError(BUSY), "cuda:0"),
+        explain_unavailable(RuntimeError("CUDA error: out of memory"), "cuda:0"),
     )
     assert busy and "--nj" in busy and "\n" not in busy
     assert full and "no memory" in full
-    assert why_unavailable(RuntimeError("CUDA error: an illegal memory access"), "cuda:0") is None
+    assert explain_unavailable(RuntimeError("CUDA error: an illegal memory access"), "cuda:0") is None
 
 
 def test_errors_of_a_gpu_that_is_gone_say_so() -> None:
     for text in ("No CUDA GPUs are available", "CUDA error: invalid device ordinal\nCUDA kernel errors might"):
-        said = why_unavailable(RuntimeError(text), "cuda:1")
+        said = explain_unavailable(RuntimeError(text), "cuda:1")
         assert said and said.startswith("cuda:1 has disappeared") and "\n" not in said
 
 
@@ -112,7 +112,7 @@ def worker(device: str, shard: Shard | None = None) -> Any:
 def team_of(monkeypatch: pytest.MonkeyPatch, *devices: str) -> tuple[Any, list[str]]:
     """Return workers on these devices, the first of which makes an archive, and what is said."""
     said: list[str] = []
-    monitor = cast(Any, SimpleNamespace(say=said.append, lost=lambda number: None))
+    monitor = cast(Any, SimpleNamespace(say=said.append, record_lost=lambda number: None))
     team = workers._Workers(cast(Any, None), cast(Any, None), [], monitor, [])
     team.workers = [worker(device) for device in devices]
     team.workers[0].shard = Shard(3, 0, 10, 1)

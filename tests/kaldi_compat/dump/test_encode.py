@@ -12,7 +12,7 @@ import io_ark
 from io_ark.blocks import ArrayBlock, WaveBlock
 from kaldi_compat.cli.compute import SpectralExtractor
 from kaldi_compat.dump import cli, read, shard, write
-from kaldi_compat.dump.entries import Audio, Encoded, Failure, Result
+from kaldi_compat.dump.entries import Audio, Encoded, Failure, FeaturesOrFailure
 from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
@@ -62,7 +62,7 @@ def test_utterance_without_enough_memory_fails_alone(
     monkeypatch.setattr(SpectralExtractor, "compute_block", limited)
     assert dump(data) == 1
     assert len(features_of(data / "feats.scp")) == 2
-    assert "spk0-utt001 not enough memory" in failures(data)
+    assert "spk0-utt001 the memory is too small" in failures(data)
 
 
 def test_interruption_while_an_archive_is_opened_leaves_no_temporary_file(
@@ -96,12 +96,12 @@ def test_dump_in_blocks_has_the_bytes_of_one_utterance_after_the_other(
     calls: list[str] = []
     compute = SpectralComputer.compute
 
-    def compute_each(self: SpectralComputer, audio: Audio) -> list[Result]:
-        calls.extend(one.key for one in audio.each())
-        return [result for one in audio.each() for result in compute(self, one)]
+    def compute_each(self: SpectralComputer, audio: Audio) -> list[FeaturesOrFailure]:
+        calls.extend(one.key for one in audio.separate())
+        return [result for one in audio.separate() for result in compute(self, one)]
 
     monkeypatch.setattr(SpectralComputer, "compute", compute_each)
-    monkeypatch.setattr(TaskReader, "_block", lambda self, lines, first: None)
+    monkeypatch.setattr(TaskReader, "_load_block", lambda self, lines, first: None)
     assert dump(data, *options) == 0
     assert results_of(data) == in_blocks and len(calls) == 40
 
@@ -132,7 +132,7 @@ def test_archive_that_reads_back_otherwise_is_an_error(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(ArchiveWriter, "add", spoil)
     monkeypatch.setattr(write._Verification, "follow", lambda self: None)  # nothing is read before the change
-    assert "does not read back as it was written" in said_by(data, status=255) and spoilt
+    assert "reads back with other bytes than were written" in said_by(data, status=255) and spoilt
     assert not list((data / "data").iterdir())
 
 

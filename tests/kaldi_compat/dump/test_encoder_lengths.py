@@ -12,7 +12,7 @@ import torch
 import io_ark
 import kaldi_compat
 from kaldi_compat.dump.entries import Audio
-from kaldi_compat.dump.model import ModelComputer, Trial, try_extractor
+from kaldi_compat.dump.model import ExtractorComputer, Trial, try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from tests.support.dump_data import audio, keys_of, make_data, write_wav
 from tests.support.extractors import arrays
@@ -50,11 +50,11 @@ class Alone:
         return state[: int(mask.sum())]
 
 
-def computer_of(folder: Path, **options: Any) -> tuple[ModelComputer, Trial, list[str]]:
+def computer_of(folder: Path, **options: Any) -> tuple[ExtractorComputer, Trial, list[str]]:
     """Return what computes the batches of a dump of a model."""
-    job = Job(Layout.of(folder, "m"), DumpOptions(transformers=str(folder), **options))
+    job = Job(Layout.from_paths(folder, "m"), DumpOptions(transformers=str(folder), **options))
     trial, said = try_extractor(job, 1)
-    return ModelComputer(job, trial, "cpu"), trial, said
+    return ExtractorComputer(job, trial, "cpu"), trial, said
 
 
 def compare_batches(name: str, folder: Path, seeds: range) -> None:
@@ -66,7 +66,7 @@ def compare_batches(name: str, folder: Path, seeds: range) -> None:
         # Multiples of 80 samples make odd and even numbers of frames; other lengths are odd and even.
         lengths = rng.integers(4000, 40000, rng.integers(1, 7)) // (80 if seed % 2 else 1) * (80 if seed % 2 else 1)
         waves = [audio(int(length), seed=int(length)) for length in lengths]
-        entries = [Audio.of(i, f"utt{i}", io_ark.Wave(16000.0, samples)) for i, samples in enumerate(waves)]
+        entries = [Audio.from_wave(i, f"utt{i}", io_ark.Wave(16000.0, samples)) for i, samples in enumerate(waves)]
         results: list[Any] = computer.submit(entries)()
         assert [result.index for result in results] == list(range(len(lengths)))
         for result, samples in zip(results, waves, strict=True):
@@ -103,7 +103,7 @@ def test_last_frame_without_a_partner_is_no_row_of_w2v_bert(tmp_path: Path) -> N
 def test_layers_before_an_adapter_keep_their_rows(tmp_path: Path, name: str, inner: int, outer: int) -> None:
     computer, _, _ = computer_of(save_tiny(name, tmp_path / name), layers="1,3")
     wave = io_ark.Wave(16000.0, audio(24160, seed=1))
-    shapes = {one.name: np.asarray(one.value).shape for one in computer.submit([Audio.of(0, "utt", wave)])()}
+    shapes = {one.name: np.asarray(one.value).shape for one in computer.submit([Audio.from_wave(0, "utt", wave)])()}
     assert shapes == {"layer1": (inner, 32), "layer3": (outer, 32)}
 
 
@@ -111,10 +111,10 @@ def test_model_that_does_not_tell_is_run_one_by_one(tmp_path: Path) -> None:
     computer, trial, said = computer_of(save_tiny("ast", tmp_path / "ast"))
     assert trial.batching == "alone" and "does not tell which of its rows are padding" in said[-1]
     waves = [io_ark.Wave(16000.0, audio(samples, seed=samples)) for samples in (16000, 24160)]
-    results: list[Any] = computer.submit([Audio.of(i, f"utt{i}", wave) for i, wave in enumerate(waves)])()
+    results: list[Any] = computer.submit([Audio.from_wave(i, f"utt{i}", wave) for i, wave in enumerate(waves)])()
     assert [np.asarray(result.value).shape for result in results] == [(1214, 32)] * 2
     long = io_ark.Wave(16000.0, audio(170_000, seed=1))
-    (failure,) = computer.submit([Audio.of(0, "long", long)])()
+    (failure,) = computer.submit([Audio.from_wave(0, "long", long)])()
     assert failure.reason == "the audio is longer than the model's 10.24 s: cut it into segments"
 
 
@@ -125,7 +125,7 @@ def test_codes_in_batches_have_a_frame_for_each_started_hop(tmp_path: Path, name
     rate = computer.model.extractor.sample_rate or 0
     lengths = [9601, 12799, 16000, 20161]
     waves = [io_ark.Wave(float(rate), audio(samples, seed=samples)) for samples in lengths]
-    entries = [Audio.of(i, f"utt{i}", wave) for i, wave in enumerate(waves)]
+    entries = [Audio.from_wave(i, f"utt{i}", wave) for i, wave in enumerate(waves)]
     for batch in (entries, *([entry] for entry in entries)):
         for result in computer.submit(batch)():
             assert len(np.asarray(result.value)) == -(-lengths[result.index] // CODECS[name])  # type: ignore[union-attr]

@@ -12,7 +12,7 @@ import pytest
 
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.cli import main
-from kaldi_compat.dump.files import stamp_of as _stamp
+from kaldi_compat.dump.files import get_stamp as _stamp
 from kaldi_compat.dump.spectral import SpectralComputer
 from tests.support.dump_data import archive_bytes, dump, keys_of, make_data, matrices, refused, said_by
 
@@ -69,7 +69,7 @@ def when(moment: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch
         submit = SpectralComputer.submit
         monkeypatch.setattr(SpectralComputer, "submit", lambda self, batch: (once(), submit(self, batch))[1])
         return
-    runner = command._runner
+    runner = command._choose_runner
 
     def disturbed(job: Any) -> Any:
         def run(*arguments: Any) -> None:
@@ -80,7 +80,7 @@ def when(moment: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 
         return run
 
-    monkeypatch.setattr(command, "_runner", disturbed)
+    monkeypatch.setattr(command, "_choose_runner", disturbed)
 
 
 @pytest.mark.parametrize("moment", ["before", "in an archive", "after"])
@@ -143,7 +143,7 @@ def test_configuration_in_the_data_directory_keeps_its_content(tmp_path: Path) -
     conf.write_text("--dither=0\n")
     said = said_by(data, f"--conf={conf}", "--num-mel-bins=40")
     log = data / "log" / "dump_fbank_train.fbank.conf"
-    assert f"{conf} was read, so it is left as it is: the configuration of this dump is in {log}" in said
+    assert f"{conf} was read, so it is not replaced: the configuration of this dump is in {log}" in said
     assert log.read_text() == "--dither=0\n--num-mel-bins=40\n"
     assert next(iter(matrices(data / "feats.scp").values())).shape[1] == 40
     log.unlink()

@@ -232,10 +232,7 @@ def test_pitch_is_pasted_as_make_mfcc_pitch_does(data: Path, tmp_path: Path) -> 
         np.testing.assert_array_equal(ours[key][:, :13], expected[:, :13])
         # How BLAS rounds depends on its threads, and near a correlation of 1 the feature of it shows that.
         np.testing.assert_allclose(ours[key][:, 13:], expected[:, 13:], rtol=1e-4, atol=1e-4)
-    assert sorted(path.name for path in (data / "conf").iterdir()) == [
-        "mfcc.conf",
-        "pitch.conf",
-    ]
+    assert sorted(path.name for path in (data / "conf").iterdir()) == ["mfcc.conf", "pitch.conf"]
 
 
 SPEAKERS = {
@@ -354,7 +351,7 @@ def test_resume_of_a_finished_job_computes_nothing(data: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (data / "data").iterdir()} == stamps
     assert (data / "feats.scp").is_file()
     assert "this run: nothing was left to compute" in said and "real time" not in said and "bound" not in said
-    again = "the archives of an earlier dump are made again"
+    again = "the archives of an earlier dump are created again"
     assert again not in said and again in said_by(data)
 
 
@@ -377,7 +374,7 @@ def test_missing_utterances_are_explained_when_none_failed(data: Path) -> None:
     (data / "wav.scp").write_text("".join(lines[:8]))
     err = said_by(data, status=1)
     assert "8 of 12 utterances have fbank features" in err and "0 failures" in err
-    assert f"{data}/utt2spk lists 12 utterances, but {data}/wav.scp 8" in err
+    assert f"{data}/utt2spk lists 12 utterances, but {data}/wav.scp lists 8" in err
     (data / "utt2spk").write_text("".join((data / "utt2spk").read_text().splitlines(keepends=True)[:8]))
     assert "utt2spk" not in said_by(data)
 
@@ -400,9 +397,9 @@ def test_parts_of_a_plan_run_one_after_the_other(data: Path, tmp_path: Path) -> 
 def test_advice_to_start_over_names_the_switches_given(data: Path) -> None:
     assert dump(data, "--shard=1/2") == 0
     for arguments, advice in (
-        (["--shard=2/2", "--seed=3"], "set it back, or delete it and start again"),
-        (["--shard=2/2", "--seed=3", "--resume"], "set it back, or delete it and start again without --resume"),
-        (["--seed=3", "--resume"], "set it back, or start again without --resume"),
+        (["--shard=2/2", "--seed=3"], "undo this change, or delete it and start again"),
+        (["--shard=2/2", "--seed=3", "--resume"], "undo this change, or delete it and start again without --resume"),
+        (["--seed=3", "--resume"], "undo this change, or start again without --resume"),
     ):
         assert refused(data, *arguments).strip().rpartition(": ")[2] == advice
     (data / "log" / "dump_fbank_train.plan.jsonl").unlink()
@@ -501,7 +498,7 @@ def test_disks_of_the_storage_are_numbered_without_a_gap(tmp_path: Path) -> None
     assert not archive.is_symlink()  # without disks, archives stay where they are
     for number in (1, 3):
         (storage / str(number)).mkdir()
-    with pytest.raises(DumpError, match=r"storage/2 is missing: the directories of .*/storage are numbered from 1"):
+    with pytest.raises(DumpError, match=r"storage/2 is missing: number the directories of .*/storage from 1"):
         link_to_storage(archive, storage)
     (storage / "2").mkdir()
     archive.write_text("old")
@@ -511,8 +508,8 @@ def test_disks_of_the_storage_are_numbered_without_a_gap(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(-9, "killed by SIGKILL: is there enough memory?"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"),
-     (None, "without a status: it has closed its connection"), (3, "with status 3: code that it ran has ended")],
+    [(-9, "killed by SIGKILL: check that"), (-11, "killed by SIGSEGV"), (-99, "killed by signal 99"),
+     (None, "without a status: the worker has closed its connection"), (3, "with status 3: code in the worker")],
 )  # fmt: skip
 def test_end_of_a_worker_is_described(code: int | None, text: str) -> None:
     assert describe_ending(code).startswith(text) and ("memory" in describe_ending(code)) == (code == -9)
@@ -599,16 +596,8 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--report={data}/none/page.html", "cannot be written"),
     (without(), "--report={data}", "cannot be written"),
     (without("utt2spk"), "--cmvn=speaker", "utt2spk is missing, and --cmvn=speaker needs it"),
-    (
-        with_speakers(lambda lines: lines[1:]),
-        "--cmvn=speaker",
-        "utt2spk lacks 1 of .*wav.scp, such as spk0-utt000,",
-    ),
-    (
-        with_speakers(lambda lines: lines[:9]),
-        "--cmvn=speaker",
-        "utt2spk lacks 3 of .*wav.scp, such as spk3-utt009,",
-    ),
+    (with_speakers(lambda lines: lines[1:]), "--cmvn=speaker", "utt2spk lacks 1 of .*wav.scp, such as spk0-utt000,"),
+    (with_speakers(lambda lines: lines[:9]), "--cmvn=speaker", "utt2spk lacks 3 of .*wav.scp, such as spk3-utt009,"),
     (
         with_speakers(lambda lines: ["spk0-utt000 two words\n", *lines[1:]]),
         "--cmvn=speaker",
@@ -617,16 +606,16 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (with_text("spk2warp", "spk0 fast\n"), "", "spk2warp:5: spk0"),
     (with_text("utt2warp", "u 1.0 2\n"), "", "utt2warp"),
     (lambda data: (with_text("spk2warp", "spk0 1.0\n")(data), without("utt2spk")(data)), "", "utt2spk is missing"),
-    (with_text(CONF, "--output-format=htk\n"), "", "fbank.conf: --output-format=htk has no place"),
-    (with_text(CONF, "--write-utt2dur=ark,t:d\n"), "", "fbank.conf: --write-utt2dur=ark,t:d has no place"),
-    (with_text(CONF, "--device=cuda\n"), "", "fbank.conf: --device=cuda has no place"),
+    (with_text(CONF, "--output-format=htk\n"), "", "fbank.conf: --output-format=htk has no effect"),
+    (with_text(CONF, "--write-utt2dur=ark,t:d\n"), "", "fbank.conf: --write-utt2dur=ark,t:d has no effect"),
+    (with_text(CONF, "--device=cuda\n"), "", "fbank.conf: --device=cuda has no effect"),
     (with_text(CONF, "--num-mel-bin=80\n"), "", "did you mean --num-mel-bins?"),
     (with_text(CONF, "--num-mel-bins=0\n"), "", r"fbank\.conf: --num-mel-bins must be at least 3, not 0"),
     (without(), "--num-mel-bins=0", "^kaldi-compat: --num-mel-bins must be at least 3, not 0"),
     (without(), "--conf={data}/none.conf", "none.conf is missing"),
     (with_text(CONF, "--num-mel-bins=80\n--high-freq=9000\n"), "--nj=2", "high_freq=9000 Hz must lie"),
-    (without(), "--vtln-map=ark:{data}/none", "none is missing: --vtln-map names it"),
-    (without(), "--engine=triton", "--engine=triton computes on a GPU: give --device=cuda"),
+    (without(), "--vtln-map=ark:{data}/none", "none is missing: create it, or correct --vtln-map"),
+    (without(), "--engine=triton", "--engine=triton computes on a GPU: also pass --device=cuda"),
 ]
 OF_THE_COMMAND_LINE = ("--shard", "--cmvn=utterance", "--speeds", "--nj=0", "--compression-method", "--engine")
 
@@ -646,11 +635,11 @@ def test_what_is_invalid_is_refused_in_one_line_before_any_file_is_touched(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"a\0b x.wav", "line 13: the key 'a\\x00b' has a control character in it"),
-        (b"a\a x.wav", "line 13: the key 'a\\x07' has a control character in it"),
-        (b"\x1b[2J x.wav", "line 13: the key '\\x1b[2J' has a control character in it"),
-        (b"b\x7f x.wav", "line 13: the key 'b\\x7f' has a control character in it"),
-        (b"k" * 100_000 + b" x.wav", "line 13: a key of 100000 bytes"),
+        (b"a\0b x.wav", "line 13: the key 'a\\x00b' has a control character"),
+        (b"a\a x.wav", "line 13: the key 'a\\x07' has a control character"),
+        (b"\x1b[2J x.wav", "line 13: the key '\\x1b[2J' has a control character"),
+        (b"b\x7f x.wav", "line 13: the key 'b\\x7f' has a control character"),
+        (b"k" * 100_000 + b" x.wav", "line 13: the key has 100000 bytes"),
     ],
 )
 def test_impossible_key_is_refused_at_the_start(data: Path, line: bytes, message: str) -> None:
@@ -681,7 +670,7 @@ def test_what_commands_print_goes_to_the_log(data: Path, capfd: pytest.CaptureFi
 @pytest.mark.parametrize("name", ["log", "data"])
 def test_file_in_place_of_a_directory_is_named(data: Path, name: str) -> None:
     (data / name).write_text("")
-    assert f"{data / name} cannot be made a directory: File exists" in refused(data)
+    assert f"the directory {data / name} cannot be created: File exists" in refused(data)
 
 
 def test_unwritable_output_is_named(data: Path) -> None:
@@ -723,9 +712,9 @@ def test_outcome_adds_up_the_archives_and_takes_the_largest_peak(data: Path, mon
         Manifest(1, utterances=5, seconds=2.5, failures=[("a", "why")], work={"read": 1.0, "peak_device_memory": 7.0}),
         Manifest(2, utterances=3, seconds=1.25, failures=[("b", "why")], work={"read": 2.0, "peak_device_memory": 4.0}),
     ]
-    monkeypatch.setattr(finish, "_manifests", lambda layout, plan: iter(manifests))
+    monkeypatch.setattr(finish, "_read_manifests", lambda layout, plan: iter(manifests))
     job = job_of(data)
-    outcome = finish.outcome_of(job, make_plan(job))
+    outcome = finish.compute_outcome(job, make_plan(job))
     assert (outcome.utterances, outcome.wanted, outcome.seconds) == (8, 12, 3.75)
     assert outcome.failures == (("a", "why"), ("b", "why"))
     assert outcome.work == {"read": 3.0, "peak_device_memory": 7.0}
@@ -738,10 +727,10 @@ def test_outcome_adds_up_the_archives_and_takes_the_largest_peak(data: Path, mon
 def test_utterances_that_should_have_features_are_those_of_the_longer_list(
     data: Path, monkeypatch: pytest.MonkeyPatch, speakers: int | None, wanted: int
 ) -> None:
-    monkeypatch.setattr(finish, "_manifests", lambda layout, plan: iter([]))
+    monkeypatch.setattr(finish, "_read_manifests", lambda layout, plan: iter([]))
     job = job_of(data)
     plan = make_plan(job)
     (data / "utt2spk").unlink()
     if speakers is not None:
         (data / "utt2spk").write_text("".join(f"u{i} s\n" for i in range(speakers)))
-    assert finish.outcome_of(job, plan).wanted == wanted
+    assert finish.compute_outcome(job, plan).wanted == wanted

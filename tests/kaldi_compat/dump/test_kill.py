@@ -181,7 +181,7 @@ def test_archive_that_kills_its_workers_ends_the_job(tmp_path: Path) -> None:
     process = start(data, "--shard-utterances=1", nj=2)
     _, said = process.communicate(timeout=100)
     assert process.returncode == 255
-    assert "3 workers died at archive 4" in said and "Traceback" not in said
+    assert "3 workers died while writing archive 4" in said and "Traceback" not in said
     assert (tmp_path / "tries").read_text() == 3 * "\n"
     assert not (data / "feats.scp").exists()
 

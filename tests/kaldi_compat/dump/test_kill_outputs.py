@@ -66,7 +66,7 @@ class Job:
             self.command(version), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
 
-    def files(self) -> dict[str, dict[str, bytes]]:
+    def list_files(self) -> dict[str, dict[str, bytes]]:
         """Return the content of the files of each output: folders of arrays are one output."""
         found: dict[str, dict[str, bytes]] = {}
         for path in sorted(self.data.rglob("*")):
@@ -128,7 +128,7 @@ def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
         results = []
         for version in 0, 1:
             job.run(version)
-            results.append(job.files())
+            results.append(job.list_files())
         began = time.monotonic()
         assert job.start(1).wait(60) == 0
         durations[kind] = time.monotonic() - began
@@ -137,20 +137,20 @@ def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
         kind = list(jobs)[number % len(jobs)]
         job, (older, newer) = jobs[kind], states[kind]
         job.run(0)
-        assert job.files() == older
+        assert job.list_files() == older
         process = job.start(1)
         time.sleep(chance.uniform(0.3, 1.1) * durations[kind])
         sent = chance.choice(SIGNALS)
         process.send_signal(sent)
         process.wait(60)
         when = f"{kind}, after kill {number} by {sent.name}"
-        for output, content in job.files().items():
+        for output, content in job.list_files().items():
             assert content in (older.get(output), newer.get(output)), f"{when}: {output} is neither old nor new"
         if process.returncode:
             left = list(job.root.rglob("*unfinished*"))
             assert sent == signal.SIGKILL or kind in CONVERTED or not left, when
         job.run(1)
-        assert job.files() == newer, when
+        assert job.list_files() == newer, when
         assert not list(job.root.rglob("*unfinished*")), when
         if job.root.joinpath("page.html").exists():
             assert job.root.joinpath("page.html").read_text().endswith("</html>\n")

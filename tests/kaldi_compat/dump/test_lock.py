@@ -13,7 +13,7 @@ import pytest
 
 from kaldi_compat.dump import files as locks
 from kaldi_compat.dump.errors import DumpError
-from kaldi_compat.dump.files import lock, share
+from kaldi_compat.dump.files import lock, share_lock
 
 OTHER, NO_PART = "another dump into the same archives is running", "not a part of the same plan is running"
 
@@ -46,7 +46,7 @@ def test_parts_share_the_lock_once_there_is_a_plan(places: tuple[Path, Path]) ->
     plan.touch()
     with pytest.raises(DumpError, match=NO_PART):
         lock(path, plan)
-    share(first, path)
+    share_lock(first, path)
     others = [lock(path, plan) for _ in range(2)]
     with pytest.raises(DumpError, match=OTHER):
         lock(path)
@@ -68,7 +68,7 @@ def test_part_waits_for_the_plan_and_a_whole_dump_does_not(
 
     def finish() -> None:
         plan.touch()
-        share(first, path)
+        share_lock(first, path)
 
     timer = threading.Timer(0.1, finish)
     timer.start()
@@ -91,5 +91,5 @@ def test_file_system_without_locks_is_said_and_used(
 def test_system_without_locks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     locks.check_system()
     monkeypatch.setattr(locks, "HAS_LOCKS", False)
-    with pytest.raises(DumpError, match="needs a POSIX system"):
+    with pytest.raises(DumpError, match="needs file locks"):
         locks.check_system()

@@ -39,7 +39,9 @@ def test_threads_are_shared_by_processes_and_limited_by_the_environment(
     data: Path, monkeypatch: pytest.MonkeyPatch, variable: str, cores: int, nj: int, threads: int
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
-    job = Job(Layout.of(data, "x"), DumpOptions(module=":x", nj=nj), extractor=lambda audio: [x[:3] for x in audio])
+    job = Job(
+        Layout.from_paths(data, "x"), DumpOptions(module=":x", nj=nj), extractor=lambda audio: [x[:3] for x in audio]
+    )
     assert try_extractor(job, cores)[0].threads == threads
 
 
@@ -114,11 +116,11 @@ def test_version_that_is_no_number_or_text_vouches_for_nothing(
 
 
 def test_module_without_a_file_has_none(data: Path) -> None:
-    from kaldi_compat.dump.sources import source_of
+    from kaldi_compat.dump.sources import make_source
 
     for name in ("sys:intern", "builtins:len", "no_such_module:f", ":f"):
-        source = source_of(Job(Layout.of(data, "x"), DumpOptions(module=name)))
-        assert source and source.files() == {}, name
+        source = make_source(Job(Layout.from_paths(data, "x"), DumpOptions(module=name)))
+        assert source and source.list_files() == {}, name
 
 
 @pytest.mark.parametrize("attribute", ["sample_rate", "frame_shift"])
@@ -167,12 +169,12 @@ def test_frame_shift_of_a_preset_counts_the_frames_that_a_step_joins(data: Path,
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
 def test_front_end_is_moved_to_the_device(data: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    from kaldi_compat.dump.sources import source_of
+    from kaldi_compat.dump.sources import make_source
     from kaldi_compat.torch.frontend import Frontend
 
     moved: list[str] = []
     monkeypatch.setattr(Frontend, "to", lambda self, place: moved.append(place) or self)
-    source = source_of(Job(Layout.of(data, "x"), DumpOptions(preset="wenet", engine="torch")))
+    source = make_source(Job(Layout.from_paths(data, "x"), DumpOptions(preset="wenet", engine="torch")))
     assert source and source.open(device, 1).sample_rate == (None if device == "cpu" else 16000)
     assert moved == [device]
 
@@ -209,7 +211,7 @@ def test_audio_of_other_rates_and_channels_is_that_of_the_extractor(data: Path) 
     assert found.keys() == expected.keys()
     assert all(np.array_equal(found[name][:, 0], value) for name, value in expected.items())
     log = next((data / "log").glob("*.1.log")).read_text()
-    assert f"{others[0]}: of 2 channels the first one is used" in log and log.count("channels") == 1
+    assert f"{others[0]}: only the first of 2 channels is used" in log and log.count("channels") == 1
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,7 @@ def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: P
     for seed, key in enumerate(keys_of(data / "wav.scp")):
         write_wav(data / "wav" / f"{key}.wav", audio(16000, seed))
     assert kaldi_compat.dump(data, rows, nj=1).utterances == 4 * is_good
-    reason = f"{100 + extra} rows, but its frame shift of 0.01 s makes 100 of the audio\n"
+    reason = f"{100 + extra} rows, but the declared frame shift of 0.01 s requires 100\n"
     assert failures(data).count(reason) == 4 * (not is_good)
 
 
@@ -284,14 +286,14 @@ def _named(function: Any, name: str) -> Any:
 
 @pytest.mark.parametrize("value", [np.ones(3, bool), np.array(["a"]), np.ones(3, complex), np.array([None])])
 def test_arrays_of_neither_floats_nor_integers_are_refused(value: np.ndarray) -> None:
-    from kaldi_compat.dump.sources import as_array
+    from kaldi_compat.dump.sources import convert_to_array
 
     with pytest.raises(ValueError, match=r"expected floats or integers$"):
-        as_array(value)
+        convert_to_array(value)
 
 
 def test_types_of_outputs_are_single_precision_and_32_bits() -> None:
-    from kaldi_compat.dump.sources import as_array
+    from kaldi_compat.dump.sources import convert_to_array
 
     for value in (
         np.ones(2),
@@ -299,17 +301,17 @@ def test_types_of_outputs_are_single_precision_and_32_bits() -> None:
         torch.ones(2, dtype=torch.bfloat16),
         np.ones(2, "f2"),
     ):
-        assert as_array(value).dtype == np.float32 and as_array(value).tolist() == [1.0, 1.0]
+        assert convert_to_array(value).dtype == np.float32 and convert_to_array(value).tolist() == [1.0, 1.0]
     for kind in ("u1", "i8", "u8", ">i4"):
-        assert as_array(np.array([1, 2], kind)).dtype == np.int32
+        assert convert_to_array(np.array([1, 2], kind)).dtype == np.int32
     for number in (2**31 - 1, -(2**31)):
-        assert as_array(np.array([number, 0])).tolist() == [number, 0]
+        assert convert_to_array(np.array([number, 0])).tolist() == [number, 0]
     for number in (2**31, -(2**31) - 1):
         with pytest.raises(ValueError, match="do not fit 32 bits"):
-            as_array(np.array([0, number]))
-    assert as_array(torch.ones(2, requires_grad=True)).tolist() == [1.0, 1.0]
+            convert_to_array(np.array([0, number]))
+    assert convert_to_array(torch.ones(2, requires_grad=True)).tolist() == [1.0, 1.0]
     memory = np.ones((2, 2), np.float32)
-    copied = as_array(memory.T)
+    copied = convert_to_array(memory.T)
     memory[:] = 0
     assert copied.flags.c_contiguous and copied.sum() == 4
 
@@ -358,7 +360,7 @@ def test_labels_are_the_nearest_centroids(data: Path, tmp_path: Path) -> None:
         rows = 40 * samples[:100].reshape(-1, 2)
         distances = ((rows[:, None] - centroids) ** 2).sum(2)
         assert labels[key].tolist() == distances.argmin(1).tolist() and labels[key].dtype == np.int32
-    with pytest.raises(DumpError, match="2 columns, but the centroids have 3"):
+    with pytest.raises(DumpError, match="2 columns, but the centroids of kmeans have 3"):
         np.save(tmp_path / "k.npy", np.ones((2, 3)))
         kaldi_compat.dump(data, features, nj=1, kmeans=str(tmp_path / "k.npy"))
 

@@ -27,8 +27,8 @@ import torch
 
 import kaldi_compat.numpy
 from kaldi_compat.dump import object_digest
-from kaldi_compat.dump.object_digest import changed_values, digest_object
-from kaldi_compat.dump.user_modules import imported_files
+from kaldi_compat.dump.object_digest import digest_object, find_changed_values
+from kaldi_compat.dump.user_modules import find_imported_files
 from kaldi_compat.torch import extractors as wing
 
 
@@ -543,7 +543,7 @@ def test_values_that_calls_change_are_named_and_excluded() -> None:
     made = Lazy()
     before = digest_object(made, wing)
     made([])
-    changed = changed_values(before, digest_object(made, wing))
+    changed = find_changed_values(before, digest_object(made, wing))
     assert changed == {"calls": "", "weights": ""}
     excluded = frozenset(changed)
     made([])
@@ -569,7 +569,7 @@ def changes(value: Any, change: Callable[[Any], Any]) -> dict[str, str]:
     made = Changing(value, change)
     before = digest_object(made, wing)
     made([])
-    return changed_values(before, digest_object(made, wing))
+    return find_changed_values(before, digest_object(made, wing))
 
 
 def count(owner: Any) -> None:
@@ -630,7 +630,7 @@ def test_module_that_a_call_imports_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
     before = digest_object(call, wing)
     monkeypatch.setitem(sys.modules, "helper_of_the_user", _module_with(array(1)))
-    assert changed_values(before, digest_object(call, wing)) == {"import helper_of_the_user": ""}
+    assert find_changed_values(before, digest_object(call, wing)) == {"import helper_of_the_user": ""}
 
 
 @pytest.mark.parametrize("other", ['("a", "bc")', '("abc",)', '("ab", "d")', '("c", "ab")'])
@@ -719,7 +719,7 @@ def test_order_in_which_attributes_were_set_is_no_part(kind: str) -> None:
     before = digest_object(extractor, wing)
     extractor([])
     after = digest_object(extractor, wing)
-    assert before.parts == after.parts and not changed_values(before, after)
+    assert before.parts == after.parts and not find_changed_values(before, after)
 
 
 @pytest.mark.parametrize("other", ["audio.max()", "audio.min", "self.min()", "audio.min() + 0", "other.min()"])
@@ -737,8 +737,8 @@ def test_files_of_imported_modules_are_those_of_the_user(monkeypatch: pytest.Mon
     made.__file__ = str(tmp_path / "helper_of_the_user.py")
     before = dict.fromkeys(set(sys.modules) - {"numpy", "json", "kaldi_compat.numpy", "torch"})
     monkeypatch.setitem(sys.modules, "helper_of_the_user", made)
-    assert imported_files(before) == {"helper_of_the_user": tmp_path / "helper_of_the_user.py"}
-    assert imported_files(sys.modules) == {}
+    assert find_imported_files(before) == {"helper_of_the_user": tmp_path / "helper_of_the_user.py"}
+    assert find_imported_files(sys.modules) == {}
 
 
 def test_module_that_an_inner_function_imports_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -770,7 +770,7 @@ def test_cache_of_a_library_is_no_late_weight() -> None:
     made = Holder(kaldi_compat.numpy.Fbank())
     before = digest_object(made, wing)
     made.value(np.zeros(4000, np.float32))
-    assert not any(changed_values(before, digest_object(made, wing)).values())
+    assert not any(find_changed_values(before, digest_object(made, wing)).values())
 
 
 def test_object_of_too_many_objects_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

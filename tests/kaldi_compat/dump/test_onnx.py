@@ -13,7 +13,7 @@ import pytest
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.sources import ExtractorSource, source_of
+from kaldi_compat.dump.sources import ExtractorSource, make_source
 from tests.support.dump_data import audio, failures, keys_of, make_data, write_wav
 
 onnx = pytest.importorskip("onnx")
@@ -21,7 +21,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def source(path: Path, **options: Any) -> ExtractorSource:
-    found = source_of(Job(Layout.of(path.parent, "x"), DumpOptions(onnx=str(path), **options)))
+    found = make_source(Job(Layout.from_paths(path.parent, "x"), DumpOptions(onnx=str(path), **options)))
     assert found
     return found
 
@@ -65,7 +65,7 @@ def test_ways_to_tensors_are_those_of_onnx() -> None:
 @pytest.mark.parametrize("way", WAYS, ids=".".join)
 def test_weights_outside_are_known_wherever_they_are(tmp_path: Path, way: tuple[str, ...]) -> None:
     (tmp_path / "m.onnx").write_bytes(with_weights_at(way, "weights.bin"))
-    files = source(tmp_path / "m.onnx").files()
+    files = source(tmp_path / "m.onnx").list_files()
     assert files == {"--onnx": tmp_path / "m.onnx", "--onnx/weights.bin": tmp_path / "weights.bin"}
 
 
@@ -74,15 +74,17 @@ def test_files_of_the_preset_before_a_graph_are_known(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     more = {"preset": str(tmp_path / "mine.json"), "statistics": str(tmp_path / "cmvn")}
     files = {"--onnx": "m.onnx", "--preset": "mine.json", "--statistics": "cmvn"}
-    assert source(tmp_path / "m.onnx", **more).files() == {option: tmp_path / name for option, name in files.items()}
+    assert source(tmp_path / "m.onnx", **more).list_files() == {
+        option: tmp_path / name for option, name in files.items()
+    }
     more["preset"] = "wenet"  # which is a part of this program
-    assert source(tmp_path / "m.onnx", **more).files().keys() == {"--onnx", "--statistics"}
+    assert source(tmp_path / "m.onnx", **more).list_files().keys() == {"--onnx", "--statistics"}
 
 
 def test_numbers_of_a_fixed_width_are_passed_over(tmp_path: Path) -> None:
     unknown = b"\xfd\x07" + bytes(4) + b"\xf9\x07" + bytes(8)  # fields 127, of 32 and of 64 bits
     (tmp_path / "m.onnx").write_bytes(unknown + with_weights_at(("graph", "initializer"), "w"))
-    assert "--onnx/w" in source(tmp_path / "m.onnx").files()
+    assert "--onnx/w" in source(tmp_path / "m.onnx").list_files()
 
 
 def test_graph_that_is_rewritten_in_place_is_read_again(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_graph_that_is_rewritten_in_place_is_read_again(tmp_path: Path) -> None:
         with open(path, "r+b" if at else "xb") as file:
             file.write(with_weights_at(("graph", "initializer"), name))
         os.utime(path, (1e9 + at, 1e9 + at))
-        assert list(source(path).files()) == ["--onnx", f"--onnx/{name}"]
+        assert list(source(path).list_files()) == ["--onnx", f"--onnx/{name}"]
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -109,7 +111,7 @@ def test_weights_of_a_graph_that_is_nested_without_end_are_known(tmp_path: Path)
         for _ in range(depth):
             graph = field(1, field(5, field(6, graph)))  # a node, its attribute, and the graph of that
         (tmp_path / f"{depth}.onnx").write_bytes(field(7, graph))
-        assert list(source(tmp_path / f"{depth}.onnx").files()) == ["--onnx", "--onnx/w"]
+        assert list(source(tmp_path / f"{depth}.onnx").list_files()) == ["--onnx", "--onnx/w"]
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, device: str, threads: int, available: list[str]) -> SimpleNamespace:

@@ -285,7 +285,7 @@ def test_configuration_behind_a_link_is_not_overwritten(data: Path) -> None:
     link.symlink_to(conf)
     with redirect_stderr(io.StringIO()) as said:
         assert main(["dump", "fbank", str(data), f"--conf={link}", "--num-mel-bins=40", "--nj=1"]) == 0
-    assert f"{conf} was read, so it is left as it is" in said.getvalue() and conf.read_text() == "--dither=0\n"
+    assert f"{conf} was read, so it is not replaced" in said.getvalue() and conf.read_text() == "--dither=0\n"
 
 
 def test_a_first_dump_looks_at_no_recording(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

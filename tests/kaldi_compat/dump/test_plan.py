@@ -17,15 +17,15 @@ from io_ark.streams.unfinished import choose_temporary_name, remove_unfinished
 from kaldi_compat.dump import plan as plan_module
 from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import read_sealed, whole_file, write_sealed
-from kaldi_compat.dump.finalize import frame_shift
+from kaldi_compat.dump.finalize import format_frame_shift
 from kaldi_compat.dump.options import DumpOptions, Layout
-from kaldi_compat.dump.plan import DumpPlan, Shard, lines_of, make_plan, read_plan, update_plan, write_plan
+from kaldi_compat.dump.plan import DumpPlan, Shard, make_plan, read_lines_of, read_plan, update_plan, write_plan
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import job_of, left_by_a_dead_process, make_data
 
 
 def texts_of(plan: DumpPlan, shard: Shard, data: Path) -> list[str]:
-    return [line.decode() for line in lines_of(plan, shard, data)]
+    return [line.decode() for line in read_lines_of(plan, shard, data)]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_shards_of_a_chosen_size(data: Path) -> None:
 @given(parts=st.integers(1, 12))
 def test_parts_cover_the_plan_once(data: Path, parts: int) -> None:
     plan = make_plan(job_of(data, nj=7))
-    numbers = [shard.number for k in range(1, parts + 1) for shard in plan.part(k, parts)]
+    numbers = [shard.number for k in range(1, parts + 1) for shard in plan.select_part(k, parts)]
     assert sorted(numbers) == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -101,7 +101,7 @@ def test_other_options_may_change_when_resuming(data: Path) -> None:
 
 
 def test_size_of_batches_may_change_when_resuming_on_a_gpu(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "devices_of", lambda text: [text])
+    monkeypatch.setattr(plan_module, "parse_devices", lambda text: [text])
     plan = make_plan(job_of(data, device="cuda"))
     changed = job_of(data, device="cuda:0", batch_seconds=100.0, window_utterances=64, resume=True)
     assert update_plan(plan, changed, Path("plan"), []) is plan
@@ -155,11 +155,11 @@ def test_unsorted_list_keeps_its_order(tmp_path: Path) -> None:
 
 
 def test_layout_is_that_of_kaldis_scripts() -> None:
-    layout = Layout.of("exp/data/train/", "mfcc_pitch")
+    layout = Layout.from_paths("exp/data/train/", "mfcc_pitch")
     assert layout.name == "train"
-    assert layout.archive(3) == Path("exp/data/train/data/raw_mfcc_pitch_train.3.ark").absolute()
+    assert layout.get_archive(3) == Path("exp/data/train/data/raw_mfcc_pitch_train.3.ark").absolute()
     assert layout.log == Path("exp/data/train/log")
-    assert Layout.of("d", "fbank", "l", "a").script(1) == Path("a/raw_fbank_d.1.scp").absolute()
+    assert Layout.from_paths("d", "fbank", "l", "a").get_script(1) == Path("a/raw_fbank_d.1.scp").absolute()
 
 
 def test_speeds_need_a_directory() -> None:
@@ -190,11 +190,11 @@ def test_every_option_is_in_the_plan_or_does_not_change_archives() -> None:
 
 
 def test_frame_shift_is_written_as_the_scripts_write_it() -> None:
-    assert frame_shift("--frame-shift=10 # ms\n") == "0.010"
-    assert frame_shift("--num-mel-bins=3\n--frame-shift=8\n") == "0.008"
-    assert frame_shift("# --frame-shift=8\n") == "0.01"
-    assert frame_shift("--frame-shift=8# ms\n") == "0.008"  # a comment needs no space before it
-    assert frame_shift("--frame-shift=8\n--frame_shift=16\n") == "0.016"  # the last one holds
+    assert format_frame_shift("--frame-shift=10 # ms\n") == "0.010"
+    assert format_frame_shift("--num-mel-bins=3\n--frame-shift=8\n") == "0.008"
+    assert format_frame_shift("# --frame-shift=8\n") == "0.01"
+    assert format_frame_shift("--frame-shift=8# ms\n") == "0.008"  # a comment needs no space before it
+    assert format_frame_shift("--frame-shift=8\n--frame_shift=16\n") == "0.016"  # the last one holds
 
 
 def test_file_is_complete_or_not_there(tmp_path: Path) -> None:
@@ -240,7 +240,11 @@ def test_plan_is_lines_of_json(data: Path, tmp_path: Path) -> None:
 
 def test_parts_of_a_plan_take_turns(data: Path) -> None:
     plan = make_plan(job_of(data, nj=8))
-    assert [[shard.number for shard in plan.part(part, 3)] for part in (1, 2, 3)] == [[1, 4, 7], [2, 5, 8], [3, 6]]
+    assert [[shard.number for shard in plan.select_part(part, 3)] for part in (1, 2, 3)] == [
+        [1, 4, 7],
+        [2, 5, 8],
+        [3, 6],
+    ]
 
 
 def test_plan_of_fewer_archives_than_it_says_is_refused(data: Path, tmp_path: Path) -> None:
@@ -257,7 +261,9 @@ def test_plan_of_fewer_archives_than_it_says_is_refused(data: Path, tmp_path: Pa
 def test_plan_that_cannot_be_read_is_refused_in_one_line(data: Path) -> None:
     with pytest.raises(PlanError, match=r"^there is no plan .*/none: start without --resume$"):
         read_plan(data / "none")
-    with pytest.raises(PlanError, match=r"^the plan .*train cannot be read: Is a directory$"):
+    with pytest.raises(
+        PlanError, match=r"^the plan .*train cannot be read: Is a directory: start again without --resume$"
+    ):
         read_plan(data)
 
 
@@ -276,4 +282,4 @@ def test_each_process_and_each_part_has_an_archive(data: Path, nj: int, part: st
     plan = make_plan(job_of(data, nj=nj, shard=part))
     assert [shard.number for shard in plan.shards] == list(range(1, archives + 1))
     listed = (data / "wav.scp").read_bytes().splitlines()
-    assert [line for shard in plan.shards for line in lines_of(plan, shard, data)] == listed
+    assert [line for shard in plan.shards for line in read_lines_of(plan, shard, data)] == listed

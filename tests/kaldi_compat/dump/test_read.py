@@ -22,19 +22,11 @@ from io_ark.blocks import WaveBlock
 from io_ark.errors import ArkError, FormatError
 from io_ark.tables.script import Script
 from kaldi_compat.dump import read
-from kaldi_compat.dump.entries import Audio, Entry, Failure
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, Failure
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions
-from kaldi_compat.dump.read import (
-    Clock,
-    Lines,
-    Task,
-    TaskReader,
-    read_ahead,
-    read_audio,
-    read_task,
-)
-from kaldi_compat.dump.speed_perturb import at_speed, make_speed_directory, split_speed
+from kaldi_compat.dump.read import Clock, Lines, Task, TaskReader, read_ahead, read_audio, read_task
+from kaldi_compat.dump.speed_perturb import change_speed, make_speed_directory, split_speed
 from kaldi_compat.exact.resample import resample_waveform
 from tests.support.dump_data import RATE, audio, make_data, write_wav
 
@@ -46,11 +38,11 @@ def tasks(count: int) -> list[Task]:
 def reading(delays: list[float], size: int = 10) -> tuple[list[int], object]:
     started: list[int] = []
 
-    def one(task: Task) -> list[Entry]:
+    def one(task: Task) -> list[AudioOrFailure]:
         ((index, key, _),) = task.utterances
         started.append(index)
         time.sleep(delays[index])
-        return [Audio.of(index, key, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
+        return [Audio.from_wave(index, key, io_ark.Wave(16000.0, np.zeros((1, size), np.int16)))]
 
     return started, one
 
@@ -117,14 +109,14 @@ def mixed_script(root: Path) -> list[bytes]:
     return [line.encode() for line in lines]
 
 
-def separate(entries: Iterable[Entry]) -> list[tuple[object, ...]]:
+def separate(entries: Iterable[AudioOrFailure]) -> list[tuple[object, ...]]:
     """Return what entries hold, utterance by utterance."""
     return [
         (each.index, each.key, each.reason)
         if isinstance(each, Failure)
         else (each.index, each.key, each.value.sample_frequency, each.value.samples.tolist())
         for entry in entries
-        for each in entry.each()
+        for each in entry.separate()
     ]
 
 
@@ -135,18 +127,18 @@ def test_lines_that_are_read_together_give_what_they_give_alone(
 ) -> None:
     options = DumpOptions(max_duration=max_duration)
     lines = mixed_script(tmp_path)
-    alone = [read_task(Lines(i, [line]).task(0), options)[0] for i, line in enumerate(lines)]
+    alone = [read_task(Lines(i, [line]).make_task(0), options)[0] for i, line in enumerate(lines)]
     monkeypatch.setattr(read, "BLOCK_BYTES", bytes_at_once)
     reader = TaskReader(options)
-    tasks = read._tasks_of_script(iter(lines), lambda: reader.lines_at_once)
+    tasks = read._iterate_script_tasks(iter(lines), lambda: reader.lines_at_once)
     found = list(read_ahead(tasks, reader, 2, 32, Clock()))
-    assert separate(found) == separate(cast(list[Entry], alone))
+    assert separate(found) == separate(cast(list[AudioOrFailure], alone))
     assert any(len(each) > 1 for each in found) == bool(native.library())
 
 
 def test_commands_are_read_side_by_side_whatever_follows_them() -> None:
     lines = [b"a a.wav", b"b cat b.wav |", b"c cat c.wav | \t", b"d d.wav"]
-    tasks = list(read._tasks_of_script(iter(lines), lambda: 9))
+    tasks = list(read._iterate_script_tasks(iter(lines), lambda: 9))
     assert [len(each) if isinstance(each, Lines) else each.rxfilename for each in tasks] == [
         1, "cat b.wav |", "cat c.wav |", 1,
     ]  # fmt: skip
@@ -161,7 +153,7 @@ def test_files_that_are_too_large_for_a_block_are_not_loaded_into_one(
     blocks = [each.block for each in found if isinstance(each, Audio) and len(each) > 1]
     assert all((2 * block.lengths <= 3000).all() for block in blocks if isinstance(block, WaveBlock))
     assert bool(blocks) == bool(native.library())
-    assert len(separate(cast(list[Entry], found))) == 10
+    assert len(separate(cast(list[AudioOrFailure], found))) == 10
 
 
 def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,9 +164,9 @@ def test_a_recording_is_read_once_for_its_segments(tmp_path: Path, monkeypatch: 
     write_wav(data / "wav" / "r.wav", audio(48000, 3))
     (data / "wav.scp").write_text(f"r1 {data}/wav/r.wav\nr2 {data}/wav/r.wav\n")
     (data / "segments").write_text("a r1 0 1\nb r1 1 2\nc r2 0 1\nd r1 2 2.5\n")
-    job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
+    job = Job(Layout.from_paths(data, "fbank"), DumpOptions(conf=str(tmp_path / "conf" / "fbank.conf"), nj=1))
     plan = make_plan(job)
-    found = list(read.tasks_of(job, plan, plan.shards[0], Script.open(str(data / "wav.scp"))))
+    found = list(read.list_tasks(job, plan, plan.shards[0], Script.open(str(data / "wav.scp"))))
     found_tasks = [task for task in found if isinstance(task, Task)]
     assert [[key for _, key, _ in task.utterances] for task in found_tasks] == [["a", "b"], ["c"], ["d"]]
     cut = [each for task in found_tasks for each in read_task(task, DumpOptions())]
@@ -236,7 +228,7 @@ def test_speed_of_flac_is_changed_by_sox_as_the_command_says(tmp_path: Path) -> 
 @pytest.mark.parametrize(("factor", "hertz"), [("0.9", 900.0), ("1.1", 1100.0), ("1.0", 1000.0), ("0.5", 500.0)])
 def test_speed_changes_length_and_pitch(factor: str, hertz: float) -> None:
     tone = (8000 * np.sin(2 * np.pi * 1000 * np.arange(2 * RATE) / RATE)).astype(np.int16)
-    changed = at_speed(io_ark.Wave(float(RATE), tone[None]), factor)
+    changed = change_speed(io_ark.Wave(float(RATE), tone[None]), factor)
     assert changed.sample_frequency == RATE
     assert abs(changed.samples.shape[1] - 2 * RATE / float(factor)) <= 1
     middle = changed.samples[0, RATE // 4 : RATE // 4 + RATE].astype(float) * np.hanning(RATE)
@@ -247,7 +239,7 @@ def test_speed_changes_length_and_pitch(factor: str, hertz: float) -> None:
 def test_samples_at_another_speed_are_rounded() -> None:
     samples = audio(4000, 1)
     exact = resample_waveform(samples[0].astype(np.float32), 17600, RATE)
-    changed = at_speed(io_ark.Wave(float(RATE), samples), "1.1").samples[0]
+    changed = change_speed(io_ark.Wave(float(RATE), samples), "1.1").samples[0]
     assert np.abs(changed - exact).max() <= 0.5
 
 

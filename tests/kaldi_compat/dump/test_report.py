@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from kaldi_compat.dump.progress import Monitor
-from kaldi_compat.dump.report import failure_groups
-from kaldi_compat.dump.report_audio import oddities
-from kaldi_compat.dump.report_charts import bars, curve, feature_image, histogram, ticks
+from kaldi_compat.dump.report import draw_failure_groups
+from kaldi_compat.dump.report_audio import describe_anomalies
+from kaldi_compat.dump.report_charts import choose_ticks, draw_bars, draw_curve, draw_features, draw_histogram
 from tests.support.dump_data import audio, dump, edited, keys_of, make_data, write_wav
 
 
@@ -45,9 +45,9 @@ def test_other_sampling_rate_is_named_and_its_failure_grouped(data: Path) -> Non
 
 
 def test_only_odd_audio_is_reported() -> None:
-    assert oddities(audio(16000, 3)) == []
-    assert oddities(audio(16000, 3) + np.int16(2000))[0].startswith("offset: the mean of the samples is ")
-    assert oddities(np.concatenate((audio(8000, 1), np.zeros((1, 9000), np.int16)), axis=1))[0].startswith(
+    assert describe_anomalies(audio(16000, 3)) == []
+    assert describe_anomalies(audio(16000, 3) + np.int16(2000))[0].startswith("offset: the mean of the samples is ")
+    assert describe_anomalies(np.concatenate((audio(8000, 1), np.zeros((1, 9000), np.int16)), axis=1))[0].startswith(
         "digital sil"
     )
 
@@ -63,7 +63,7 @@ def test_commands_run_once(data: Path, capfd: pytest.CaptureFixture[str]) -> Non
 
 def test_failures_are_grouped_and_escaped() -> None:
     failures = [(f"utt{i}", f"/data/{i}.wav: No such file <b>") for i in range(3)] + [("x", "too short")]
-    shown = failure_groups(failures)
+    shown = draw_failure_groups(failures)
     assert shown.count("<details>") == 2 and "<b>3 utterances</b>: … No such file &lt;b&gt; (first: utt0)" in shown
     assert "/data/2.wav" in shown and "<b>1 utterance</b>: too short" in shown
 
@@ -88,29 +88,29 @@ def test_page_is_self_contained_and_fits_phones_and_dark_screens(data: Path) -> 
 
 def test_lines_differ_without_colour() -> None:
     x = np.arange(5.0)
-    shown = curve(x, [("mean", x), ("above", x + 1), ("below", x - 1)], ("dimension", "value"))
+    shown = draw_curve(x, [("mean", x), ("above", x + 1), ("below", x - 1)], ("dimension", "value"))
     dashes = re.findall(r'points="[^"]*" stroke-dasharray="([^"]*)"', shown)
     assert len(set(dashes)) == 3 and all(name in shown for name in ("mean", "above", "below"))
 
 
 def test_short_bars_have_values_that_differ() -> None:
-    shown = bars([("a", 0.048), ("b", 0.021), ("c", 12.34)], "ms")
+    shown = draw_bars([("a", 0.048), ("b", 0.021), ("c", 12.34)], "ms")
     assert all(f">{value} ms<" in shown for value in ("0.048", "0.021", "12.3"))
 
 
 def test_charts_of_equal_values_do_not_divide_by_zero() -> None:
     names = ("x", "y")
     for shown in (
-        curve(np.arange(3.0), [("", np.zeros(3))], names),
-        histogram(np.array([4]), np.array([1.0, 1.0]), names),
-        feature_image(np.full((2, 3), np.nan), 0.01, "dimension", "features"),
+        draw_curve(np.arange(3.0), [("", np.zeros(3))], names),
+        draw_histogram(np.array([4]), np.array([1.0, 1.0]), names),
+        draw_features(np.full((2, 3), np.nan), 0.01, "dimension", "features"),
     ):
         assert "nan" not in shown and "inf" not in shown
 
 
 @pytest.mark.parametrize("span", [(0.0, 1e-7), (-3.2, 8.1), (0.0, 98765.0), (5.0, 5.0)])
 def test_ticks_are_round_and_inside(span: tuple[float, float]) -> None:
-    found = ticks(*span)
+    found = choose_ticks(*span)
     assert 1 <= len(found) <= 7 and all(span[0] - 1e-9 <= tick <= span[1] + 1e-9 for tick in found)
 
 
@@ -129,9 +129,9 @@ def test_page_says_when_by_what_and_from_which_configuration_it_was_made(
 def test_throughput_does_not_fall_when_the_computation_has_ended() -> None:
     monitor = Monitor(2)
     monitor.start -= 1.0
-    monitor.progress(0, 1, 10.0, 0)
+    monitor.record_progress(0, 1, 10.0, 0)
     monitor.start -= 1.0
-    monitor.progress(0, 2, 20.0, 0)
+    monitor.record_progress(0, 2, 20.0, 0)
     monitor.start -= 5.0
     monitor.close()
     times, seconds = zip(*monitor.samples, strict=True)

@@ -91,7 +91,7 @@ def test_damage_is_repaired_or_refused(
 def test_damage_costs_one_archive(data: Path, file: str) -> None:
     stamps = {path: path.stat().st_mtime_ns for path in (data / "data").glob("raw_*.ark")}
     DAMAGES["a digit changed"](data / FILES[file])
-    assert f"archive 2 is made again: {data / FILES[file]} " in said_by(data, *OPTIONS, "--resume")
+    assert f"archive 2 is created again: {data / FILES[file]} " in said_by(data, *OPTIONS, "--resume")
     changed = [path.name for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp]
     assert changed == ["raw_fbank_train.2.ark"]
 
@@ -180,17 +180,17 @@ def test_manifest_of_another_archive_is_not_taken(tmp_path: Path) -> None:
     write_wav(data / "wav" / "spk0-utt001.wav", audio(2000, 1))
     write_wav(data / "wav" / "spk0-utt000.wav", audio(2000, 0))
     assert dump(data, "--shard-utterances=1") == 0
-    layout = Layout.of(data, "fbank")
+    layout = Layout.from_paths(data, "fbank")
     first, second = read_manifest(layout, 1), read_manifest(layout, 2)
     assert first and second and [size for size, _ in first.files.values()] == [s for s, _ in second.files.values()]
-    layout.manifest(2).write_bytes(layout.manifest(1).read_bytes())
+    layout.get_manifest(2).write_bytes(layout.get_manifest(1).read_bytes())
     assert read_manifest(layout, 2) is None
 
 
 def test_job_without_all_its_archives_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without file locks another dump may take archives away while this one runs."""
     data = make_data(tmp_path, 4, samples=(2000,))
-    runner = command._runner
+    runner = command._choose_runner
 
     def disturbed(job: object) -> object:
         def run(*arguments: object) -> None:
@@ -199,7 +199,7 @@ def test_job_without_all_its_archives_is_no_success(tmp_path: Path, monkeypatch:
 
         return run
 
-    monkeypatch.setattr(command, "_runner", disturbed)
+    monkeypatch.setattr(command, "_choose_runner", disturbed)
     for arguments in (["--shard-utterances=2"], ["--shard=1/1", "--resume"]):
         assert "archive 2 is not complete" in said_by(data, *arguments, status=255)
         assert not (data / "feats.scp").exists()
@@ -230,7 +230,7 @@ def test_option_that_mends_failures_makes_their_archives_again(tmp_path: Path) -
     assert dump(data, "--shard-utterances=2") == 1
     stamps = {path: path.stat().st_mtime_ns for path in sorted((data / "data").glob("*.ark"))}
     said = refused(data, "--resume", "--allow-downsample=true")
-    assert "allow-downsample changed" in said and "archives 2-3 would be made again" in said
+    assert "allow-downsample changed" in said and "archives 2-3 would be created again" in said
     assert "--retry-failed" in said
     assert dump(data, "--retry-failed", "--allow-downsample=true") == 1
     assert len((data / "feats.scp").read_text().splitlines()) == 5
@@ -242,7 +242,7 @@ def test_shorter_minimum_duration_mends_failures_and_a_longer_one_changes_all(tm
     data = make_data(tmp_path, 4, samples=(3000, 3000, 3000, 1500))
     assert dump(data, "--shard-utterances=2", "--min-duration=0.15") == 1
     said = refused(data, "--resume", "--min-duration=0.1")
-    assert "min-duration changed" in said and "archives 2 would be made again" in said
+    assert "min-duration changed" in said and "archives 2 would be created again" in said
     assert "all 2 archives" in refused(data, "--resume", "--min-duration=0.2")
     stamp = (data / "data" / "raw_fbank_train.1.ark").stat().st_mtime_ns
     assert dump(data, "--retry-failed", "--min-duration=0.05") == 0
@@ -255,7 +255,7 @@ def test_option_that_changes_all_features_names_all_archives(tmp_path: Path) -> 
     assert dump(data, "--shard-utterances=2") == 1
     for switch in ("--resume", "--retry-failed"):
         said = refused(data, switch, "--num-mel-bins=40")
-        assert "num-mel-bins changed" in said and "all 3 archives would be made again" in said
+        assert "num-mel-bins changed" in said and "all 3 archives would be created again" in said
         assert "start again without" in said
 
 

@@ -18,7 +18,13 @@ import kaldi_compat
 from kaldi_compat.dump import cli as command
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import SOURCES, DumpOptions, Job, Layout
-from kaldi_compat.dump.sources import ExtractorSource, as_array, source_class, source_of, split_by_utterance
+from kaldi_compat.dump.sources import (
+    ExtractorSource,
+    convert_to_array,
+    get_source_class,
+    make_source,
+    split_by_utterance,
+)
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import audio, keys_of, results, write_wav
 from tests.support.extractors import arrays, module_data, waves
@@ -49,7 +55,9 @@ def refused(*arguments: str, status: int = 255) -> str:
 def test_every_source_is_a_class_in_the_file_of_its_option() -> None:
     fields = DumpOptions.__dataclass_fields__
     for name in SOURCES:
-        assert name in fields and source_class(name).option == name and not source_class(name).__abstractmethods__
+        assert (
+            name in fields and get_source_class(name).option == name and not get_source_class(name).__abstractmethods__
+        )
 
 
 def test_source_without_files_or_digests_cannot_be_made() -> None:
@@ -57,9 +65,9 @@ def test_source_without_files_or_digests_cannot_be_made() -> None:
         def open(self, device: str, threads: int) -> Any:
             raise NotImplementedError
 
-    assert Half.__abstractmethods__ == {"files", "digests"}
+    assert Half.__abstractmethods__ == {"list_files", "compute_digests"}
     with pytest.raises(TypeError, match="abstract"):
-        Half(Job(Layout.of(".", "x")))  # type: ignore[abstract]
+        Half(Job(Layout.from_paths(".", "x")))  # type: ignore[abstract]
 
 
 def save_external(path: Path, scale: float, place: str = "graph") -> list[str]:
@@ -102,9 +110,9 @@ def save_external(path: Path, scale: float, place: str = "graph") -> list[str]:
 def test_resume_refuses_other_weights_beside_an_onnx_graph(data: Path, tmp_path: Path, place: str) -> None:
     (name,) = save_external(tmp_path / "e.onnx", 1.0, place)
     graph = (tmp_path / "e.onnx").read_bytes()
-    job = Job(Layout.of(data, "e"), DumpOptions(onnx="e.onnx"))
-    source = source_of(job)
-    assert source and source.files() == {"--onnx": Path("e.onnx"), f"--onnx/{name}": Path(name)}
+    job = Job(Layout.from_paths(data, "e"), DumpOptions(onnx="e.onnx"))
+    source = make_source(job)
+    assert source and source.list_files() == {"--onnx": Path("e.onnx"), f"--onnx/{name}": Path(name)}
     if place == "constant":
         return  # onnxruntime reads no external tensor from an attribute
     said("--onnx=e.onnx", str(data), "--shard-utterances=2")
@@ -122,7 +130,7 @@ def test_resume_refuses_other_weights_beside_an_onnx_graph(data: Path, tmp_path:
 
 def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (name,) = save_external(tmp_path / "e.onnx", 1.0)
-    runner = command._runner
+    runner = command._choose_runner
 
     def disturbed(job: Any) -> Any:
         def run(*arguments: Any) -> None:
@@ -131,7 +139,7 @@ def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, m
 
         return run
 
-    monkeypatch.setattr(command, "_runner", disturbed)
+    monkeypatch.setattr(command, "_choose_runner", disturbed)
     assert f"{name} changed while it was being used" in said("--onnx=e.onnx", str(data), status=255)
     assert not (data / "feats.scp").exists()
 
@@ -142,8 +150,8 @@ def test_weights_that_change_during_the_job_end_it(data: Path, tmp_path: Path, m
 def test_damaged_graph_has_no_files_outside(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.onnx"
     path.write_bytes(content)
-    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(onnx=str(path))))
-    assert source and source.files() == {"--onnx": path}
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(onnx=str(path))))
+    assert source and source.list_files() == {"--onnx": path}
 
 
 def test_onnx_output_without_a_batch_is_one_line(data: Path, tmp_path: Path) -> None:
@@ -207,7 +215,7 @@ def test_resume_refuses_what_a_module_reaches(data: Path, tmp_path: Path) -> Non
     (data / "log" / "dump_Model_train.1.json").unlink()
     np.save("w.npy", np.full(1, 5.0))
     forget()
-    assert "inner of Model is not what the plan was made for" in said(*arguments, "--resume", status=255)
+    assert "inner of Model differs from the plan" in said(*arguments, "--resume", status=255)
     np.save("w.npy", np.ones(1))
     (tmp_path / "helper.py").write_text(HELPER.replace("SCALE = 2", "SCALE = 3"))
     forget()
@@ -260,9 +268,7 @@ class Outside(Holder):
 
 def test_what_cannot_be_compared_is_said_and_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kaldi_compat.dump(data, Outside(), nj=1, shard_utterances=2)
-    assert (
-        "held (list_iterator) of Outside cannot be compared by resume=True, which is refused" in capsys.readouterr().err
-    )
+    assert "held (list_iterator) of Outside cannot be compared, so resume=True is refused" in capsys.readouterr().err
     with pytest.raises(
         DumpError, match=r"^held \(list_iterator\) of Outside cannot be compared .* trust_extractor=True"
     ):
@@ -278,7 +284,7 @@ def test_version_of_an_object_vouches_for_it(data: Path, capsys: pytest.CaptureF
     assert kaldi_compat.dump(data, made, nj=1, resume=True).utterances == 4
     (data / "log" / "dump_Outside_train.1.json").unlink()
     made.version = "2"  # type: ignore[attr-defined]
-    with pytest.raises(DumpError, match=r"^version of Outside is not what the plan was made for"):
+    with pytest.raises(DumpError, match=r"^version of Outside differs from the plan"):
         kaldi_compat.dump(data, made, nj=1, resume=True)
 
 
@@ -298,7 +304,7 @@ def test_attribute_that_appears_or_is_gone_is_another_extractor(
 ) -> None:
     kaldi_compat.dump(data, Summing(**before), nj=1, shard_utterances=2)
     (data / "log" / "dump_Summing_train.1.json").unlink()
-    with pytest.raises(DumpError, match=r"^b of Summing is not what the plan was made for"):
+    with pytest.raises(DumpError, match=r"^b of Summing differs from the plan"):
         kaldi_compat.dump(data, Summing(**now), nj=1, resume=True)
     assert kaldi_compat.dump(data, Summing(**before), nj=1, resume=True).utterances == 4
 
@@ -360,7 +366,7 @@ def test_tables_of_the_first_call_and_caches_are_no_false_alarm(
 def test_resume_refuses_other_weights_of_the_first_call(data: Path) -> None:
     kaldi_compat.dump(data, Random(), nj=1, shard_utterances=2)
     (data / "log" / "dump_Random_train.1.json").unlink()
-    with pytest.raises(DumpError, match=r"^weights of Random is not what the plan was made for"):
+    with pytest.raises(DumpError, match=r"^weights of Random differs from the plan"):
         kaldi_compat.dump(data, Random(), nj=1, resume=True)
 
 
@@ -369,8 +375,8 @@ READING = {
     "memory map": ("np.load('w.npy', mmap_mode='r')[0]", "--module {root}/w.npy changed since the plan"),
     "file": ("float(open('w.npy', 'rb').read()[-1])", "--module {root}/w.npy changed since the plan"),
     "descriptor": ("float(os.pread(os.open('w.npy', os.O_RDONLY), 1, 135)[0])", "--module {root}/w.npy changed since"),
-    "environment": ("float(os.environ['GAIN'])", "environment variable GAIN of Reader is not what the plan was made"),
-    "getenv": ("float(os.getenv('GAIN', '1'))", "environment variable GAIN of Reader is not what the plan was made"),
+    "environment": ("float(os.environ['GAIN'])", "environment variable GAIN of Reader differs from the plan"),
+    "getenv": ("float(os.getenv('GAIN', '1'))", "environment variable GAIN of Reader differs from the plan"),
 }
 READER = """
 import numpy as np, os
@@ -486,25 +492,28 @@ def test_index_of_divided_weights_names_files(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"x": "sub/a.safetensors", "y": "b.safetensors"}}))
-    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
     names = {"config.json", "sub/a.safetensors", "b.safetensors", index.name}
-    assert source and source.files() == {f"--transformers/{name}": tmp_path / name for name in names}
+    assert source and source.list_files() == {f"--transformers/{name}": tmp_path / name for name in names}
     index.write_text("[" * 10_000)
-    assert source.files().keys() == {f"--transformers/{name}" for name in names - {"sub/a.safetensors"}}
+    assert source.list_files().keys() == {f"--transformers/{name}" for name in names - {"sub/a.safetensors"}}
 
 
 def test_weights_of_every_kind_are_compared(tmp_path: Path) -> None:
     names = ["config.json", "model.safetensors", "pytorch_model-00001-of-00002.bin", "pytorch_model.bin"]
     for name in (*names, "README.md", "model.bin.lock", "training_args.pt"):
         (tmp_path / name).touch()
-    source = source_of(Job(Layout.of(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
-    assert source and list(source.files()) == [f"--transformers/{name}" for name in names]
+    source = make_source(Job(Layout.from_paths(tmp_path, "x"), DumpOptions(transformers=str(tmp_path))))
+    assert source and list(source.list_files()) == [f"--transformers/{name}" for name in names]
 
 
 CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "NaN": (lambda path: np.save(path, np.full((3, 4), np.nan)), "has NaN or infinities"),
     "infinity": (lambda path: np.save(path, np.full((3, 4), np.inf)), "has NaN or infinities"),
-    "another dimension": (lambda path: np.save(path, np.ones((3, 5))), "4 columns, but the centroids have 5"),
+    "another dimension": (
+        lambda path: np.save(path, np.ones((3, 5))),
+        "4 columns, but the centroids of --kmeans have 5",
+    ),
     "one axis": (lambda path: np.save(path, np.ones(3)), "of shape (clusters, dim), not float64 of shape (3,)"),
     "integers": (lambda path: np.save(path, np.ones((3, 4), int)), "of shape (clusters, dim), not int64"),
     "nothing": (lambda path: np.save(path, np.ones((0, 4))), "of shape (clusters, dim)"),
@@ -535,7 +544,7 @@ def test_bad_centroids_are_one_line(data: Path, tmp_path: Path, kind: str) -> No
 def test_reducing_vectors_is_refused(data: Path, tmp_path: Path, option: str) -> None:
     np.save("c.npy", np.ones((2, 1), np.float32))
     (tmp_path / "loud.py").write_text("def f(audio):\n    return [abs(x).mean(keepdims=True) for x in audio]\n")
-    assert "needs matrices, and f returns xvector, a vector: leave it out" in refused(
+    assert "needs matrices, but f returns xvector, a vector: leave out" in refused(
         "--module=loud.py:f", option, str(data)
     )
 
@@ -589,7 +598,7 @@ def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
 
 @pytest.mark.parametrize("lengths", [[-1, 2], [2, 4]])
 def test_lengths_are_those_of_the_rows(lengths: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"returned 3 rows where its lengths say"):
+    with pytest.raises(ValueError, match=r"returned 3 rows for an utterance with a length of"):
         split_by_utterance((np.ones((2, 3, 1)), np.array(lengths)), 2)
     first, second = split_by_utterance((np.ones((2, 3, 1)), np.array([0, 3])), 2)
     assert len(first) == 0 and len(second) == 3
@@ -602,20 +611,22 @@ def test_integers_that_do_not_fit_are_refused(value: int, kind: Any) -> None:
         return
     made = torch.tensor([value, 0]) if kind is torch.int64 else np.array([value, 0], kind)
     with pytest.raises(ValueError, match="do not fit 32 bits"):
-        as_array(made)
+        convert_to_array(made)
 
 
 def test_integers_at_the_limits_keep_their_value() -> None:
     limits = np.array([2**31 - 1, -(2**31)], np.int64)
-    assert as_array(limits).dtype == np.int32 and as_array(limits).tolist() == limits.tolist()
-    assert as_array(np.zeros(0, np.int64)).shape == (0,)
+    assert convert_to_array(limits).dtype == np.int32 and convert_to_array(limits).tolist() == limits.tolist()
+    assert convert_to_array(np.zeros(0, np.int64)).shape == (0,)
 
 
 def test_masked_array_is_refused_and_other_arrays_are_copied() -> None:
     with pytest.raises(ValueError, match="returned a MaskedArray: expected an array or a tensor"):
-        as_array(np.ma.MaskedArray(np.ones(2), mask=[True, False]))
+        convert_to_array(np.ma.MaskedArray(np.ones(2), mask=[True, False]))
     for made in (np.ones(2, np.float32), np.ones(2, np.int32), np.ones(2).view(np.recarray), torch.ones(2)):
-        assert type(as_array(made)) is np.ndarray and not np.shares_memory(as_array(made), np.asarray(made))
+        assert type(convert_to_array(made)) is np.ndarray and not np.shares_memory(
+            convert_to_array(made), np.asarray(made)
+        )
 
 
 class Poisoned:

@@ -27,7 +27,7 @@ def test_killed_job_leaves_directories_of_speeds(tmp_path: Path, monkeypatch: py
     data, target = source(tmp_path / "data"), tmp_path / "fast"
     child = os.fork()
     if not child:
-        perturb.fix_new = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+        perturb.fix_stage = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
         make_speed_directory(data, target, ["0.9", "1.0"])
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
-from kaldi_compat.dump.sources import source_of
+from kaldi_compat.dump.sources import make_source
 from kaldi_compat.errors import OptionError
 from kaldi_compat.torch import extractors
 from tests.support.dump_data import audio
@@ -132,8 +132,8 @@ def test_pickled_weights_of_the_hub_are_downloaded_only_with_permission(
     hub = SimpleNamespace(HfApi=lambda: api, snapshot_download=download)
     monkeypatch.setattr(extractors, "import_extra", lambda *_: hub)
     options = DumpOptions(transformers="some/model", allow_pickle=allow_pickle)
-    source = source_of(Job(Layout.of("data", "x"), options))
-    assert source and source.local_job().options.transformers == "/downloaded/some/model"
+    source = make_source(Job(Layout.from_paths("data", "x"), options))
+    assert source and source.make_local_job().options.transformers == "/downloaded/some/model"
     assert asked == [["*.json", "*.safetensors", *["*.bin"] * allow_pickle]]
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import io_ark
 from kaldi_compat.dump import packed_batch, spectral_gpu
-from kaldi_compat.dump.entries import Audio, Entry, OnGrid
+from kaldi_compat.dump.entries import Audio, AudioOrFailure, OnGrid
 from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.read import Lines, RowMemory, TaskReader
-from kaldi_compat.dump.sources import as_array, split_by_utterance
+from kaldi_compat.dump.sources import convert_to_array, split_by_utterance
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.extractors import pad
@@ -78,7 +78,7 @@ def test_batches_under_way_do_not_mix_unless_a_synchronization_is_missing(
     """With ``ahead``, copies to the device are done at once, and memory that was left too early is overwritten."""
     computer = computer_of(tmp_path, conf, compress=False)
     lengths = (9000, 300, 1500, 700, 5000, 8000)
-    batch = [Audio.of(i, f"utt{i}", io_ark.Wave(16000.0, audio(n, i, 1))) for i, n in enumerate(lengths)]
+    batch = [Audio.from_wave(i, f"utt{i}", io_ark.Wave(16000.0, audio(n, i, 1))) for i, n in enumerate(lengths)]
     batches = batch[:2], batch[2:4], batch[4:]
     expected = contents(computer, *batches)
     computer.transfers = Transfers(GPU)
@@ -117,14 +117,14 @@ def test_files_read_in_place_give_the_features_of_copied_ones(
     computer = computer_of(tmp_path)
     lines = write_files(tmp_path)
 
-    def entries(reader: TaskReader) -> list[Entry]:
+    def entries(reader: TaskReader) -> list[AudioOrFailure]:
         """Read all lines; a task may leave some of them."""
         task: Lines | None = Lines(0, lines)
-        found: list[Entry] = []
+        found: list[AudioOrFailure] = []
         while task is not None:
             read = reader(task)
             task = read.pop() if isinstance(read[-1], Lines) else None
-            found += [one for each in read if not isinstance(each, Lines) for one in each.each()]
+            found += [one for each in read if not isinstance(each, Lines) for one in each.separate()]
         return found
 
     copied = entries(TaskReader(DumpOptions()))
@@ -191,7 +191,7 @@ def test_files_are_read_to_ordinary_memory_if_no_pinned_memory_is_left(
     reader = TaskReader(DumpOptions(), functools.partial(packed_batch.PinnedMemory, 160))
     (block,) = reader(Lines(0, write_files(tmp_path)[:2]))
     assert isinstance(block, Audio)
-    first, second = block.each()
+    first, second = block.separate()
     assert first.place is None and np.array_equal(second.value.samples, audio(300, 1, 1))
 
 
@@ -256,4 +256,4 @@ def test_audio_and_outputs_of_an_extractor_pass_through_pinned_memory(
     sums = gpu.queued(lambda samples: samples.sum(1, keepdim=True) + 1)(batch)
     del batch, lengths  # The memory may be given to others now.
     rows = split_by_utterance(sums, 2)
-    assert [as_array(row).tolist() for row in rows] == [[4.0], [3.0]]
+    assert [convert_to_array(row).tolist() for row in rows] == [[4.0], [3.0]]

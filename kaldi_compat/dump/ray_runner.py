@@ -1,7 +1,7 @@
 """Write the archives of a plan in tasks of a Ray cluster, whose nodes share a directory and may fail.
 
-A task reads and writes the shared directory itself; only a few numbers travel through Ray. If a node fails, Ray runs
-its tasks again on another node. An archive appears only when it is complete, so writing it twice does no harm.
+A task reads and writes the shared directory directly, and sends only a few numbers through Ray. If a node fails, Ray
+runs its tasks again on another node. This is safe, since an archive gets its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from io_ark.extras import suggest_install
 from kaldi_compat.dump.devices import prepare_device
-from kaldi_compat.dump.errors import DumpError, OutputError, as_user_error, one_line
+from kaldi_compat.dump.errors import DumpError, OutputError, convert_to_user_error, format_error
 from kaldi_compat.dump.options import CPU, PITCH_CONF, PROCESS_CONF, Job, Layout
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
@@ -29,13 +29,13 @@ SECONDS_TO_CONNECT = 10.0
 
 
 def run_on_ray(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write these archives."""
+    """Write archives of a plan on a Ray cluster, which is started if this process is not connected to a cluster."""
     import ray
 
     started = not ray.is_initialized()
     if started:
         address = job.options.address
-        with _no_cluster(address):  # "local" starts a cluster on this machine only.
+        with _no_cluster(address):  # The address "local" starts a cluster on this machine.
             ray.init(address=None if address == "local" else address, log_to_driver=False, configure_logging=False)
     try:
         _run(ray, with_absolute_paths(job), plan, shards, monitor)
@@ -49,11 +49,11 @@ def _no_cluster(address: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        raise DumpError(f"no Ray cluster at --address={address}: {one_line(error)}") from None
+        raise DumpError(f"no Ray cluster at --address={address}: {format_error(error)}: start a cluster") from None
 
 
 def check_cluster(address: str) -> None:
-    """Raise :class:`DumpError` if Ray is missing, or if ``host:port`` refuses connections, which Ray finds out late."""
+    """Raise :class:`DumpError` if Ray is not installed or ``host:port`` refuses connections, which Ray reports late."""
     if find_spec("ray") is None:
         raise DumpError(suggest_install("ray", "--runner=ray"))
     host, colon, port = address.rpartition("//")[2].rpartition(":")
@@ -87,24 +87,27 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
                 try:
                     message = ray.get(reference)
                 except (ray.exceptions.RayError, OSError) as error:
-                    raise DumpError(f"archive {shard.number} could not be made: {one_line(error)[:300]}") from None
+                    raise DumpError(f"archive {shard.number} was not written: {format_error(error)[:300]}: resume with "
+                                    "--resume") from None  # fmt: skip
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
                     raise OutputError(
-                        message or f"{job.layout.archive(shard.number)}: missing or changed on this node's disk"
+                        message
+                        or f"{job.layout.get_archive(shard.number)}: missing or changed on this node's disk: "
+                        "use a directory that all nodes share"
                     )
-                monitor.done(manifest)
+                monitor.record_done(manifest)
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
 
 
-# A worker process writes many archives with one runner.
+# Runners by job and plan, since a worker process of Ray writes many archives with one runner.
 _runners: dict[str, ShardRunner] = {}
 
 
 def make_archive(job: Job, plan: DumpPlan, shard: Shard, directory: str) -> str:
-    """Write an archive in a Ray task. Return an error that stops the job as one line, so that Ray does not retry."""
+    """Write an archive in a Ray task. Return the message of an error, or "": Ray would retry after an exception."""
     os.chdir(directory)
     if read_manifest(job.layout, shard.number) is not None:
         return ""
@@ -117,5 +120,5 @@ def make_archive(job: Job, plan: DumpPlan, shard: Shard, directory: str) -> str:
             _runners[name] = ShardRunner(job, plan, device, owns_process=True)
         _runners[name](shard)
     except Exception as error:
-        return str(as_user_error(error))
+        return str(convert_to_user_error(error))
     return ""
