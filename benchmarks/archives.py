@@ -244,7 +244,7 @@ def measure(works: dict[str, dict[str, Work]], folder: Path, rounds: int, clock:
     return times
 
 
-def milliseconds(seconds: float | None) -> str:
+def format_milliseconds(seconds: float | None) -> str:
     """Return a time as it is shown; nothing for what was not measured."""
     return "" if seconds is None else f"{1000 * seconds:.1f}"
 
@@ -253,7 +253,7 @@ def print_tables(times: Times) -> None:
     """Print the tables of README.md, and store them with ``--record``."""
     peers = ("kaldiio", "kaldi_native_io")
     rows = [
-        [name, *(milliseconds(least.get(who)) for who in (OURS, MAPPED, *peers))]
+        [name, *(format_milliseconds(least.get(who)) for who in (OURS, MAPPED, *peers))]
         for name, least in times.items()
         if "kaldiio" in least
     ]
@@ -279,7 +279,7 @@ def print_tables(times: Times) -> None:
         for work in works:
             verb, *ending = work.split()
             least = times.get(" ".join([verb, kind, *ending]), {})
-            rows[-1] += [milliseconds(least.get(who)) for who in ("kaldi_native_io", OURS)]
+            rows[-1] += [format_milliseconds(least.get(who)) for who in ("kaldi_native_io", OURS)]
     columns = ["kind", *(f"{work}, {who}: ms" for work in works for who in ("kaldi_native_io", "io_ark"))]
     report("other-kinds", Table(COMMAND, columns, rows))
 

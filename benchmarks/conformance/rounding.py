@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import kaldi_compat
-from kaldi_explain.grading import Vector, kit_folder, vectors
+from kaldi_explain.grading import Vector, find_kit_folder, vectors
 
 SMALLEST = 2e-4  # Smaller differences are not stored.
 MODULES = {
@@ -47,7 +47,7 @@ def rounding(vector: Vector) -> float:
 
 def main() -> None:
     """Run the command line."""
-    kit = kit_folder(*sys.argv[1:2])
+    kit = find_kit_folder(*sys.argv[1:2])
     differences = {vector.id: rounding(vector) for vector in vectors(kit=kit)}
     for path in sorted(Path(kit).glob("level-*.json")):
         head, *lines = path.read_text().splitlines()

@@ -94,8 +94,8 @@ from kaldi_standins.kaldi_native_io.kinds import CompressedMatrixWriter as Compr
 from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
 from kaldi_standins.kaldi_native_io.values import WaveData, WaveInfo
 
-def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
-def function_of(row: Row) -> Callable[..., Any]: ...
+def describe_classes(row: Row) -> dict[str, tuple[type, str]]: ...
+def make_reading_function(row: Row) -> Callable[..., Any]: ...
 
 """
 
@@ -120,7 +120,7 @@ def kaldi_native_io_source() -> str:
     classes = [
         f'class {name}({base.__name__}):\n    """{text}"""\n\n'
         for row in ROWS
-        for name, (base, text) in table_types.classes_of(row).items()
+        for name, (base, text) in table_types.describe_classes(row).items()
     ]
     arguments = "rxfilename: str, *, pipes: bool = True, network: bool = True"
     functions = [
