@@ -84,9 +84,8 @@ def make_mel_filters(
 def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
     """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's."""
     is_slaney = mel in SLANEY_SCALES
-    edges = convert_to_hertz(
-        np.linspace(*convert_to_mel(np.array([low, high]), is_slaney, corner), bins + 2), is_slaney, corner
-    )  # type: ignore[call-overload]
+    first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
+    edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
     if mel.startswith("snapped"):
         # The small term protects an edge on a bin from being rounded down to the previous bin.
         edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
