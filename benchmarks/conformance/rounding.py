@@ -26,7 +26,7 @@ MODULES = {
 }
 
 
-def rounding(vector: Vector) -> float:
+def measure_rounding(vector: Vector) -> float:
     """Return the largest difference over max(1, |value|); 0 for what has no computation in double precision."""
     options, expected = dict(vector.options), vector.expected
     program = options.pop("program")
@@ -48,7 +48,7 @@ def rounding(vector: Vector) -> float:
 def main() -> None:
     """Run the command line."""
     kit = find_kit_folder(*sys.argv[1:2])
-    differences = {vector.id: rounding(vector) for vector in vectors(kit=kit)}
+    differences = {vector.id: measure_rounding(vector) for vector in vectors(kit=kit)}
     for path in sorted(Path(kit).glob("level-*.json")):
         head, *lines = path.read_text().splitlines()
         for number, line in enumerate(lines[:-1]):

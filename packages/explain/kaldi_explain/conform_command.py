@@ -194,7 +194,7 @@ def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tupl
 def find_error(text: str) -> str:
     """Return the line of a program's standard error that names its error, which may not be the last line.
 
-    >>> error_in("x.js:1\\n\\nTypeError: no window\\n    at x.js:1:7\\n\\nNode.js v20.20.2\\n")
+    >>> find_error("x.js:1\\n\\nTypeError: no window\\n    at x.js:1:7\\n\\nNode.js v20.20.2\\n")
     'TypeError: no window'
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
