@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.explain_arrays import Array, Case, report, speech
+from benchmarks.explain_arrays import Array, Case, load_speech, report
 
 UNIT = 1 / 32768
 # Options and mistakes: name, value, and words of the right answer.
@@ -44,7 +44,7 @@ AFTER = ("mean", "variance", "base 10", "decibels", "transposed", "part", "lfr",
 
 def make_recordings(rng: np.random.Generator) -> Iterator[tuple[Array, int]]:
     """Yield audio without end, and its rate."""
-    known = speech()
+    known = load_speech()
     while True:
         if rng.random() < 0.5:  # recordings mixed
             rate = int(rng.choice([8000, 16000]))

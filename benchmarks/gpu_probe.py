@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from resident import captured, seconds_taken
+from resident import capture_graph, measure_seconds
 
 from io_ark import Wave
 from io_ark.codecs import codec
@@ -80,7 +80,7 @@ def probe_first() -> bool:
            largest_difference=largest)  # fmt: skip
     if not IN_INTERPRETER:
         x = make_audio(64, 60 * RATE)
-        taken = measure_best_seconds(captured(module, x))
+        taken = measure_best_seconds(capture_graph(module, x))
         report(batch="64 x 60 s in a graph", seconds=taken, times_real_time=round(x.numel() / RATE / taken))
     return engine == "triton" and largest < MAX_DIFFERENCE
 
@@ -276,7 +276,7 @@ def probe_odd() -> bool:
 
 def measure_best_seconds(work: Callable[[], object]) -> float:
     """Return the least seconds of several rounds, by the device's clock if it is a GPU."""
-    return min(seconds_taken(work, not IN_INTERPRETER) for _ in range(ROUNDS))
+    return min(measure_seconds(work, not IN_INTERPRETER) for _ in range(ROUNDS))
 
 
 def probe_stages() -> bool:

@@ -20,7 +20,7 @@ import warnings
 import torch
 from measuring import Work
 from torch import Tensor
-from torch_batches import BINS, RATE, lhotse_fbank, torchaudio_fbank
+from torch_batches import BINS, RATE, compute_lhotse_fbank, compute_torchaudio_fbank
 
 from kaldi_compat import Fbank
 from kaldi_compat.torch import kernels
@@ -127,7 +127,10 @@ def main() -> None:
                 -9999, 9999, size, dtype=torch.int16, generator=generator, device=options.device
             )  # fmt: skip
             samples = audio.float()
-            peers = {"lhotse, batch": lhotse_fbank(samples), "torchaudio, one by one": torchaudio_fbank(samples)}
+            peers = {
+                "lhotse, batch": compute_lhotse_fbank(samples),
+                "torchaudio, one by one": compute_torchaudio_fbank(samples),
+            }
             contestants = make_our_contestants(audio, compiled=options.compile)
             contestants |= {name: work for name, work in peers.items() if work}
             times = measure_best_times(contestants, options.rounds, on_gpu)
