@@ -24,7 +24,7 @@ import kaldi_native_io
 import kaldiio
 import numpy as np
 from figures import Table, report
-from measuring import Work, least_times, parser_of, private_memory
+from measuring import Work, make_parser, measure_least_times, measure_private_memory
 
 import io_ark
 
@@ -79,7 +79,7 @@ def make(folder: Path, count: int = 500) -> dict[str, dict[str, Any]]:
     return {"float": matrices, "small": small, **compressed, "ints": ints, "text": few}
 
 
-def reading(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
+def list_readers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
     """Return the contestants of each task, by its name."""
     works: dict[str, dict[str, Work]] = {}
     for name in tables:
@@ -109,7 +109,7 @@ def reading(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[s
     return works
 
 
-def writing(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
+def list_writers(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Work]]:
     """The same for writing."""
     out = f"{folder}/out.ark"
     matrices, ints, few = tables["float"], tables["ints"], tables["text"]
@@ -144,7 +144,7 @@ def writing(folder: Path, tables: dict[str, dict[str, Any]]) -> dict[str, dict[s
     }
 
 
-def other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
+def measure_other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
     """Reading and writing of smaller objects, in binary and in text: some 100,000 numbers of each kind."""
     rng = np.random.default_rng(2)
 
@@ -158,8 +158,8 @@ def other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
         "alignment posterior": ("posterior", "Posterior", [posterior(1) for _ in range(100)]),
         "posterior": ("posterior", "Posterior", [posterior(5) for _ in range(40)]),
         "int lists": ("int-vector-vector", "Int32VectorVector", rng.integers(0, 4000, (100, 300, 3)).tolist()),
-        "int pairs": ("int-pair-vector", "Int32PairVector", _pairs(rng.integers(0, 4000, (200, 250, 2)))),
-        "float pairs": ("float-pair-vector", "FloatPairVector", _pairs(rng.random((200, 250, 2)))),
+        "int pairs": ("int-pair-vector", "Int32PairVector", _to_pairs(rng.integers(0, 4000, (200, 250, 2)))),
+        "float pairs": ("float-pair-vector", "FloatPairVector", _to_pairs(rng.random((200, 250, 2)))),
         "int": ("int", "Int32", rng.integers(0, 4000, 10000).tolist()),
         "scalar": ("float", "Float", rng.random(10000).astype(np.float32).tolist()),
         "token": ("token", "Token", [f"spk{i}" for i in rng.integers(0, 4000, 10000)]),
@@ -189,7 +189,7 @@ def other_kinds(folder: Path) -> dict[str, dict[str, Work]]:
     return works
 
 
-def small_objects(folder: Path) -> dict[str, dict[str, Work]]:
+def measure_small_objects(folder: Path) -> dict[str, dict[str, Work]]:
     """Vectors of 256 (x-vectors) one by one, by other libraries and by ours under their names."""
     values = np.random.default_rng(3).standard_normal((len(KEYS), 256)).astype(np.float32)
     vectors = dict(zip(KEYS, values, strict=True))
@@ -227,7 +227,7 @@ def small_objects(folder: Path) -> dict[str, dict[str, Work]]:
     return works
 
 
-def _pairs(arrays: Any) -> list[list[tuple[Any, Any]]]:
+def _to_pairs(arrays: Any) -> list[list[tuple[Any, Any]]]:
     return [[(first, second) for first, second in array] for array in arrays.tolist()]
 
 
@@ -238,13 +238,13 @@ def measure(works: dict[str, dict[str, Work]], folder: Path, rounds: int, clock:
     """Return the least seconds of each contestant of each work."""
     times: Times = {}
     for name, candidates in works.items():
-        times[name] = least = least_times(candidates, rounds, clock, partial(folder.glob, "out.ark*"))
+        times[name] = least = measure_least_times(candidates, rounds, clock, partial(folder.glob, "out.ark*"))
         shown = "  ".join(f"{who} {1000 * seconds:.1f} ms" for who, seconds in least.items())
         print(f"{name:25}  {shown}", file=sys.stderr, flush=True)
     return times
 
 
-def milliseconds(seconds: float | None) -> str:
+def format_milliseconds(seconds: float | None) -> str:
     """Return a time as it is shown; nothing for what was not measured."""
     return "" if seconds is None else f"{1000 * seconds:.1f}"
 
@@ -253,7 +253,7 @@ def print_tables(times: Times) -> None:
     """Print the tables of README.md, and store them with ``--record``."""
     peers = ("kaldiio", "kaldi_native_io")
     rows = [
-        [name, *(milliseconds(least.get(who)) for who in (OURS, MAPPED, *peers))]
+        [name, *(format_milliseconds(least.get(who)) for who in (OURS, MAPPED, *peers))]
         for name, least in times.items()
         if "kaldiio" in least
     ]
@@ -279,7 +279,7 @@ def print_tables(times: Times) -> None:
         for work in works:
             verb, *ending = work.split()
             least = times.get(" ".join([verb, kind, *ending]), {})
-            rows[-1] += [milliseconds(least.get(who)) for who in ("kaldi_native_io", OURS)]
+            rows[-1] += [format_milliseconds(least.get(who)) for who in ("kaldi_native_io", OURS)]
     columns = ["kind", *(f"{work}, {who}: ms" for work in works for who in ("kaldi_native_io", "io_ark"))]
     report("other-kinds", Table(COMMAND, columns, rows))
 
@@ -293,9 +293,9 @@ def open_long_script(folder: Path, lines: int) -> None:
                 f"spk{i % 5000:05}-utt{i:09} /data/feats/raw_fbank.{i % 100}.ark:{1234 * i}\n"
                 for i in range(begin, min(begin + 100_000, lines))
             )
-    before, start = private_memory(), time.perf_counter()
+    before, start = measure_private_memory(), time.perf_counter()
     table = io_ark.load_scp(str(path))
-    opened, memory = time.perf_counter() - start, private_memory() - before
+    opened, memory = time.perf_counter() - start, measure_private_memory() - before
     script = table._script  # type: ignore[attr-defined]
     keys = [f"spk{i % 5000:05}-utt{i:09}" for i in np.random.default_rng(0).integers(0, lines, 100_000)]
     start = time.perf_counter()
@@ -308,7 +308,7 @@ def open_long_script(folder: Path, lines: int) -> None:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--lines", type=int, default=10_000_000)
     parser.add_argument("--work", type=Path)
@@ -318,7 +318,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.work) as name:
         folder = Path(name)
         tables = make(folder)
-        works = reading(folder, tables) | writing(folder, tables) | other_kinds(folder) | small_objects(folder)
+        works = (
+            list_readers(folder, tables)
+            | list_writers(folder, tables)
+            | measure_other_kinds(folder)
+            | measure_small_objects(folder)
+        )
         chosen = {name: work for name, work in works.items() if arguments.only in name}
         clock = time.process_time if arguments.cpu else time.perf_counter
         print_tables(measure(chosen, folder, arguments.rounds, clock))

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 from figures import Table, report
-from measuring import parser_of
+from measuring import make_parser
 
 Batch = tuple[list[int], list[float]]  # numbers and durations
 
@@ -66,7 +66,7 @@ def write_manifests(folder: Path, utterances: int) -> None:
             cuts.write(json.dumps({**cut, "recording": {**recording, "duration": duration, "channel_ids": [0]}}) + "\n")
 
 
-def batches_of_ours(folder: Path, limits: dict[str, float], epoch: int) -> Iterator[Batch]:
+def iterate_our_batches(folder: Path, limits: dict[str, float], epoch: int) -> Iterator[Batch]:
     """Yield the utterances of each batch of BucketBatchSampler."""
     from kaldi_compat import BucketBatchSampler
 
@@ -79,7 +79,7 @@ def batches_of_ours(folder: Path, limits: dict[str, float], epoch: int) -> Itera
         yield batch, durations[batch].tolist()
 
 
-def batches_of_lhotse(folder: Path, limits: dict[str, float], epoch: int, lazy: bool) -> Iterator[Batch]:
+def iterate_lhotse_batches(folder: Path, limits: dict[str, float], epoch: int, lazy: bool) -> Iterator[Batch]:
     """Yield the utterances of each batch of DynamicBucketingSampler."""
     from lhotse import CutSet
     from lhotse.dataset import DynamicBucketingSampler
@@ -94,33 +94,37 @@ def batches_of_lhotse(folder: Path, limits: dict[str, float], epoch: int, lazy: 
         yield [int(cut.id[3:]) for cut in batch], [cut.duration for cut in batch]
 
 
-def planning(limits: dict[str, float], utterances: int) -> dict[str, float]:
+def measure_planning(limits: dict[str, float], utterances: int) -> dict[str, float]:
     """Return the time and memory for the first batch of the first epoch and of a later epoch, in this process."""
     from kaldi_compat import BucketBatchSampler
 
     frames = (100 * np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)).astype(int)
-    memory, start = peak_megabytes(), time.process_time()
+    memory, start = measure_peak_megabytes(), time.process_time()
     sampler = BucketBatchSampler(frames, **limits)  # type: ignore[arg-type]
     next(iter(sampler))
     first = time.process_time() - start
     sampler.set_epoch(1)
     next(iter(sampler))
-    return {"first": first, "later": time.process_time() - start - first, "megabytes": peak_megabytes() - memory}
+    return {
+        "first": first,
+        "later": time.process_time() - start - first,
+        "megabytes": measure_peak_megabytes() - memory,
+    }
 
 
 def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str, float]:
     """Return the figures of one contestant for an epoch, measured in this process."""
     if contestant == "planning":
-        return planning(limits, PLANNED)
+        return measure_planning(limits, PLANNED)
     if contestant == "ours":
         from kaldi_compat import BucketBatchSampler  # noqa: F401
 
-        epoch = partial(batches_of_ours, folder, limits)
+        epoch = partial(iterate_our_batches, folder, limits)
     else:
         import lhotse.dataset  # noqa: F401
 
-        epoch = partial(batches_of_lhotse, folder, limits, lazy=contestant == "lhotse, lazy")
-    memory, start, first = peak_megabytes(), time.process_time(), 0.0
+        epoch = partial(iterate_lhotse_batches, folder, limits, lazy=contestant == "lhotse, lazy")
+    memory, start, first = measure_peak_megabytes(), time.process_time(), 0.0
     count = used = padded = 0.0
     for _, seconds in epoch(1):
         first = first or time.process_time() - start
@@ -132,7 +136,7 @@ def measure(contestant: str, folder: Path, limits: dict[str, float]) -> dict[str
         "first": first,
         "microseconds": seconds_after_first / count * 1e6,
     }
-    figures["megabytes"] = peak_megabytes() - memory
+    figures["megabytes"] = measure_peak_megabytes() - memory
     return {**figures, "again": share_of_pairs_again([b for b, _ in epoch(1)], [b for b, _ in epoch(2)])}
 
 
@@ -146,12 +150,12 @@ def share_of_pairs_again(batches: list[list[int]], later: list[list[int]]) -> fl
     return together / max(pairs, 1)
 
 
-def peak_megabytes() -> float:
+def measure_peak_megabytes() -> float:
     """Return the peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def row_of(contestant: str, folder: str, limits: dict[str, float]) -> dict[str, float]:
+def measure_row(contestant: str, folder: str, limits: dict[str, float]) -> dict[str, float]:
     """Return the figures of one contestant for an epoch, measured in a new process."""
     command = [sys.executable, __file__, "--contestant", contestant, "--folder", folder, "--limits", json.dumps(limits)]
     figures: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -160,7 +164,7 @@ def row_of(contestant: str, folder: str, limits: dict[str, float]) -> dict[str, 
 
 def main() -> None:
     """Measure each contestant in a new process, and print a table."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--utterances", type=int, nargs="+", default=[281241])
     parser.add_argument("--max-seconds", type=float, default=600.0)
     parser.add_argument("--batch-size", type=int, default=32)
@@ -175,7 +179,7 @@ def main() -> None:
     if arguments.planning:
         planned = []
         for name, limits in LIMITS.items():
-            figures = row_of("planning", ".", limits)
+            figures = measure_row("planning", ".", limits)
             planned.append([name, f"{figures['first']:.1f}", f"{figures['later']:.1f}", f"{figures['megabytes']:,.0f}"])
         columns = ["limits", "first epoch: s", "later epoch: s", "memory: MB"]
         report("planning", Table("python benchmarks/bucketing.py --planning", columns, planned))
@@ -191,13 +195,13 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_manifests(Path(folder), utterances)
             for contestant in CONTESTANTS:
-                figures = row_of(contestant, folder, {"max_seconds": arguments.max_seconds})
+                figures = measure_row(contestant, folder, {"max_seconds": arguments.max_seconds})
                 add(utterances, f"{arguments.max_seconds:g} s", contestant, figures)
             for contestant in CONTESTANTS[:2]:
-                figures = row_of(contestant, folder, {"batch_size": arguments.batch_size})
+                figures = measure_row(contestant, folder, {"batch_size": arguments.batch_size})
                 add(utterances, f"{arguments.batch_size}", contestant, figures)
             as_many = -(-utterances // int(figures["batches"]))
-            add(utterances, f"{as_many}", "ours", row_of("ours", folder, {"batch_size": as_many}))
+            add(utterances, f"{as_many}", "ours", measure_row("ours", folder, {"batch_size": as_many}))
     report("bucketing", Table(COMMAND, COLUMNS, rows))
 
 

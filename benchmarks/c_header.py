@@ -24,7 +24,7 @@ ROUNDS = 15
 AUDIO = (np.random.default_rng(0).standard_normal(30 * 16000) * 3000).astype(np.float32)
 
 
-def ours(header: Header, kind: str, bins: int, dither: float) -> Callable[[], object]:
+def make_ours(header: Header, kind: str, bins: int, dither: float) -> Callable[[], object]:
     """Return a function that computes features with the header."""
     frontend = header.frontend(header.options(kind, num_mel_bins=bins, dither=dither))
     rows, count = header.library.kf_rows(frontend.object, ctypes.c_int64(len(AUDIO))), ctypes.c_int64()
@@ -34,7 +34,7 @@ def ours(header: Header, kind: str, bins: int, dither: float) -> Callable[[], ob
     return lambda: header.library.kf_compute(frontend.object, *arguments)
 
 
-def theirs(kind: str, bins: int, dither: float, shift_ms: float = 10.0) -> Callable[[], object]:
+def make_peers(kind: str, bins: int, dither: float, shift_ms: float = 10.0) -> Callable[[], object]:
     """Return a function that computes features with kaldi-native-fbank."""
     options = knf.FbankOptions() if kind == "fbank" else knf.MfccOptions()
     options.mel_opts.num_bins, options.frame_opts.dither = bins, dither
@@ -57,8 +57,8 @@ def main() -> None:
     cases = {"fbank, 80 bins": ("fbank", 80, 0.0), "fbank, 80 bins, dithered": ("fbank", 80, 1.0),
              "MFCC": ("mfcc", 23, 0.0)}  # fmt: skip
     runs = {(name, who): made for name, case in cases.items()
-            for who, made in (("ours", ours(header, *case)), ("theirs", theirs(*case)))}  # fmt: skip
-    runs["", "conversion"] = theirs("fbank", 80, 0.0, shift_ms=29000.0)
+            for who, made in (("ours", make_ours(header, *case)), ("theirs", make_peers(*case)))}  # fmt: skip
+    runs["", "conversion"] = make_peers("fbank", 80, 0.0, shift_ms=29000.0)
     best = dict.fromkeys(runs, np.inf)
     for _ in range(ROUNDS):
         for key, run in runs.items():

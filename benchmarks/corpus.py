@@ -29,7 +29,7 @@ def make(folder: Path, *, files: int = FILES, seconds: float = SECONDS) -> Path:
     lines = []
     for number, length in enumerate(lengths):
         path = folder / f"utt{number:04d}.wav"
-        samples = _speech_like(rng, int(length * RATE))
+        samples = _make_speech_like(rng, int(length * RATE))
         with wave.open(str(path), "wb") as out:
             out.setparams((1, 2, RATE, 0, "NONE", ""))
             out.writeframes(samples.tobytes())
@@ -46,7 +46,7 @@ def repeat(script: Path, times: int) -> Path:
     return repeated
 
 
-def short_pieces(folder: Path, like: Path, count: int) -> Path:
+def write_short_pieces(folder: Path, like: Path, count: int) -> Path:
     """Write pieces of about 0.1 s of some audio to an archive, and return its script file."""
     rng = np.random.default_rng(1)
     script = folder / "wav.scp"
@@ -59,7 +59,7 @@ def short_pieces(folder: Path, like: Path, count: int) -> Path:
     return script
 
 
-def _speech_like(rng: np.random.Generator, count: int) -> np.ndarray:
+def _make_speech_like(rng: np.random.Generator, count: int) -> np.ndarray:
     time = np.arange(count) / RATE
     pitch = 120 + 40 * np.sin(2 * np.pi * rng.uniform(0.2, 0.8) * time)
     phase = 2 * np.pi * np.cumsum(pitch) / RATE

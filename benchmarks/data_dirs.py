@@ -19,7 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from figures import Table, report
-from measuring import parser_of
+from measuring import make_parser
 
 from io_ark.data_dir.scripts import install
 
@@ -102,7 +102,7 @@ def make(folder: Path, count: int) -> None:
             (folder / name / each).unlink()
 
 
-def outcome(command: str, utils: Path, start: Path, place: Path) -> tuple[float, float, int, Path]:
+def run_in_new_folder(command: str, utils: Path, start: Path, place: Path) -> tuple[float, float, int, Path]:
     """Run a job in a new folder; return its seconds, its megabytes, its status, and the folder."""
     place.mkdir()
     needed = {name for name in os.listdir(start) if re.search(rf"\b{name}\b", command)}
@@ -117,7 +117,7 @@ def outcome(command: str, utils: Path, start: Path, place: Path) -> tuple[float,
     return float(seconds), float(megabytes), int(status), place
 
 
-def files_of(place: Path) -> dict[str, bytes]:
+def list_files(place: Path) -> dict[str, bytes]:
     """Return the files of a folder that a job leaves for others."""
     paths = (path for path in place.rglob("*") if path.is_file() and "utils" not in path.parts)
     names = {str(path.relative_to(place)): path for path in paths}
@@ -126,7 +126,7 @@ def files_of(place: Path) -> dict[str, bytes]:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--kaldi", type=Path)
     parser.add_argument("--utterances", type=int, default=1_000_000)
     parser.add_argument("--only", default="")
@@ -143,11 +143,11 @@ def main() -> None:
             command = line.format(tenth=chosen.utterances // 10)
             if not re.search(chosen.only, command):
                 continue
-            outcomes = [outcome(command, utils, work / "start", work / name) for name, utils in whose.items()]
+            outcomes = [run_in_new_folder(command, utils, work / "start", work / name) for name, utils in whose.items()]
             bad = [str(status) for _, _, status, _ in outcomes if status]
             same = "failed" if bad else ""
             if chosen.kaldi and not bad:
-                same = "yes" if files_of(outcomes[0][3]) == files_of(outcomes[1][3]) else "no"
+                same = "yes" if list_files(outcomes[0][3]) == list_files(outcomes[1][3]) else "no"
             theirs = f"{outcomes[1][0]:.2f}" if chosen.kaldi else ""
             rows.append([command, f"{outcomes[0][0]:.2f}", theirs, f"{outcomes[0][1]:.0f}", same])
             print(*rows[-1], sep="\t", file=sys.stderr, flush=True)

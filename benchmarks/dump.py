@@ -26,9 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus import SECONDS, make, short_pieces
+from corpus import SECONDS, make, write_short_pieces
 from figures import Table, report
-from measuring import core_seconds, parser_of
+from measuring import make_parser, measure_core_seconds
 
 PEERS = Path(__file__).parent / "peers"
 CONF = "--num-mel-bins=80\n--dither=0\n"
@@ -50,7 +50,7 @@ def prepare(work: Path, hours: int, jobs: int) -> Path:
     return data
 
 
-def ours(data: Path, work: Path, jobs: int, *more: str) -> tuple[float, str]:
+def measure_our_dump(data: Path, work: Path, jobs: int, *more: str) -> tuple[float, str]:
     """Seconds of a dump, and the stage that bounds it."""
     code = "import sys; from kaldi_compat.dump.cli import main; sys.exit(main(sys.argv[1:]))"
     line = ["dump", "fbank", str(data), f"--conf={work / 'fbank.conf'}", f"--nj={jobs}", *more]
@@ -63,7 +63,7 @@ def ours(data: Path, work: Path, jobs: int, *more: str) -> tuple[float, str]:
     return seconds, match[1] if match else ""
 
 
-def together(commands: list[str]) -> float:
+def measure_together(commands: list[str]) -> float:
     """Seconds until all of these shell commands, started at once, have ended."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     start = time.perf_counter()
@@ -84,27 +84,27 @@ class Run:
     bound: str
 
 
-def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
+def compare_on_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
     """Print a table of the contestants."""
     data = prepare(work, hours, jobs)
 
     def pipes() -> tuple[float, str]:
         parts = [{"script": work / f"part{job}.scp", "out": work / f"out{job}"} for job in range(jobs)]
-        return together([PIPE.format(conf=work / "fbank.conf", **part) for part in parts]), ""
+        return measure_together([PIPE.format(conf=work / "fbank.conf", **part) for part in parts]), ""
 
     def native() -> tuple[float, str]:
         program = f"{sys.executable} {PEERS / 'native_fbank.py'}"
-        return together([f"{program} {work}/part{job}.scp {work}/native{job}.ark 0" for job in range(jobs)]), ""
+        return measure_together([f"{program} {work}/part{job}.scp {work}/native{job}.ark 0" for job in range(jobs)]), ""
 
     def measured(contest: Callable[[], tuple[float, str]]) -> Run:
-        before = core_seconds()
+        before = measure_core_seconds()
         seconds, bound = contest()
-        return Run(seconds, core_seconds() - before, bound)
+        return Run(seconds, measure_core_seconds() - before, bound)
 
     contestants: dict[str, Callable[[], tuple[float, str]]] = {
         "kaldi-native-fbank + kaldiio, uncompressed": native,
         "our programs in a pipe": pipes,
-        "kaldi-compat dump": lambda: ours(data, work, jobs),
+        "kaldi-compat dump": lambda: measure_our_dump(data, work, jobs),
     }
     rounds = [{name: measured(contest) for name, contest in contestants.items()} for _ in range(runs)]
     rows = []
@@ -118,17 +118,17 @@ def on_the_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
     print("bound by:", rounds[-1]["kaldi-compat dump"].bound)
 
 
-def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
+def measure_short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
     """Print the time of a dump of many short utterances."""
     data = work / "short"
     data.mkdir(parents=True, exist_ok=True)
-    short_pieces(data, make(work / "corpus"), count)
+    write_short_pieces(data, make(work / "corpus"), count)
     (work / "fbank.conf").write_text(CONF)
     seconds, cores = [], []
     for _ in range(runs):
-        before = core_seconds()
-        seconds.append(ours(data, work, jobs)[0])
-        cores.append(core_seconds() - before)
+        before = measure_core_seconds()
+        seconds.append(measure_our_dump(data, work, jobs)[0])
+        cores.append(measure_core_seconds() - before)
     wall, used = statistics.median(seconds), statistics.median(cores)
     row = [f"{count:,}", f"{wall:.2f}", f"{count / wall:,.0f}", f"{1e6 * used / count:.0f}"]
     columns = ["utterances of 0.1 s", "seconds", "utterances a second", "processor time of an utterance: µs"]
@@ -137,7 +137,7 @@ def short_utterances(work: Path, count: int, jobs: int, runs: int) -> None:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--hours", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--runs", type=int, default=3)
@@ -147,9 +147,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         work = (chosen.work or Path(scratch)).absolute()
         if chosen.short:
-            short_utterances(work, chosen.short, chosen.jobs, chosen.runs)
+            measure_short_utterances(work, chosen.short, chosen.jobs, chosen.runs)
         else:
-            on_the_cpu(work, chosen.hours, chosen.jobs, chosen.runs)
+            compare_on_cpu(work, chosen.hours, chosen.jobs, chosen.runs)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Case:
     words: tuple[str, ...]
 
 
-def library(name: str) -> Any:
+def import_library(name: str) -> Any:
     """Return a module; None if it is not installed."""
     try:
         return importlib.import_module(name)
@@ -54,13 +54,13 @@ def library(name: str) -> Any:
         return None
 
 
-def speech() -> dict[str, tuple[Array, int]]:
+def load_speech() -> dict[str, tuple[Array, int]]:
     """Return recordings by name, and their rates."""
     recordings = {}
     for name in ("speech16k", "speech16k_b", "speech8k", "speech22k"):
         wave = io_ark.load(WAVES / f"{name}.wav")
         recordings[name] = wave.samples[0], int(wave.sample_frequency)
-    soxr = library("soxr")
+    soxr = import_library("soxr")
     if soxr is not None:
         for name, rate in (("speech22k", 24000), ("speech16k_b", 44100)):
             samples, have = recordings[name]
@@ -71,7 +71,7 @@ def speech() -> dict[str, tuple[Array, int]]:
     return recordings
 
 
-def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
+def list_kaldi_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield Kaldi's own features with options, whole and in part, turned, masked, stacked, pasted, and normalized."""
     kinds: list[tuple[Any, dict[str, Any]]] = [
         (Fbank, {"num_mel_bins": 80}),
@@ -170,14 +170,14 @@ def of_kaldi(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     yield Case(
         "stacked, deltas", "joined", lambda: made[:116].reshape(-1, 160), samples, rate, (*fbank, "2 frames stacked")
     )
-    pitch = pitch_of(samples)
+    pitch = compute_pitch(samples)
     for columns in (80, 40, 13):
         plain = Mfcc(dither=0.0)(samples) if columns == 13 else Fbank(num_mel_bins=columns, dither=0.0)(samples)
         pasted = np.hstack([plain[: len(pitch)], pitch[: len(plain)]])
         yield Case("with pitch", f"{columns} + 3", lambda p=pasted: p, samples, rate, ("mfcc(|fbank(|preset", "pitch"))
 
 
-def pitch_of(samples: Array) -> Array:
+def compute_pitch(samples: Array) -> Array:
     """Return the pitch features of Kaldi's recipes."""
     from kaldi_compat.exact.rand import KaldiRandom
     from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
@@ -188,9 +188,9 @@ def pitch_of(samples: Array) -> Array:
     return process_ragged(track, np.array([0, len(track)]), ProcessPitchOptions(), KaldiRandom())[0]
 
 
-def of_librosa(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
+def list_librosa_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield librosa's defaults, and mels of speech synthesis with librosa's filters."""
-    librosa = library("librosa")
+    librosa = import_library("librosa")
     if librosa is None:
         return
     for name, (samples, rate) in audio.items():
@@ -236,7 +236,7 @@ def of_librosa(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
                 yield Case(
                     title,
                     name,
-                    lambda y=unit, r=rate, a=(bins, points, hop, top): hifi_gan(librosa, y, r, *a),
+                    lambda y=unit, r=rate, a=(bins, points, hop, top): compute_hifi_gan(librosa, y, r, *a),
                     samples,
                     rate,
                     ("fbank(", slaney, "use_power=False", "transposed"),
@@ -277,7 +277,7 @@ def of_librosa(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         )
 
 
-def hifi_gan(librosa: Any, unit: Array, rate: int, bins: int, points: int, hop: int, top: float) -> Array:
+def compute_hifi_gan(librosa: Any, unit: Array, rate: int, bins: int, points: int, hop: int, top: float) -> Array:
     """Return the mel spectrogram of HiFi-GAN's ``meldataset.py``, which BigVGAN has as well."""
     padded = np.pad(unit, (points - hop) // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, points)[::hop]
@@ -287,9 +287,9 @@ def hifi_gan(librosa: Any, unit: Array, rate: int, bins: int, points: int, hop: 
     return np.log(np.maximum(mel, 1e-5)).astype(np.float32)
 
 
-def of_torchaudio(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
+def list_torchaudio_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield torchaudio's and Vocos' defaults."""
-    torchaudio, torch = library("torchaudio"), library("torch")
+    torchaudio, torch = import_library("torchaudio"), import_library("torch")
     if torchaudio is None or torch is None:
         return
     for name, (samples, rate) in audio.items():
@@ -344,9 +344,9 @@ def of_torchaudio(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
         )
 
 
-def of_transformers(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
+def list_transformers_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield feature extractors of transformers."""
-    transformers = library("transformers")
+    transformers = import_library("transformers")
     if transformers is None:
         return
     for name, (samples, rate) in audio.items():
@@ -372,9 +372,9 @@ def of_transformers(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
             )
 
 
-def of_nemo(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
+def list_nemo_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield what NeMo's FilterbankFeatures compute, by its formula."""
-    librosa = library("librosa")
+    librosa = import_library("librosa")
     if librosa is None:
         return
     for name, (samples, rate) in audio.items():
@@ -384,14 +384,14 @@ def of_nemo(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
                 yield Case(
                     "NeMo",
                     f"{name} {norm or 'raw'}{' padded' * padded}",
-                    lambda u=unit, r=rate, n=norm, p=padded: nemo(librosa, u, r, n, p),
+                    lambda u=unit, r=rate, n=norm, p=padded: compute_nemo(librosa, u, r, n, p),
                     samples,
                     rate,
                     ("fbank(", "Slaney's scale", "5.96046e-08 added"),
                 )
 
 
-def nemo(librosa: Any, unit: Array, rate: int, norm: str, padded: bool) -> Array:
+def compute_nemo(librosa: Any, unit: Array, rate: int, norm: str, padded: bool) -> Array:
     """Return NeMo's log-mel features (80, frames): frames of 25 ms in an FFT of 512, the last one masked."""
     audio = np.append(unit[:1], unit[1:] - 0.97 * unit[:-1])
     size, hop, points = int(0.025 * rate), rate // 100, 1 << (int(0.025 * rate) - 1).bit_length()
@@ -409,9 +409,9 @@ def nemo(librosa: Any, unit: Array, rate: int, norm: str, padded: bool) -> Array
     return np.pad(mel, ((0, 0), (0, -mel.shape[1] % 16))) if padded else mel
 
 
-def of_python_speech_features(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
+def list_python_speech_features_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield the defaults of python_speech_features."""
-    psf = library("python_speech_features")
+    psf = import_library("python_speech_features")
     if psf is None:
         return
     for name, (samples, rate) in audio.items():
@@ -442,10 +442,10 @@ def of_python_speech_features(audio: dict[str, tuple[Array, int]]) -> Iterator[C
             )
 
 
-def of_resampled(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
+def list_resampled_cases(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
     """Yield features of audio that was resampled."""
     soxr, scipy, torchaudio, torch = (
-        library(library_name) for library_name in ("soxr", "scipy.signal", "torchaudio", "torch")
+        import_library(library_name) for library_name in ("soxr", "scipy.signal", "torchaudio", "torch")
     )
     for name, (samples, rate) in audio.items():
         wide = samples.astype(np.float64)
@@ -473,9 +473,9 @@ def of_resampled(audio: dict[str, tuple[Array, int]]) -> Iterator[Case]:
                 )
 
 
-def random_arrays(count: int, seed: int = 0) -> Iterator[tuple[str, Array, Array, int]]:
+def make_random_arrays(count: int, seed: int = 0) -> Iterator[tuple[str, Array, Array, int]]:
     """Yield random arrays of all kinds, and speech that they have nothing to do with."""
-    rng, recordings = np.random.default_rng(seed), [*speech().values()][:4]
+    rng, recordings = np.random.default_rng(seed), [*load_speech().values()][:4]
     shapes: list[Callable[[int, int], Array]] = [
         lambda t, d: rng.integers(0, 2, (t, d)),
         lambda t, d: rng.integers(0, 2, (t, d)).astype(np.float32),
@@ -517,9 +517,9 @@ def random_arrays(count: int, seed: int = 0) -> Iterator[tuple[str, Array, Array
         yield f"{kind}: {array.dtype} {array.shape}", array, samples, rate
 
 
-def of_nothing() -> Iterator[Case]:
+def list_unrelated_cases() -> Iterator[Case]:
     """Yield random arrays."""
-    for name, array, samples, rate in random_arrays(56, seed=1):
+    for name, array, samples, rate in make_random_arrays(56, seed=1):
         yield Case("random", name, lambda a=array: a, samples, rate, REFUSED)
 
 
@@ -569,7 +569,7 @@ def main() -> None:
     part, parts = map(int, arguments.shard.split("/"))
     if arguments.random:
         explained = []
-        for number, (name, array, samples, rate) in enumerate(random_arrays(arguments.random)):
+        for number, (name, array, samples, rate) in enumerate(make_random_arrays(arguments.random)):
             if number % parts == part:
                 answer = explain(array, samples, rate)
                 explained += [f"{name}: {answer}"] if answer.is_exact else []
@@ -577,9 +577,17 @@ def main() -> None:
                     print(number, len(explained), flush=True)
         print(f"{arguments.random} random arrays, {len(explained)} explained", *explained, sep="\n")
         return
-    audio = speech()
-    makers = (of_kaldi, of_librosa, of_torchaudio, of_transformers, of_nemo, of_python_speech_features, of_resampled)
-    cases = [*(case for make in makers for case in make(audio)), *of_nothing()]
+    audio = load_speech()
+    makers = (
+        list_kaldi_cases,
+        list_librosa_cases,
+        list_torchaudio_cases,
+        list_transformers_cases,
+        list_nemo_cases,
+        list_python_speech_features_cases,
+        list_resampled_cases,
+    )
+    cases = [*(case for make in makers for case in make(audio)), *list_unrelated_cases()]
     report(cases[part::parts], arguments.only)
 
 

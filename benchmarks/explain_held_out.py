@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.explain_arrays import Array, Case, report, speech
+from benchmarks.explain_arrays import Array, Case, load_speech, report
 
 UNIT = 1 / 32768
 # Options and mistakes: name, value, and words of the right answer.
@@ -42,9 +42,9 @@ AFTER = ("mean", "variance", "base 10", "decibels", "transposed", "part", "lfr",
          "masked", "batch", "global", "joined", "reversed columns")  # fmt: skip
 
 
-def recordings(rng: np.random.Generator) -> Iterator[tuple[Array, int]]:
+def make_recordings(rng: np.random.Generator) -> Iterator[tuple[Array, int]]:
     """Yield audio without end, and its rate."""
-    known = speech()
+    known = load_speech()
     while True:
         if rng.random() < 0.5:  # recordings mixed
             rate = int(rng.choice([8000, 16000]))
@@ -81,7 +81,7 @@ def window_of(name: str, size: int, periodic: bool) -> Array:
     return shapes[name]
 
 
-def filters(kind: str, bins: int, points: int, rate: int, low: float, high: float) -> Array:
+def make_filters(kind: str, bins: int, points: int, rate: int, low: float, high: float) -> Array:
     """Return filters (bins, points / 2 + 1)."""
     at = np.arange(points // 2 + 1) * rate / points
     if kind.startswith("slaney"):
@@ -101,7 +101,7 @@ def filters(kind: str, bins: int, points: int, rate: int, low: float, high: floa
     return weights * 2 / (right - left) if kind == "slaney" else weights
 
 
-def frames_of(x: Array, size: int, step: int, edges: str, points: int) -> Array:
+def cut_frames(x: Array, size: int, step: int, edges: str, points: int) -> Array:
     """Return frames (frames, size)."""
     if edges == "kaldi":
         index = np.arange((len(x) + step // 2) // step)[:, None] * step + step // 2 - size // 2 + np.arange(size)
@@ -114,7 +114,7 @@ def frames_of(x: Array, size: int, step: int, edges: str, points: int) -> Array:
     return np.lib.stride_tricks.sliding_window_view(x, size)[::step]
 
 
-def made(samples: Array, rate: int, kind: str, columns: int, options: dict[str, Any]) -> Array:
+def compute_features(samples: Array, rate: int, kind: str, columns: int, options: dict[str, Any]) -> Array:
     """Return features."""
     have = {"window": "povey", "periodic": False, "preemphasis": 0.97, "whole": False, "dc": True, "length": 25.0,
             "shift": 10.0, "edges": "snip", "mel": "mel", "low": 20.0, "high": rate / 2, "power": 2, "unit": False,
@@ -128,7 +128,7 @@ def made(samples: Array, rate: int, kind: str, columns: int, options: dict[str, 
     factor = have["preemphasis"]
     if have["whole"]:
         x, factor = np.append(x[0], x[1:] - factor * x[:-1]), 0.0
-    frames = frames_of(x, size, step, have["edges"], points)
+    frames = cut_frames(x, size, step, have["edges"], points)
     frames = frames - frames.mean(1, keepdims=True) if have["dc"] else frames
     frames = frames - factor * np.concatenate((frames[:, :1], frames[:, :-1]), 1)
     spectrum = np.abs(np.fft.rfft(frames * window_of(have["window"], size, have["periodic"]), points)) ** have["power"]
@@ -136,7 +136,7 @@ def made(samples: Array, rate: int, kind: str, columns: int, options: dict[str, 
         return np.log(np.maximum(spectrum, have["floor"]))
     bins = columns if kind == "fbank" else 23 if columns < 20 else 40
     mels = np.log(
-        np.maximum(spectrum @ filters(have["mel"], bins, points, rate, have["low"], have["high"]).T, have["floor"])
+        np.maximum(spectrum @ make_filters(have["mel"], bins, points, rate, have["low"], have["high"]).T, have["floor"])
     )
     if kind == "fbank":
         return mels
@@ -146,7 +146,7 @@ def made(samples: Array, rate: int, kind: str, columns: int, options: dict[str, 
     return mels @ dct.T * (1 + 11 * np.sin(np.pi * np.arange(columns) / 22))
 
 
-def after(array: Array, name: str, rng: np.random.Generator) -> tuple[Array, str]:
+def apply_step(array: Array, name: str, rng: np.random.Generator) -> tuple[Array, str]:
     """Return features after a step, and words for it."""
     frames, dim = array.shape
     if name == "part":
@@ -181,10 +181,10 @@ def after(array: Array, name: str, rng: np.random.Generator) -> tuple[Array, str
     return ways[name][0](), ways[name][1]
 
 
-def cases(seed: int, count: int) -> Iterator[Case]:
+def make_cases(seed: int, count: int) -> Iterator[Case]:
     """Yield arrays."""
     rng = np.random.default_rng(seed)
-    audio = recordings(rng)
+    audio = make_recordings(rng)
     for number in range(count):
         samples, rate = next(audio)
         kind = str(rng.choice(["fbank", "fbank", "fbank", "mfcc", "spectrogram"]))
@@ -203,10 +203,12 @@ def cases(seed: int, count: int) -> Iterator[Case]:
         if drawn.get("window", ("", ""))[0] == "ones":
             drawn.pop("periodic", None)
         options = {name: value for name, (value, _) in drawn.items()}
-        array = made(samples, rate, kind, columns, options)
+        array = compute_features(samples, rate, kind, columns, options)
         words = [f"{kind}(|preset"]
         for name, (_, said) in drawn.items():  # those that make a difference
-            other = made(samples, rate, kind, columns, {each: options[each] for each in options if each != name})
+            other = compute_features(
+                samples, rate, kind, columns, {each: options[each] for each in options if each != name}
+            )
             if other.shape != array.shape or np.abs(other - array).max() > 5e-3 * array.std():
                 words.append(f"{said}|preset")
         steps = []
@@ -216,7 +218,7 @@ def cases(seed: int, count: int) -> Iterator[Case]:
                 continue
             if kind != "fbank" and name in ("lfr", "joined", "deltas", "reversed columns"):
                 continue
-            array, said = after(array, name, rng)
+            array, said = apply_step(array, name, rng)
             words += [f"{said}|preset"] * bool(said)
             steps.append(name)
         if {"mean", "variance", "global"} & {*steps}:
@@ -236,7 +238,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     arguments = parser.parse_args()
-    report(cases(arguments.seed, arguments.count))
+    report(make_cases(arguments.seed, arguments.count))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime
 import torch
 from figures import Table, report
-from measuring import least_times, parser_of
+from measuring import make_parser, measure_least_times
 
 from kaldi_compat import Frontend
 from kaldi_compat.torch.export import export_frontend
@@ -23,7 +23,7 @@ PRESETS = ("paraformer", "seamless-m4t", "ast")
 SECONDS = 10
 
 
-def exported(name: str, dft: str, folder: str) -> onnxruntime.InferenceSession:
+def export_preset(name: str, dft: str, folder: str) -> onnxruntime.InferenceSession:
     """Export a preset, and return a session of one thread."""
     path = f"{folder}/{name}-{dft}.onnx"
     export_frontend(name, path, dft=dft)
@@ -32,26 +32,27 @@ def exported(name: str, dft: str, folder: str) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def measured(name: str, rounds: int) -> list[float]:
+def measure_preset(name: str, rounds: int) -> list[float]:
     """Return the seconds of each contestant on one preset."""
     with tempfile.TemporaryDirectory() as folder:
-        graphs = [exported(name, dft, folder) for dft in ("matmul", "fft")]
+        graphs = [export_preset(name, dft, folder) for dft in ("matmul", "fft")]
     modules = [Frontend.from_preset(name, engine=engine) for engine in ("torch", "auto")]
     noise = np.random.default_rng(0).standard_normal((1, SECONDS * modules[0].sampling_rate)).astype(np.float32) / 10
     audio = torch.from_numpy(noise)
     works = {f"graph {i}": lambda g=graph: g.run(None, {"samples": noise}) for i, graph in enumerate(graphs)}
     works |= {f"module {i}": lambda m=module: m(audio) for i, module in enumerate(modules)}
-    return list(least_times(works, rounds).values())
+    return list(measure_least_times(works, rounds).values())
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=60)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     with torch.no_grad():
         rows = [
-            [f"`{name}`", *(f"{1e3 * seconds:.1f}" for seconds in measured(name, chosen.rounds))] for name in PRESETS
+            [f"`{name}`", *(f"{1e3 * seconds:.1f}" for seconds in measure_preset(name, chosen.rounds))]
+            for name in PRESETS
         ]
     columns = [
         "front end",

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from figures import Table, report
-from measuring import core_seconds, parser_of
+from measuring import make_parser, measure_core_seconds
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import io_ark
@@ -103,9 +103,9 @@ class Embedding:
 """
 
 
-def seconds_of(code: str, arguments: list[str], cwd: Path) -> float:
+def measure_seconds(code: str, arguments: list[str], cwd: Path) -> float:
     """Return the processor time of a process."""
-    before = core_seconds()
+    before = measure_core_seconds()
     settings = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
@@ -114,14 +114,14 @@ def seconds_of(code: str, arguments: list[str], cwd: Path) -> float:
     )  # fmt: skip
     if done.returncode:
         sys.exit(done.stderr)
-    return core_seconds() - before
+    return measure_core_seconds() - before
 
 
 # Model, other program, the dump's options, the name of its output, the other's code, arguments and script file.
 Pair = tuple[str, str, list[str], str, str, list[str], Path]
 
 
-def encoders(work: Path, data: Path) -> Iterator[Pair]:
+def list_encoders(work: Path, data: Path) -> Iterator[Pair]:
     """Yield the encoders that ssl-kaldi-feats also computes."""
     for name in MODELS:
         folder = save_tiny(name, work / name)
@@ -131,7 +131,7 @@ def encoders(work: Path, data: Path) -> Iterator[Pair]:
         yield name, "ssl-kaldi-feats", ours, "feats", THEIRS, theirs, work / "o" / "feats.scp"
 
 
-def espnet(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
+def list_espnet(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     """Yield HuBERT by ESPnet."""
     folder, scripts = save_tiny("hubert", work / "hubert"), checkout / "egs2/TEMPLATE/asr1/pyscripts/feats"
     code = PRELUDE.format(more=[], script=str(scripts / "dump_ssl_feature.py"), place=str(scripts))
@@ -144,7 +144,7 @@ def espnet(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     yield "hubert", "ESPnet dump_ssl_feature.py", ours, "feats", code, theirs, work / "e.scp"
 
 
-def wespeaker(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
+def list_wespeaker(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     """Yield an ECAPA-TDNN by WeSpeaker."""
     load = "import types\nsys.modules['wespeaker'] = package = types.ModuleType('wespeaker')\n"
     # A substitute for the package, because wespeaker/__init__.py would import all modules and their dependencies.
@@ -154,7 +154,7 @@ def wespeaker(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     own = work / "ws.py"
     own.write_text(MODULE.format(place=str(checkout), preset="wespeaker", load=load))
     save = f"{own.read_text()}\ntorch.save(made().state_dict(), sys.argv[1])"
-    seconds_of(save, [str(work / "ws.pt")], work)
+    measure_seconds(save, [str(work / "ws.pt")], work)
     fbank = {"num_mel_bins": 80, "frame_shift": 10, "frame_length": 25, "dither": 0.0}
     conf = {**WESPEAKER, "model_path": str(work / "ws.pt"), "embed_ark": str(work / "w.ark"), "data_type": "raw",
             "data_list": str(work / "raw.list"), "dataset_args": {"fbank_args": fbank}}  # fmt: skip
@@ -169,7 +169,7 @@ def wespeaker(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     yield "ECAPA-TDNN", "WeSpeaker extract.py", ours, "xvector", code, [f"--config={work}/ws.yaml"], work / "w.scp"
 
 
-def speaker3d(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
+def list_speaker3d(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     """Yield an ECAPA-TDNN by 3D-Speaker."""
     load = "from speakerlab.models.ecapa_tdnn.ECAPA_TDNN import ECAPA_TDNN\ndef made():\n    torch.manual_seed(0)\n"
     load += "    return ECAPA_TDNN(input_size=80, lin_neurons=192, channels=[512, 512, 512, 512, 1536])\n"
@@ -179,17 +179,17 @@ def speaker3d(work: Path, data: Path, checkout: Path) -> Iterator[Pair]:
     (work / "exp" / "config.yaml").write_text(SPEAKER3D)
     (checkpoint / "CKPT.yaml").write_text("epoch: 1\nunixtime: 1\n")
     save = f"{own.read_text()}\ntorch.save(made().state_dict(), sys.argv[1])"
-    seconds_of(save, [str(checkpoint / "embedding_model.ckpt")], work)
+    measure_seconds(save, [str(checkpoint / "embedding_model.ckpt")], work)
     code = PRELUDE.format(more=[], script=str(checkout / "speakerlab/bin/extract.py"), place=str(checkout))
     theirs, ours = [f"--exp_dir={work}/exp", f"--data={data}/wav.scp"], [f"--module={own}:Embedding"]
     yield "ECAPA-TDNN", "3D-Speaker extract.py", ours, "xvector", code, theirs, work / "exp/embeddings/xvector_00.scp"
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--utterances", type=int, default=60)
     parser.add_argument("--runs", type=int, default=3)
-    checkouts = {"espnet": espnet, "wespeaker": wespeaker, "speaker3d": speaker3d}
+    checkouts = {"espnet": list_espnet, "wespeaker": list_wespeaker, "speaker3d": list_speaker3d}
     for name in checkouts:
         parser.add_argument(f"--{name}", type=Path)
     chosen = parser.parse_args()
@@ -204,13 +204,15 @@ def main() -> None:
                 io_ark.save(work / f"{i:04d}.wav", io_ark.Wave(16000.0, samples))
                 script.write(f"utt{i:04d} {work}/{i:04d}.wav\n")
                 counts.write(f"utt{i:04d} {samples.size}\n")
-        pairs = list(encoders(work, data))
+        pairs = list(list_encoders(work, data))
         for name, make in checkouts.items():
             if checkout := getattr(chosen, name):
                 pairs += make(work, data, checkout.absolute())
         for model, other, options, output, code, theirs, found_by in pairs:
             ours = ["dump", *options, "--nj=1", str(data)]
-            timings = [(seconds_of(OURS, ours, work), seconds_of(code, theirs, work)) for _ in range(chosen.runs)]
+            timings = [
+                (measure_seconds(OURS, ours, work), measure_seconds(code, theirs, work)) for _ in range(chosen.runs)
+            ]
             ours_scores, expected = io_ark.load_scp(data / f"{output}.scp"), io_ark.load_scp(found_by)
             assert set(ours_scores) == set(expected)
             differences = []

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from corpus import make
 from figures import Table, report
-from measuring import core_seconds, parser_of
+from measuring import make_parser, measure_core_seconds
 
 PREPARE = (
     "compute-mfcc-feats --dither=0 scp:wav.scp ark,scp:each.ark,each.scp",
@@ -69,16 +69,16 @@ FREEING = {
 RETURNING = "import kaldi_compat.cli.memory as memory; memory.keep_freed_memory = lambda: None; "
 
 
-def processor_time(command: str, folder: Path, native: bool) -> float:
+def measure_processor_time(command: str, folder: Path, native: bool) -> float:
     """Return the processor seconds of a command line."""
-    before = core_seconds()
+    before = measure_core_seconds()
     environment = os.environ | {"KALDI_COMPAT_NATIVE": "1" if native else "0", "OMP_NUM_THREADS": "1"}
     subprocess.run(["bash", "-c", command], cwd=folder, env=environment, capture_output=True, check=True)
-    return core_seconds() - before
+    return measure_core_seconds() - before
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path)
@@ -92,12 +92,14 @@ def main() -> None:
         unit = "\n".join(" ".join("1" if i == j else "0" for j in range(13)) for i in range(13))
         (folder / "unit.mat").write_text(f"[\n{unit} ]\n")
         for command in PREPARE:
-            processor_time(command, folder, native=True)
-        start = min(processor_time("copy-feats ark:/dev/null ark:/dev/null || true", folder, True) for _ in range(5))
+            measure_processor_time(command, folder, native=True)
+        start = min(
+            measure_processor_time("copy-feats ark:/dev/null ark:/dev/null || true", folder, True) for _ in range(5)
+        )
         rows = []
         for name, command in JOBS.items():
             fast, plain = (
-                max(min(processor_time(command, folder, native) for _ in range(chosen.runs)) - start, 0.01)
+                max(min(measure_processor_time(command, folder, native) for _ in range(chosen.runs)) - start, 0.01)
                 for native in (True, False)
             )
             rows.append([name, f"{fast:.3f}", f"{plain:.3f}"])
@@ -108,7 +110,7 @@ def main() -> None:
                 first += f'import sys; sys.argv[0] = "{module}"; '  # as in its own process
                 code = f"{first}from kaldi_compat.programs.{module} import main; raise SystemExit(main())"
                 command = f"{sys.executable} -c '{code}' {arguments}"
-                least = min(processor_time(command, folder, native=True) for _ in range(chosen.runs))
+                least = min(measure_processor_time(command, folder, native=True) for _ in range(chosen.runs))
                 kept_rows[-1].append(f"{least - start:.3f}")
     command = f"python benchmarks/fast_paths.py --minutes {chosen.minutes:g} --runs {chosen.runs}"
     ratios = [["times faster", "without C: s", "with C: s"]]

@@ -86,10 +86,10 @@ def run_dump(data: Path, lines: list[str], arguments: list[str], *, kernels: boo
     if done.returncode:
         sys.exit(done.stderr[-3000:])
     print(done.stderr, file=sys.stderr, flush=True)
-    return seconds, slowest_worker(data)
+    return seconds, find_slowest_worker(data)
 
 
-def slowest_worker(data: Path) -> float:
+def find_slowest_worker(data: Path) -> float:
     """Return the longest time that an archive of a dump took."""
     manifests = (data / "log").glob("dump_*.[0-9]*.json")
     return max(float(json.loads(path.read_text().splitlines()[0])["work"]["wall"]) for path in manifests)

@@ -57,7 +57,7 @@ def wait_for_features(process: subprocess.Popen[str], data: Path) -> dict[str, n
         return {key: np.array(value) for key, value in reader}
 
 
-def children_of(parent: int) -> list[int]:
+def list_children(parent: int) -> list[int]:
     """Return the processes that a process started, in ascending order."""
     children = []
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -73,7 +73,7 @@ def kill_worker(process: subprocess.Popen[str], data: Path) -> bool:
         time.sleep(0.01)
         if any(data.rglob("raw_*")):
             with contextlib.suppress(OSError, IndexError):
-                os.kill(children_of(process.pid)[-1], signal.SIGKILL)
+                os.kill(list_children(process.pid)[-1], signal.SIGKILL)
                 return True
     return False
 
@@ -84,7 +84,7 @@ def count_halvings(data: Path) -> int:
     return int(sum(manifest["work"].get("halved", 0) for manifest in manifests))
 
 
-def largest_difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
+def find_largest_difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
     """Return the largest difference between the features of two dumps; infinity if their utterances differ."""
     if list(one) != list(other) or any(one[key].shape != other[key].shape for key in one):
         return float("inf")
@@ -109,13 +109,13 @@ def main() -> None:
         prepare(data, script)
         found = wait_for_features(start(data, device, *([f"--max-device-memory={LITTLE_MEMORY}"] * on_gpu)), data)
         # Smaller batches may round differently, and compression makes steps of the differences.
-        difference, halvings = largest_difference(found, expected), count_halvings(data)
+        difference, halvings = find_largest_difference(found, expected), count_halvings(data)
         agrees &= difference <= 1.0 and (halvings > 0 or not on_gpu)
         print(json.dumps({"fault": "too little memory", "largest_difference": difference, "halvings": halvings}))
         prepare(data, script)
         process = start(data, device, *IN_SHARDS)
         killed = kill_worker(process, data)
-        difference = largest_difference(wait_for_features(process, data), expected)
+        difference = find_largest_difference(wait_for_features(process, data), expected)
         agrees &= killed and difference <= 1.0
         print(json.dumps({"fault": "worker killed", "killed": killed, "largest_difference": difference}))
     sys.exit(not agrees)

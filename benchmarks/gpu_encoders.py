@@ -49,16 +49,16 @@ def compute_alone(model: Any, waves: dict[str, np.ndarray], device: str) -> tupl
     """Compute the layer of each utterance with transformers; return the seconds, and the features."""
     model = model.to(device)
 
-    def layer_of(samples: np.ndarray) -> np.ndarray:
+    def make_layer(samples: np.ndarray) -> np.ndarray:
         values = torch.from_numpy((samples - samples.mean()) / np.sqrt(samples.var() + 1e-7)).to(device)
         with torch.inference_mode():
             states = model(values[None], output_hidden_states=True).hidden_states
         features: np.ndarray = states[LAYER][0].cpu().numpy()
         return features
 
-    layer_of(next(iter(waves.values())))
+    make_layer(next(iter(waves.values())))
     start = time.perf_counter()
-    features = {key: layer_of(samples) for key, samples in waves.items()}
+    features = {key: make_layer(samples) for key, samples in waves.items()}
     return time.perf_counter() - start, features
 
 

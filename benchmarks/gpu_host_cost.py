@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Table, report
-from measuring import parser_of
+from measuring import make_parser
 
 from io_ark.tables.blocks import BlockLoader
 from kaldi_compat.dump import features, files, packed_batch, shard, spectral_gpu, write
@@ -155,7 +155,7 @@ STAGES = (
 )
 
 
-def corpus(folder: Path, seconds: float, count: int, factors: int) -> Path:
+def write_corpus(folder: Path, seconds: float, count: int, factors: int) -> Path:
     """Write a data directory."""
     data = folder / "data"
     (data / "wav").mkdir(parents=True)
@@ -174,7 +174,7 @@ def corpus(folder: Path, seconds: float, count: int, factors: int) -> Path:
     return data
 
 
-def without_a_gpu() -> None:
+def imitate_gpu() -> None:
     """Let a dump on the CPU take the path of a GPU, with kernels that do nothing."""
     kernels.DEVICE_TYPE = "cpu"
     setattr(kernels, "_fault_of", lambda *_: "")  # noqa: B010
@@ -196,27 +196,27 @@ def keep_memory() -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--hours", type=float, default=0.0, help="of audio in all; then the mean is printed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="print what took the time")
     chosen = parser.parse_args()
-    without_a_gpu()
+    imitate_gpu()
     torch.set_num_threads(1)
     with ThreadPoolExecutor(chosen.jobs) as pool:
         for _ in range(chosen.jobs if chosen.jobs > 1 else 0):
             alone = [sys.executable, __file__, *sys.argv[1:], "--jobs=1", f"--hours={chosen.hours / chosen.jobs}"]
             pool.submit(subprocess.run, alone)
     rows: list[list[str]] = []
-    measured(chosen.cases[0], chosen.rounds, None)  # the first corpus of a process costs 10 us an utterance more
+    measure_archive(chosen.cases[0], chosen.rounds, None)  # the first corpus of a process costs 10 us an utterance more
     for name in chosen.cases if chosen.jobs == 1 else ():
         seconds, count, _, copied = CASES[name]
         packed_batch.MIN_PIECE_SAMPLES = 1 << 62 if copied else MIN_PIECE_SAMPLES
         rounds = math.ceil(3600 * chosen.hours / (count * seconds)) or chosen.rounds
         profile = Profile()
-        taken, wall = measured(name, rounds, profile if chosen.profile else None)
+        taken, wall = measure_archive(name, rounds, profile if chosen.profile else None)
         each = (sum(taken) / rounds if chosen.hours else min(taken)) / count
         values = {
             "microseconds": round(1e6 * each, 1),
@@ -234,13 +234,13 @@ def main() -> None:
         report("gpu-host", Table(f"python benchmarks/gpu_host_cost.py --rounds {chosen.rounds}", heads, rows))
 
 
-def measured(name: str, rounds: int, profile: Profile | None) -> tuple[list[float], float]:
+def measure_archive(name: str, rounds: int, profile: Profile | None) -> tuple[list[float], float]:
     """Make an archive once, and in rounds; return the processor time of each round, and the wall time of all."""
     seconds, count, factors, _ = CASES[name]
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as root:
         folder = Path(root)
         job = Job(
-            Layout.from_paths(corpus(folder, seconds, count, factors), "fbank"),
+            Layout.from_paths(write_corpus(folder, seconds, count, factors), "fbank"),
             DumpOptions(nj=1, conf=str(folder / "conf"), batch_seconds=600.0),
         )
         (folder / "conf").write_text("--num-mel-bins=80\n--dither=0\n")

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from resident import captured, seconds_taken
+from resident import capture_graph, measure_seconds
 
 from io_ark import Wave
 from io_ark.codecs import codec
@@ -80,7 +80,7 @@ def probe_first() -> bool:
            largest_difference=largest)  # fmt: skip
     if not IN_INTERPRETER:
         x = make_audio(64, 60 * RATE)
-        taken = best_seconds(captured(module, x))
+        taken = measure_best_seconds(capture_graph(module, x))
         report(batch="64 x 60 s in a graph", seconds=taken, times_real_time=round(x.numel() / RATE / taken))
     return engine == "triton" and largest < MAX_DIFFERENCE
 
@@ -207,12 +207,12 @@ def probe_overlap() -> bool:
         report(overlapped=name, equals_serial=equal)
         agrees &= equal
     with tempfile.TemporaryDirectory() as folder:
-        equal = overlapped_dump_agrees(Path(folder))
+        equal = check_overlapped_dump(Path(folder))
     report(overlapped="dump, compressed", equals_serial=equal)
     return agrees & equal
 
 
-def overlapped_dump_agrees(folder: Path) -> bool:
+def check_overlapped_dump(folder: Path) -> bool:
     """Submit batches of a dump with noise, VTLN, mean subtraction, compression and statistics without waiting."""
     data, conf = folder / "data", folder / "fbank.conf"
     data.mkdir()
@@ -230,11 +230,11 @@ def overlapped_dump_agrees(folder: Path) -> bool:
     computer.submit(batches[0])()
     with synchronization_forbidden():
         pending = [computer.submit(batch) for batch in batches]
-    together = [content(result) for results in pending for result in results()]
-    return together == [content(result) for batch in batches for result in computer.submit(batch)()]
+    together = [get_content(result) for results in pending for result in results()]
+    return together == [get_content(result) for batch in batches for result in computer.submit(batch)()]
 
 
-def content(result: Any) -> tuple[object, ...]:
+def get_content(result: Any) -> tuple[object, ...]:
     """Return the compared parts of a result: its place, its keys and its numbers."""
     block = result.block
     return result.index, block.keys, (block.data if hasattr(block, "data") else block.values).tobytes()
@@ -274,9 +274,9 @@ def probe_odd() -> bool:
     return finite & same_nan & repeats
 
 
-def best_seconds(work: Callable[[], object]) -> float:
+def measure_best_seconds(work: Callable[[], object]) -> float:
     """Return the least seconds of several rounds, by the device's clock if it is a GPU."""
-    return min(seconds_taken(work, not IN_INTERPRETER) for _ in range(ROUNDS))
+    return min(measure_seconds(work, not IN_INTERPRETER) for _ in range(ROUNDS))
 
 
 def probe_stages() -> bool:
@@ -285,17 +285,17 @@ def probe_stages() -> bool:
 
     x = make_audio(1, 880 if IN_INTERPRETER else 600 * RATE)[0]
     host = x.cpu() if IN_INTERPRETER else x.cpu().pin_memory()
-    report(stage="copy to the device", seconds=best_seconds(lambda: host.to(DEVICE, non_blocking=True)))
+    report(stage="copy to the device", seconds=measure_best_seconds(lambda: host.to(DEVICE, non_blocking=True)))
     for name, dither in (("undithered", 0.0), ("dithered", 1.0)):
         module = Fbank(num_mel_bins=80, dither=dither).to(DEVICE)
-        report(stage=f"features, {name}", seconds=best_seconds(lambda module=module: module(x)))
+        report(stage=f"features, {name}", seconds=measure_best_seconds(lambda module=module: module(x)))
     features = Fbank(num_mel_bins=80, dither=0.0).to(DEVICE)(x)
     frames = min(1200, len(features))
     places = np.array([(frames * i, frames - 2) for i in range(len(features) // frames)])
     for method in [CompressionMethod.AUTO] if IN_INTERPRETER else CompressionMethod:
-        seconds = best_seconds(lambda method=method: compress_rows(features, places, method))
+        seconds = measure_best_seconds(lambda method=method: compress_rows(features, places, method))
         report(stage=f"compression {method}", seconds=seconds)
-    report(stage="copy to the host", seconds=best_seconds(lambda: features.to("cpu", non_blocking=True)))
+    report(stage="copy to the host", seconds=measure_best_seconds(lambda: features.to("cpu", non_blocking=True)))
     return True
 
 

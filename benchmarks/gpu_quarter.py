@@ -179,7 +179,7 @@ def trim_log(path: Path, start: int) -> str:
     return output.decode(errors="replace")
 
 
-def figures_in(output: str) -> list[Result]:
+def parse_figures(output: str) -> list[Result]:
     """Return the lines of JSON in an output."""
     figures = []
     for line in output.splitlines():
@@ -225,7 +225,7 @@ def run_step(step: Step, out: Path, device: str, seconds: float, variables: dict
         state = run_command(command, min(step.seconds * patience, seconds), variables, log)
         output = trim_log(log, start)
     result = {"step": step.name, "state": state, "seconds": round(time.monotonic() - begun, 1), "device": device,
-              "figures": figures_in(output)}  # fmt: skip
+              "figures": parse_figures(output)}  # fmt: skip
     return result if state == PASSED else result | {"last_lines": output.splitlines()[-MAX_LAST_LINES:]}
 
 
@@ -254,7 +254,7 @@ def is_running(pid: Path) -> bool:
     return False
 
 
-def library_of(folder: Path, package: str) -> Path:
+def find_library(folder: Path, package: str) -> Path:
     """Return the path of a package's C library in a source tree, or in the carried folder."""
     return folder / package / "native" / "_native.so"
 
@@ -267,16 +267,16 @@ def build_libraries() -> None:
         print(f"no C libraries: {done.stderr.strip()[-300:]}", flush=True)
 
 
-def bring_libraries() -> None:
+def provide_libraries() -> None:
     """Copy the carried C libraries to their places, or build them."""
-    if all(library_of(ROOT, package).exists() for package in PACKAGES):
+    if all(find_library(ROOT, package).exists() for package in PACKAGES):
         return
     carried = ROOT / CARRIED
-    if not all(library_of(carried, package).exists() for package in PACKAGES):
+    if not all(find_library(carried, package).exists() for package in PACKAGES):
         build_libraries()
         return
     for package in PACKAGES:
-        shutil.copy(library_of(carried, package), library_of(ROOT, package))
+        shutil.copy(find_library(carried, package), find_library(ROOT, package))
 
 
 def prepare() -> None:
@@ -284,8 +284,8 @@ def prepare() -> None:
     carried = ROOT / CARRIED
     build_libraries()
     for package in PACKAGES:
-        library_of(carried, package).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(library_of(ROOT, package), library_of(carried, package))
+        find_library(carried, package).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(find_library(ROOT, package), find_library(carried, package))
     line = [sys.executable, "benchmarks/gpu_cache.py", "compile", str(carried / "triton-cache")]
     subprocess.run(line, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
     size = sum(path.stat().st_size for path in carried.rglob("*") if path.is_file())
@@ -296,7 +296,7 @@ def start_steps(out: Path, options: argparse.Namespace) -> None:
     """Start the steps in a session that survives this process."""
     if options.device == "cuda":
         check_card()
-    bring_libraries()
+    provide_libraries()
     carried = ROOT / CARRIED / "results.jsonl"
     if carried.exists() and not (out / "results.jsonl").exists():
         shutil.copy(carried, out / "results.jsonl")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from figures import Table, report
-from measuring import parser_of
+from measuring import make_parser
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "OMP_NUM_THREADS=1 python benchmarks/imports.py"
@@ -31,7 +31,7 @@ STATEMENTS = {
 MEASURED = "; import time; print(time.process_time(), *open('/proc/self/status').read().split('VmHWM:')[1].split()[:1])"
 
 
-def cost(code: str) -> tuple[float, float]:
+def measure_cost(code: str) -> tuple[float, float]:
     """Return milliseconds of processor time and MB of memory of a process."""
     done = subprocess.run([sys.executable, "-c", code + MEASURED], capture_output=True, text=True, check=True, cwd=ROOT)
     seconds, kilobytes = done.stdout.split()
@@ -39,7 +39,7 @@ def cost(code: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--runs", type=int, default=15)
     runs = parser.parse_args().runs
     for package in ("io_ark", "kaldi_compat"):
@@ -50,7 +50,7 @@ def main() -> None:
     costs: dict[str, list[tuple[float, float]]] = {name: [] for name in codes}
     for _ in range(runs):
         for name, code in codes.items():
-            costs[name].append(cost(code))
+            costs[name].append(measure_cost(code))
     least = {
         name: [min(costs_of_runs) for costs_of_runs in zip(*rounds, strict=True)] for name, rounds in costs.items()
     }

@@ -3,8 +3,8 @@
     python benchmarks/latency.py [--seconds 60] [--record]
 
 Each contestant runs in a separate process, on one thread: our streams of NumPy arrays and of tensors, with and without
-the C libraries, and kaldi-native-fbank's stream. Printed are the time from the start of Python to the first chunk's
-features, the median and the 99th percentile of the time of a chunk, and the peak memory of the process.
+the C libraries, and kaldi-native-fbank's stream. The benchmark prints the time from the start of Python to the features
+of the first chunk, the median and the 99th percentile of the time of a chunk, and the peak memory of the process.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CONTESTANTS = {OURS: {}, f"{OURS}, without C": {"KALDI_COMPAT_NATIVE": "0"}, TOR
 COLUMNS = ["stream", "start: ms", "chunk, median: µs", "chunk, 99%: µs", "peak memory: MB"]
 
 
-def numpy_stream() -> Callable[[object], object]:
+def make_numpy_stream() -> Callable[[object], object]:
     """Return our stream of NumPy arrays."""
     from kaldi_compat.numpy import Fbank
 
     return Fbank(num_mel_bins=80, dither=0.0).stream()
 
 
-def torch_stream() -> Callable[[object], object]:
+def make_torch_stream() -> Callable[[object], object]:
     """Return our stream of tensors."""
     import torch
 
@@ -43,7 +43,7 @@ def torch_stream() -> Callable[[object], object]:
     return lambda chunk: stream(torch.from_numpy(chunk))
 
 
-def native_stream() -> Callable[[object], object]:
+def make_native_stream() -> Callable[[object], object]:
     """Return kaldi-native-fbank's stream."""
     import kaldi_native_fbank
 
@@ -61,11 +61,11 @@ def native_stream() -> Callable[[object], object]:
     return accept
 
 
-def measured(who: str, seconds: int) -> list[float]:
+def measure_stream(who: str, seconds: int) -> list[float]:
     """Return the cells of a row, measured in this process: start, median, 99th percentile, memory."""
     import numpy as np
 
-    make = native_stream if who == PEER else torch_stream if who == TORCH else numpy_stream
+    make = make_native_stream if who == PEER else make_torch_stream if who == TORCH else make_numpy_stream
     stream = make()
     noise = np.random.default_rng(0).standard_normal((seconds * RATE // CHUNK, CHUNK)).astype(np.float32) * 1000
     spent = []
@@ -73,7 +73,7 @@ def measured(who: str, seconds: int) -> list[float]:
         begin = time.perf_counter()
         stream(chunk)
         spent.append(time.perf_counter() - begin)
-        if len(spent) == 3:  # 30 ms: the first chunks that complete a frame
+        if len(spent) == 3:  # The first three chunks of 10 ms complete the first frame of 25 ms.
             started = time.time() - float(os.environ["STARTED"])
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     times = np.array(spent[100:]) * 1e6
@@ -82,9 +82,9 @@ def measured(who: str, seconds: int) -> list[float]:
 
 def main() -> None:
     from figures import Table, report
-    from measuring import parser_of
+    from measuring import make_parser
 
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="length of the audio")
     chosen = parser.parse_args()
     rows = []
@@ -101,6 +101,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
-        print(json.dumps(measured(sys.argv[2], int(sys.argv[3]))))
+        print(json.dumps(measure_stream(sys.argv[2], int(sys.argv[3]))))
     else:
         main()

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from figures import Table, report
-from measuring import parser_of
+from measuring import make_parser
 
 SECONDS = (0.1, 1.0, 10.0)
 PROVIDERS = {"wasm": "WebAssembly, one thread", "webgpu": "WebGPU, in software without a GPU"}
@@ -49,7 +49,7 @@ run().then(r => ({{results: r}}), e => ({{error: String(e)}})).then(
 
 def main() -> int:
     """Run the command line."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("dist", type=Path, help="the folder dist of the package onnxruntime-web")
     parser.add_argument("--chromium", default="chromium")

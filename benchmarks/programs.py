@@ -1,10 +1,10 @@
-"""Whole processes over four hours of audio: our feature programs against the peers, in turn, in one run.
+"""Compare our feature programs with other programs as whole processes over four hours of audio.
 
 python benchmarks/programs.py [--hours 4] [--runs 3] [--work DIR] [--kaldi DIR] [--record]
 
-Each command runs `--runs` times, all commands in turn, files in the page cache, computing on one thread. Printed per
-feature: the median wall clock of our program and of the peers, and how many times as fast ours is. With --kaldi, the
-folder of Kaldi's own programs, they run too.
+All commands run in turn, `--runs` times each, on one thread and with files in the page cache. The benchmark prints the
+median wall clock time of every program for each feature, and the ratios. --kaldi names the folder of Kaldi's own
+programs, which then run, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from corpus import SECONDS, make, repeat
 from figures import Table, report
-from measuring import parser_of
+from measuring import make_parser
 
 PEERS = Path(__file__).parent / "peers"
 FBANK = "compute-fbank-feats --num-mel-bins=80 --dither={dither} scp:{script} ark:{out}"
@@ -32,8 +32,8 @@ COLUMNS = ["feature", "ours: s", "Kaldi: s", "kaldi-native-fbank: s", "torchaudi
 RATIOS = [[f"times {peer}", f"{peer}: s", "ours: s"] for peer in ("Kaldi", "kaldi-native-fbank", "torchaudio")]
 
 
-def commands(kaldi: Path | None, torchaudio: bool) -> dict[str, str]:
-    """Name -> command line with {script} and {out}; kaldi-native-fbank first, since ratios are to it."""
+def list_commands(kaldi: Path | None, torchaudio: bool) -> dict[str, str]:
+    """Map names to command lines with {script} and {out}. kaldi-native-fbank is first, because ratios refer to it."""
     by_name = {
         "kaldi-native-fbank + kaldiio": f"{sys.executable} {PEERS}/native_fbank.py {{script}} {{out}} 0",
         "ours, fbank": FBANK.format(dither=0, script="{script}", out="{out}"),
@@ -49,8 +49,8 @@ def commands(kaldi: Path | None, torchaudio: bool) -> dict[str, str]:
     return by_name
 
 
-def timed(command: str, script: Path, out: Path, cores: int) -> float:
-    """Wall clock of one run, in seconds."""
+def measure_command(command: str, script: Path, out: Path, cores: int) -> float:
+    """Return the wall clock time of one run in seconds."""
     line = command.format(script=script, out=out).split()
     start = time.perf_counter()
     environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -63,7 +63,7 @@ def timed(command: str, script: Path, out: Path, cores: int) -> float:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--hours", type=int, default=4)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--work", type=Path, help="keep the audio here between runs")
@@ -75,11 +75,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         work = chosen.work or Path(scratch)
         script = repeat(make(work / "corpus"), chosen.hours)
-        selected = commands(chosen.kaldi, has_torchaudio)
+        selected = list_commands(chosen.kaldi, has_torchaudio)
         first = next(iter(selected))
         selected = {name: command for name, command in selected.items() if name == first or chosen.only in name}
         rounds = [
-            {name: timed(command, script, work / "out.ark", chosen.cores) for name, command in selected.items()}
+            {
+                name: measure_command(command, script, work / "out.ark", chosen.cores)
+                for name, command in selected.items()
+            }
             for _ in range(chosen.runs)
         ]
     audio = SECONDS * chosen.hours

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Table, report
-from measuring import parser_of, private_memory
+from measuring import make_parser, measure_private_memory
 
 import io_ark
 
@@ -51,10 +51,10 @@ class Utterances(torch.utils.data.Dataset[Any]):
 
     def __getitem__(self, number: int) -> tuple[float, int, int, int]:
         matrix = self.table[self.keys[number]]
-        return float(matrix.sum()), os.getpid(), private_memory(), sockets()
+        return float(matrix.sum()), os.getpid(), measure_private_memory(), count_sockets()
 
 
-def sockets() -> int:
+def count_sockets() -> int:
     """Return the number of open sockets."""
     count = 0
     for name in os.listdir("/proc/self/fd"):
@@ -77,7 +77,7 @@ def make(folder: Path, utterances: int) -> None:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--utterances", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=2)

@@ -20,7 +20,7 @@ import warnings
 import torch
 from measuring import Work
 from torch import Tensor
-from torch_batches import BINS, RATE, lhotse_fbank, torchaudio_fbank
+from torch_batches import BINS, RATE, compute_lhotse_fbank, compute_torchaudio_fbank
 
 from kaldi_compat import Fbank
 from kaldi_compat.torch import kernels
@@ -43,7 +43,7 @@ def compute(feature: Fbank, audio: Tensor, switch: str) -> object:
             os.environ[kernels.SWITCH] = before
 
 
-def our_contestants(audio: Tensor, *, compiled: bool) -> dict[str, Work]:
+def make_our_contestants(audio: Tensor, *, compiled: bool) -> dict[str, Work]:
     """Return our filter bank with and without kernels, in a captured graph, and by torch.compile."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0).to(audio.device)
     contestants: dict[str, Work] = {TORCH: lambda: compute(feature, audio, "0")}
@@ -52,11 +52,11 @@ def our_contestants(audio: Tensor, *, compiled: bool) -> dict[str, Work]:
         contestants["kaldi_compat, torch.compile"] = lambda: by_compiler(audio)
     if audio.is_cuda and not kernels.why_unsupported(feature, audio, None):
         contestants[KERNELS] = lambda: compute(feature, audio, "1")
-        contestants["kaldi_compat, kernels in a graph"] = captured(feature, audio)
+        contestants["kaldi_compat, kernels in a graph"] = capture_graph(feature, audio)
     return contestants
 
 
-def captured(feature: Fbank, audio: Tensor) -> Work:
+def capture_graph(feature: Fbank, audio: Tensor) -> Work:
     """Capture a CUDA graph of the features, and return its replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -69,7 +69,7 @@ def captured(feature: Fbank, audio: Tensor) -> Work:
     return graph.replay
 
 
-def seconds_taken(work: Work, on_gpu: bool, calls: int = MAX_CALLS) -> float:
+def measure_seconds(work: Work, on_gpu: bool, calls: int = MAX_CALLS) -> float:
     """Return the time of one call: processor time, or on a GPU the mean of several calls by the device's clock."""
     if not on_gpu:
         start = time.process_time()
@@ -84,15 +84,15 @@ def seconds_taken(work: Work, on_gpu: bool, calls: int = MAX_CALLS) -> float:
     return begin.elapsed_time(end) / 1000 / calls
 
 
-def best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) -> dict[str, float]:
+def measure_best_times(contestants: dict[str, Work], rounds: int, on_gpu: bool) -> dict[str, float]:
     """Return the best round of each contestant. A first call compiles, and a second call sets the number of calls."""
     calls = {}
     for name, work in contestants.items():
         work()
-        seconds = seconds_taken(work, on_gpu, 1)
+        seconds = measure_seconds(work, on_gpu, 1)
         calls[name] = max(1, min(MAX_CALLS, int(MAX_ROUND_SECONDS / max(seconds, 1e-9))))
     taken = [
-        {name: seconds_taken(work, on_gpu, calls[name]) for name, work in contestants.items()} for _ in range(rounds)
+        {name: measure_seconds(work, on_gpu, calls[name]) for name, work in contestants.items()} for _ in range(rounds)
     ]
     return {name: min(times[name] for times in taken) for name in contestants}
 
@@ -118,7 +118,7 @@ def main() -> None:
     on_gpu = options.device.startswith("cuda")
     card = torch.cuda.get_device_name(options.device) if on_gpu else options.device
     with torch.inference_mode():
-        copied = best_times({"copy": copy_of(options.copied, options.device)}, options.rounds, on_gpu)["copy"]
+        copied = measure_best_times({"copy": copy_of(options.copied, options.device)}, options.rounds, on_gpu)["copy"]
         bandwidth = 2 * options.copied / copied
         for seconds in options.seconds:
             generator = torch.Generator(options.device).manual_seed(0)
@@ -127,10 +127,13 @@ def main() -> None:
                 -9999, 9999, size, dtype=torch.int16, generator=generator, device=options.device
             )  # fmt: skip
             samples = audio.float()
-            peers = {"lhotse, batch": lhotse_fbank(samples), "torchaudio, one by one": torchaudio_fbank(samples)}
-            contestants = our_contestants(audio, compiled=options.compile)
+            peers = {
+                "lhotse, batch": compute_lhotse_fbank(samples),
+                "torchaudio, one by one": compute_torchaudio_fbank(samples),
+            }
+            contestants = make_our_contestants(audio, compiled=options.compile)
             contestants |= {name: work for name, work in peers.items() if work}
-            times = best_times(contestants, options.rounds, on_gpu)
+            times = measure_best_times(contestants, options.rounds, on_gpu)
             features = contestants[TORCH]()
             assert isinstance(features, Tensor)
             moved = audio.nbytes + features.nbytes

@@ -20,19 +20,19 @@ from typing import Any
 
 import numpy as np
 from figures import Table, report
-from measuring import Work, least_times, parser_of
+from measuring import Work, make_parser, measure_least_times
 
 RATE = 16000
 COMMAND = "OMP_NUM_THREADS=1 python benchmarks/stand_ins.py"
 Cases = dict[str, dict[str, Work]]  # Work by row and column of the table. A column is a kind of data, such as "10 s".
 
 
-def samples(seconds: float) -> np.ndarray:
+def make_samples(seconds: float) -> np.ndarray:
     """Return noise on the scale of 16-bit integers, as float32."""
     return (1000 * np.random.default_rng(0).standard_normal(int(seconds * RATE))).astype(np.float32)
 
 
-def matrices() -> list[tuple[str, np.ndarray]]:
+def make_matrices() -> list[tuple[str, np.ndarray]]:
     """Return 500 float32 matrices of 200 to 800 frames of 80, 81 MB."""
     rng = np.random.default_rng(0)
     frames = rng.integers(200, 800, 500)
@@ -59,9 +59,9 @@ def repeat(count: int, work: Work) -> Work:
     return repeated
 
 
-def kaldiio_cases(lib: Any) -> Cases:
+def list_kaldiio_cases(lib: Any) -> Cases:
     """kaldiio: mappings, archives and writers."""
-    values = matrices()
+    values = make_matrices()
     write_inputs(values)
     Path("short.scp").write_text("".join(Path("plain.scp").read_text().splitlines(keepends=True)[:100]))
 
@@ -87,9 +87,9 @@ def kaldiio_cases(lib: Any) -> Cases:
     }
 
 
-def kaldi_native_io_cases(lib: Any) -> Cases:
+def list_kaldi_native_io_cases(lib: Any) -> Cases:
     """kaldi_native_io: typed readers and writers."""
-    values = matrices()
+    values = make_matrices()
     write_inputs(values)
 
     def read(specifier: str) -> Work:
@@ -129,9 +129,9 @@ def kaldi_native_io_cases(lib: Any) -> Cases:
     }
 
 
-def kaldi_io_cases(lib: Any) -> Cases:
+def list_kaldi_io_cases(lib: Any) -> Cases:
     """kaldi_io: generators, and matrices that are written to an open file."""
-    values = matrices()
+    values = make_matrices()
     write_inputs(values)
 
     def write() -> None:
@@ -146,11 +146,11 @@ def kaldi_io_cases(lib: Any) -> Cases:
     }
 
 
-def torchaudio_cases(lib: Any) -> Cases:
+def list_torchaudio_cases(lib: Any) -> Cases:
     """torchaudio.compliance.kaldi: functions of one utterance."""
     import torch
 
-    audio = {f"{seconds} s": torch.from_numpy(samples(seconds))[None] for seconds in (10, 1)}
+    audio = {f"{seconds} s": torch.from_numpy(make_samples(seconds))[None] for seconds in (10, 1)}
     options: dict[str, dict[str, Any]] = {"fbank": {"num_mel_bins": 80}, "mfcc": {}, "spectrogram": {}}
     return {
         f"`{name}`": {length: partial(getattr(lib, name), x, dither=0.0, **chosen) for length, x in audio.items()}
@@ -158,7 +158,7 @@ def torchaudio_cases(lib: Any) -> Cases:
     }
 
 
-def kaldifeat_cases(lib: Any) -> Cases:
+def list_kaldifeat_cases(lib: Any) -> Cases:
     """kaldifeat: objects of options and features, one utterance, a list, and chunks."""
     import torch
 
@@ -169,7 +169,7 @@ def kaldifeat_cases(lib: Any) -> Cases:
         if name == "Fbank":
             options.mel_opts.num_bins = 80
         feature = getattr(lib, name)(options)
-        one, many = torch.from_numpy(samples(10)), [torch.from_numpy(samples(1))] * 32
+        one, many = torch.from_numpy(make_samples(10)), [torch.from_numpy(make_samples(1))] * 32
         label = "`Fbank` (80 bins)" if name == "Fbank" else f"`{name}`"
         cases[label] = {
             "10 s": partial(feature, one),
@@ -178,9 +178,9 @@ def kaldifeat_cases(lib: Any) -> Cases:
     return cases
 
 
-def kaldi_native_fbank_cases(lib: Any) -> Cases:
+def list_kaldi_native_fbank_cases(lib: Any) -> Cases:
     """kaldi_native_fbank: audio is accepted, and each frame is taken by ``get_frame``, as its users do."""
-    whole = samples(10) / 32768
+    whole = make_samples(10) / 32768
 
     def options(name: str) -> Any:
         if name == "WhisperFbank":
@@ -248,23 +248,23 @@ def kaldi_native_fbank_cases(lib: Any) -> Cases:
     }
 
 
-def lhotse_cases(lib: Any) -> Cases:
+def list_lhotse_cases(lib: Any) -> Cases:
     """lhotse: extractors, one recording and a batch."""
     cases: Cases = {}
     for label, name in (("fbank", "Fbank"), ("MFCC", "Mfcc")):
         extractor = getattr(lib, name)(getattr(lib, f"{name}Config")())
-        many = [samples(1) / 32768] * 32
+        many = [make_samples(1) / 32768] * 32
         cases[label] = {
-            "10 s": partial(extractor.extract, samples(10) / 32768, RATE),
-            "1 s": partial(extractor.extract, samples(1) / 32768, RATE),
+            "10 s": partial(extractor.extract, make_samples(10) / 32768, RATE),
+            "1 s": partial(extractor.extract, make_samples(1) / 32768, RATE),
             "32 x 1 s": partial(extractor.extract_batch, many, RATE),
         }
     return cases
 
 
-def transformers_cases(lib: Any) -> Cases:
+def list_transformers_cases(lib: Any) -> Cases:
     """transformers: four utterances of 10 s, padded to tensors."""
-    audio = [samples(10) / 32768] * 4
+    audio = [make_samples(10) / 32768] * 4
     names = {"Speech2Text": "Speech2Text", "SeamlessM4T": "SeamlessM4T", "AST": "AST",
              "Phi-4-multimodal": "Phi4Multimodal", "LASR": "Lasr"}  # fmt: skip
     cases: Cases = {}
@@ -276,16 +276,16 @@ def transformers_cases(lib: Any) -> Cases:
 
 # Maps a library to its module, the stand-in's module, the calls, and the head of the rows.
 LIBRARIES: dict[str, tuple[str, str, Callable[[Any], Cases], str]] = {
-    "kaldiio": ("kaldiio", "kaldi_standins.kaldiio", kaldiio_cases, "call"),
-    "kaldi_native_io": ("kaldi_native_io", "kaldi_standins.kaldi_native_io", kaldi_native_io_cases, "class"),
-    "kaldi_io": ("kaldi_io", "kaldi_standins.kaldi_io", kaldi_io_cases, "function"),
-    "torchaudio": ("torchaudio.compliance.kaldi", "kaldi_standins.torchaudio", torchaudio_cases, "function"),
-    "kaldifeat": ("kaldifeat", "kaldi_standins.kaldifeat", kaldifeat_cases, "feature"),
+    "kaldiio": ("kaldiio", "kaldi_standins.kaldiio", list_kaldiio_cases, "call"),
+    "kaldi_native_io": ("kaldi_native_io", "kaldi_standins.kaldi_native_io", list_kaldi_native_io_cases, "class"),
+    "kaldi_io": ("kaldi_io", "kaldi_standins.kaldi_io", list_kaldi_io_cases, "function"),
+    "torchaudio": ("torchaudio.compliance.kaldi", "kaldi_standins.torchaudio", list_torchaudio_cases, "function"),
+    "kaldifeat": ("kaldifeat", "kaldi_standins.kaldifeat", list_kaldifeat_cases, "feature"),
     "kaldi_native_fbank": (
-        "kaldi_native_fbank", "kaldi_standins.kaldi_native_fbank", kaldi_native_fbank_cases, "audio",
+        "kaldi_native_fbank", "kaldi_standins.kaldi_native_fbank", list_kaldi_native_fbank_cases, "audio",
     ),
-    "lhotse": ("lhotse", "kaldi_standins.lhotse", lhotse_cases, "feature"),
-    "transformers": ("transformers", "kaldi_standins.transformers", transformers_cases, "extractor"),
+    "lhotse": ("lhotse", "kaldi_standins.lhotse", list_lhotse_cases, "feature"),
+    "transformers": ("transformers", "kaldi_standins.transformers", list_transformers_cases, "extractor"),
 }  # fmt: skip
 
 
@@ -299,7 +299,9 @@ def compare(name: str, rounds: int) -> Table:
         for case, work in works.items():
             heads = [f"{who}{', ' if case else ''}{case}: ms" for who in (name, "here")]
             columns += [column for column in heads if column not in columns]
-            timings = least_times({name: work, "here": here[row][case]}, rounds, written=partial(Path().glob, "out.*"))
+            timings = measure_least_times(
+                {name: work, "here": here[row][case]}, rounds, written=partial(Path().glob, "out.*")
+            )
             rows[-1] += [f"{1000 * seconds:.3g}" for seconds in timings.values()]
     return Table(COMMAND, columns, rows)
 
@@ -318,7 +320,7 @@ def in_scratch_folder() -> Iterator[None]:
 
 def main() -> None:
     """Compare the libraries on the command line, or all."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("libraries", nargs="*", metavar="LIBRARY", help=f"of {', '.join(LIBRARIES)}; default: all")
     parser.add_argument("--rounds", type=int, default=15)
     chosen = parser.parse_args()

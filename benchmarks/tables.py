@@ -30,10 +30,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from corpus import RATE, make, repeat, short_pieces
+from corpus import RATE, make, repeat, write_short_pieces
 from figures import Table as Figures
 from figures import report
-from measuring import parser_of
+from measuring import make_parser
 
 import io_ark
 from io_ark.blocks import PosteriorArrays
@@ -158,11 +158,11 @@ STARTED = ("copy-feats", "feat-to-len", "compute-fbank-feats", "compute-kaldi-pi
 PHONES, STATES, PHONE_FRAMES = 40, 3, 9  # Phones of the models, states of a phone, and mean frames of a phone.
 
 
-def program_of(name: str) -> str:
+def get_program(name: str) -> str:
     return name.split(" ")[0]
 
 
-def long_audio(folder: Path, like: Path) -> Path:
+def write_long_audio(folder: Path, like: Path) -> Path:
     """Write one file of two hours and return a script file."""
     samples = np.concatenate([wave.samples for _, wave in io_ark.SequentialReader(f"scp:{like}", kind="wave")], axis=1)
     samples = np.resize(samples, (1, LONG_HOURS * 3600 * RATE))
@@ -185,7 +185,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
     names |= {"rir": f"{folder}/rir.wav", "one_wav": f"{folder}/one.wav", "one": f"{folder}/one.mat"}
     names |= {"lda": f"{folder}/lda_rows.mat", "full_lda": f"{folder}/full_lda.mat"}
     names |= {name: f"{folder}/{name}" for name in (*BESIDE[1:], "scores")}
-    names["headers"] = f"scp:{many_headers(folder, script)}"
+    names["headers"] = f"scp:{write_many_headers(folder, script)}"
     if (folder / "done").exists():
         return names
     prepare_models(names)
@@ -215,7 +215,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
         for number, (key, feats) in enumerate(io_ark.SequentialReader(names["feats"], kind="matrix")):
             classes = rng.integers(0, 4, len(feats)).tolist()
             post[key] = [[(label, 1.0)] for label in classes]
-            ali[key] = random_alignment(len(feats), rng)
+            ali[key] = make_random_alignment(len(feats), rng)
             ids = rng.integers(1, 2 * PHONES * STATES + 1, (len(feats), 3), np.int32)
             tid_post[key] = PosteriorArrays(
                 np.full(len(feats), 3), ids.reshape(-1), rng.random(ids.size, np.float32)
@@ -256,7 +256,7 @@ def prepare(folder: Path, script: Path) -> dict[str, str]:
     return names
 
 
-def many_headers(folder: Path, script: Path) -> Path:
+def write_many_headers(folder: Path, script: Path) -> Path:
     """Write a script file of at least :data:`HEADERS` lines, which names each file as often as needed."""
     lines = script.read_text().splitlines(keepends=True)
     times = -(-HEADERS // len(lines)) if len(lines) > 1 else 1
@@ -299,7 +299,7 @@ def prepare_models(names: dict[str, str]) -> None:
     Path(names["phones"]).write_text("".join(f"{line}\n" for line in symbols))
 
 
-def random_alignment(frames: int, rng: np.random.Generator) -> np.ndarray:
+def make_random_alignment(frames: int, rng: np.random.Generator) -> np.ndarray:
     """Return the transition-ids of random phones, with the self-loops after the other transition of each state."""
     count = max(frames // PHONE_FRAMES, 1)
     phones = rng.integers(0, PHONES, count)
@@ -345,7 +345,7 @@ def run_once(command: list[str], environment: dict[str, str], best: Best, *, may
     return time.monotonic() - started
 
 
-def measured(
+def measure_in_turns(
     programs: list[str], arguments: str, names: dict[str, str], runs: int, seconds: float, *, may_fail: bool = False
 ) -> list[Best]:
     """Measure programs in turns, up to ``runs`` times or until ``seconds`` have passed, but once at least."""
@@ -372,17 +372,17 @@ def start_up(programs: list[str], arguments: str, names: dict[str, str], empty: 
         name: value if name in BESIDE else str(empty) if ":" not in value else f"{value.split(':')[0]}:{empty}"
         for name, value in names.items()
     }
-    return [best.seconds for best in measured(programs, arguments, nothing, runs, float("inf"), may_fail=True)]
+    return [best.seconds for best in measure_in_turns(programs, arguments, nothing, runs, float("inf"), may_fail=True)]
 
 
-def our_program(name: str) -> str:
+def find_our_program(name: str) -> str:
     """Return the path of our program in this Python's environment, or on PATH."""
     of_environment = Path(sys.executable).with_name(name)
     path = str(of_environment) if of_environment.exists() else shutil.which(name)
     return path or sys.exit(f"{name} is not installed")
 
 
-def kaldi_program(name: str, folder: Path | None) -> str | None:
+def find_kaldi_program(name: str, folder: Path | None) -> str | None:
     """Return the path of Kaldi's own program."""
     places = [folder] if folder else map(Path, os.environ["PATH"].split(":"))
     for place in places:
@@ -430,18 +430,18 @@ class Measurement:
 
     def row(self, name: str, names: dict[str, str]) -> Row:
         """Measure one command."""
-        chosen, program, arguments = self._chosen, program_of(name), COMMANDS[name]
-        own = kaldi_program(program, chosen.kaldi)
-        programs = [our_program(program)] + ([own] if own else [])
+        chosen, program, arguments = self._chosen, get_program(name), COMMANDS[name]
+        own = find_kaldi_program(program, chosen.kaldi)
+        programs = [find_our_program(program)] + ([own] if own else [])
         if name not in self.start_up:
             self.start_up[name] = start_up(programs, arguments, names, self._work / "empty", chosen.runs)
-        timings = measured(programs, arguments, names, chosen.runs, chosen.seconds)
+        timings = measure_in_turns(programs, arguments, names, chosen.runs, chosen.seconds)
         work = [best.seconds - before for best, before in zip(timings, self.start_up[name], strict=True)]
         memory = [best.memory for best in timings]
         return Row(*(work if own else (*work, float("nan"))), *(memory if own else (*memory, 0)), timings[0].runs)
 
 
-def prepared(work: Path, data: str) -> dict[str, str]:
+def prepare_tables(work: Path, data: str) -> dict[str, str]:
     """Make the tables of a set of data unless they are there; return their specifiers by name."""
     typical = repeat(make(work / "corpus"), 4)
     folder = work / f"tables_{data}"
@@ -450,7 +450,7 @@ def prepared(work: Path, data: str) -> dict[str, str]:
         return prepare(folder, typical)
     script = folder / "wav.scp"
     if not (folder / "done").exists():
-        script = short_pieces(folder, typical, SHORT) if data == "short" else long_audio(folder, typical)
+        script = write_short_pieces(folder, typical, SHORT) if data == "short" else write_long_audio(folder, typical)
     return prepare(folder, script)
 
 
@@ -470,7 +470,7 @@ def figures(results: dict[str, dict[str, Row]]) -> Figures:
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--kaldi", type=Path, help="directory of Kaldi's own programs")
     parser.add_argument("--work", type=Path, help="keep the data and the results here between runs")
     parser.add_argument("--data", nargs="*", default=list(DATA), choices=DATA, help="sets of data")
@@ -493,7 +493,7 @@ def main() -> None:
             selected = [name for name in COMMANDS if any(part in name for part in chosen.only)]
             selected = [name for name in selected if chosen.again or name not in of_data]
             if selected:
-                names = prepared(work, data)
+                names = prepare_tables(work, data)
             for name in selected:
                 try:
                     row = of_data[name] = measurement.row(name, names)

@@ -14,7 +14,7 @@ import warnings
 
 import torch
 from figures import Table, report
-from measuring import Work, parser_of
+from measuring import Work, make_parser
 from torch import Tensor
 
 from kaldi_compat import Fbank
@@ -27,7 +27,7 @@ SLOTS, CHUNKS = (1, 64), (0.01, 0.1, 0.5)
 COMMAND = "OMP_NUM_THREADS=1 python benchmarks/torch_batches.py"
 
 
-def torchaudio_fbank(batch: Tensor) -> Work | None:
+def compute_torchaudio_fbank(batch: Tensor) -> Work | None:
     """Return torchaudio's computation of one utterance at a time, because torchaudio does not take batches."""
     try:
         from torchaudio.compliance import kaldi
@@ -36,7 +36,7 @@ def torchaudio_fbank(batch: Tensor) -> Work | None:
     return lambda: [kaldi.fbank(x[None], num_mel_bins=BINS, dither=0.0) for x in batch]
 
 
-def lhotse_fbank(batch: Tensor, *, alone: bool = False) -> Work | None:
+def compute_lhotse_fbank(batch: Tensor, *, alone: bool = False) -> Work | None:
     """lhotse's layers on the whole batch, or an utterance at a time."""
     try:
         from lhotse.features.kaldi.layers import Wav2LogFilterBank
@@ -46,7 +46,7 @@ def lhotse_fbank(batch: Tensor, *, alone: bool = False) -> Work | None:
     return (lambda: [layer(x[None]) for x in batch]) if alone else lambda: layer(batch)
 
 
-def our_fbank(batch: Tensor, engine: Engine = "auto", *, alone: bool = False) -> Work:
+def compute_our_fbank(batch: Tensor, engine: Engine = "auto", *, alone: bool = False) -> Work:
     """Ours on the whole batch, or an utterance at a time."""
     feature = Fbank(num_mel_bins=BINS, dither=0.0, engine=engine).to(batch.device)
     return (lambda: [feature(x) for x in batch]) if alone else lambda: feature(batch)
@@ -60,7 +60,7 @@ def streams(slots: int, chunk: float, device: str) -> Work:
     return lambda: [stream(part) for part in chunks]
 
 
-def best_times(contestants: dict[str, Work], seconds: float, device: str) -> dict[str, float]:
+def measure_best_times(contestants: dict[str, Work], seconds: float, device: str) -> dict[str, float]:
     """Return the shortest time of each contestant. They take turns, so that load on the machine affects all of them.
 
     On a CPU, the processor time of this process is measured, which excludes other processes.
@@ -82,7 +82,7 @@ def best_times(contestants: dict[str, Work], seconds: float, device: str) -> dic
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=5.0, help="measuring time for each table")
@@ -97,15 +97,17 @@ def main() -> None:
 
     with torch.inference_mode():
         contestants = {
-            "exact engine in C, batch": our_fbank(batch),
-            "exact engine in C, one by one": our_fbank(batch, alone=True),
-            'engine="torch", batch': our_fbank(batch, "torch"),
-            'engine="torch", one by one': our_fbank(batch, "torch", alone=True),
-            "lhotse's layers, batch": lhotse_fbank(batch),
-            "lhotse's layers, one by one": lhotse_fbank(batch, alone=True),
-            "torchaudio's compliance.kaldi, one by one": torchaudio_fbank(batch),
+            "exact engine in C, batch": compute_our_fbank(batch),
+            "exact engine in C, one by one": compute_our_fbank(batch, alone=True),
+            'engine="torch", batch': compute_our_fbank(batch, "torch"),
+            'engine="torch", one by one': compute_our_fbank(batch, "torch", alone=True),
+            "lhotse's layers, batch": compute_lhotse_fbank(batch),
+            "lhotse's layers, one by one": compute_lhotse_fbank(batch, alone=True),
+            "torchaudio's compliance.kaldi, one by one": compute_torchaudio_fbank(batch),
         }
-        times = best_times({name: work for name, work in contestants.items() if work}, options.seconds, options.device)
+        times = measure_best_times(
+            {name: work for name, work in contestants.items() if work}, options.seconds, options.device
+        )
         print(
             f"fbank, {BINS} bins: {options.batch} utterances of {options.utterance:g} s, {options.device}, "
             f"{options.threads} threads"
@@ -115,7 +117,7 @@ def main() -> None:
         report("batches", Table(COMMAND, ["who", "batch: times real time", "one by one: times real time"], rows))
 
         made_streams = {(slots, chunk): streams(slots, chunk, options.device) for slots in SLOTS for chunk in CHUNKS}
-        times_of_streams = best_times(
+        times_of_streams = measure_best_times(
             {str(key): work for key, work in made_streams.items()}, options.seconds, options.device
         )
         rows = [

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Table, report
-from measuring import parser_of
+from measuring import make_parser
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import io_ark
@@ -77,101 +77,101 @@ class InOrder(IterableDataset[torch.Tensor]):
                 yield torch.from_numpy(np.array(value))
 
 
-def places(script: Path) -> list[str]:
+def read_locations(script: Path) -> list[str]:
     """Return the locations in the lines of a script file."""
     return [line.split(None, 1)[1] for line in script.read_text().splitlines()]
 
 
-def kaldiio_features(folder: Path) -> Any:
+def read_kaldiio_features(folder: Path) -> Any:
     """kaldiio, an entry of the script file at a time."""
     import kaldiio
 
-    return ByNumber(places(folder / "feats.scp"), kaldiio.load_mat)
+    return ByNumber(read_locations(folder / "feats.scp"), kaldiio.load_mat)
 
 
-def kaldiio_archive(folder: Path) -> Any:
+def read_kaldiio_archive(folder: Path) -> Any:
     """kaldiio, the archive from start to end."""
     import kaldiio
 
     return InOrder(kaldiio.load_ark, f"{folder}/feats.ark")
 
 
-def _kaldiio_samples(place: str) -> np.ndarray[Any, Any]:
+def _load_kaldiio_samples(place: str) -> np.ndarray[Any, Any]:
     import kaldiio
 
     samples: np.ndarray[Any, Any] = kaldiio.load_mat(place)[1]
     return samples
 
 
-def kaldiio_audio(folder: Path) -> Any:
+def read_kaldiio_audio(folder: Path) -> Any:
     """kaldiio, a file at a time."""
     import kaldiio  # noqa: F401  so that it is left out if it is not installed
 
-    return ByNumber(places(folder / "wav.scp"), _kaldiio_samples)
+    return ByNumber(read_locations(folder / "wav.scp"), _load_kaldiio_samples)
 
 
-def _lhotse_features(manifest: Any) -> np.ndarray[Any, Any]:
+def _load_lhotse_features(manifest: Any) -> np.ndarray[Any, Any]:
     features: np.ndarray[Any, Any] = manifest.load()
     return features
 
 
-def lhotse_features(folder: Path) -> Any:
+def read_lhotse_features(folder: Path) -> Any:
     """lhotse, the manifests of a Kaldi directory."""
     from lhotse.features.base import Features
 
     fields: dict[str, Any] = {"type": "kaldi", "num_frames": 1, "num_features": DIM, "frame_shift": 0.01, "start": 0}
     fields |= {"sampling_rate": RATE, "duration": 0.01, "storage_type": "kaldiio", "storage_key": "", "channels": 0}
-    items = [Features(storage_path=place, **fields) for place in places(folder / "feats.scp")]
-    return ByNumber(items, _lhotse_features)
+    items = [Features(storage_path=place, **fields) for place in read_locations(folder / "feats.scp")]
+    return ByNumber(items, _load_lhotse_features)
 
 
-def _lhotse_samples(recording: Any) -> np.ndarray[Any, Any]:
+def _load_lhotse_samples(recording: Any) -> np.ndarray[Any, Any]:
     samples: np.ndarray[Any, Any] = recording.load_audio()[0]
     return samples
 
 
-def lhotse_audio(folder: Path) -> Any:
+def read_lhotse_audio(folder: Path) -> Any:
     """lhotse, recordings from files."""
     from lhotse import Recording
 
-    return ByNumber([Recording.from_file(place) for place in places(folder / "wav.scp")], _lhotse_samples)
+    return ByNumber([Recording.from_file(place) for place in read_locations(folder / "wav.scp")], _load_lhotse_samples)
 
 
 TASKS: dict[str, dict[str, Make]] = {
     "features by number": {
         "ours": lambda folder: FeatureDataset(folder / "feats.scp"),
-        "kaldiio": kaldiio_features,
-        "lhotse": lhotse_features,
+        "kaldiio": read_kaldiio_features,
+        "lhotse": read_lhotse_features,
     },
     "features in order": {
         "ours": lambda folder: ArchiveDataset(f"ark:{folder}/feats.ark"),
-        "kaldiio": kaldiio_archive,
+        "kaldiio": read_kaldiio_archive,
     },
     "audio by number": {
         "ours": lambda folder: WaveDataset(folder / "wav.scp"),
-        "kaldiio": kaldiio_audio,
-        "lhotse": lhotse_audio,
+        "kaldiio": read_kaldiio_audio,
+        "lhotse": read_lhotse_audio,
     },
 }
 
 
-def padded(items: list[Any]) -> tuple[torch.Tensor, int]:
+def pad_batch(items: list[Any]) -> tuple[torch.Tensor, int]:
     """Return a padded batch and its bytes without padding."""
     values = [getattr(item, "input", item) for item in items]
     batch = torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
     return batch, sum(value.numel() * value.element_size() for value in values)
 
 
-def cpu_seconds() -> float:
+def measure_cpu_seconds() -> float:
     """Return the CPU time of this process and of its workers that have ended."""
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
-def measured(data: Any, workers: int) -> tuple[float, float, int, int]:
+def measure_epoch(data: Any, workers: int) -> tuple[float, float, int, int]:
     """Return the seconds of an epoch after the workers have started, its CPU seconds, utterances and bytes."""
-    before = cpu_seconds()
+    before = measure_cpu_seconds()
     by_number = not isinstance(data, IterableDataset)
-    loader = DataLoader(data, BATCH, shuffle=by_number, num_workers=workers, collate_fn=padded)
+    loader = DataLoader(data, BATCH, shuffle=by_number, num_workers=workers, collate_fn=pad_batch)
     batches = iter(loader)
     start = time.perf_counter()
     count = size = 0
@@ -179,12 +179,12 @@ def measured(data: Any, workers: int) -> tuple[float, float, int, int]:
         count, size = count + len(batch), size + used
     seconds = time.perf_counter() - start
     del batches, loader  # the workers end
-    return seconds, cpu_seconds() - before, count, size
+    return seconds, measure_cpu_seconds() - before, count, size
 
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_of(__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--utterances", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
@@ -206,7 +206,7 @@ def main() -> None:
                 runs: dict[str, list[tuple[float, float, int, int]]] = {who: [] for who in datasets}
                 for _ in range(arguments.rounds):
                     for who, data in datasets.items():
-                        runs[who].append(measured(data, workers))
+                        runs[who].append(measure_epoch(data, workers))
                 for who, figures in runs.items():
                     seconds, cpu = min(run[0] for run in figures), min(run[1] for run in figures)
                     count, size = figures[0][2:]

@@ -131,7 +131,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "benchmarks" / "gpu_quarter.py", tmp_path / "benchmarks")
     (tmp_path / "benchmarks" / "gpu_probe.py").write_text("import time; time.sleep(1); print('{\"odd\": 1}')")
     for package in gpu_quarter.PACKAGES:
-        library = gpu_quarter.library_of(tmp_path / gpu_quarter.CARRIED, package)
+        library = gpu_quarter.find_library(tmp_path / gpu_quarter.CARRIED, package)
         library.parent.mkdir(parents=True)
         library.write_text(package)
         (tmp_path / package / "native").mkdir(parents=True)
@@ -149,7 +149,7 @@ def test_a_package_that_cannot_be_imported_ends_the_command(project: Path) -> No
     done = subprocess.run(command_of(project), capture_output=True, text=True)
     assert done.returncode == 1 and "kaldi_compat cannot be imported" in done.stderr and "broken" in done.stderr
     for package in gpu_quarter.PACKAGES:
-        assert gpu_quarter.library_of(project, package).read_text() == package, "brought along"
+        assert gpu_quarter.find_library(project, package).read_text() == package, "brought along"
 
 
 def test_steps_survive_the_command_and_carried_results_count(project: Path) -> None:

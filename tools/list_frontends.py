@@ -72,7 +72,7 @@ REPORTED = {
 }
 
 
-def families() -> dict[str, list[Preset]]:
+def group_by_family() -> dict[str, list[Preset]]:
     """Return the presets of each page."""
     pages: dict[str, list[Preset]] = {}
     for name in list_presets():
@@ -81,7 +81,7 @@ def families() -> dict[str, list[Preset]]:
     return pages
 
 
-def settings(presets: list[Preset]) -> str:
+def format_settings(presets: list[Preset]) -> str:
     """Return the section with the settings and the sources."""
     lines = [
         "## Settings",
@@ -117,8 +117,8 @@ def settings(presets: list[Preset]) -> str:
     return "\n".join([*lines, *(["", *notes] if notes else []), ""])
 
 
-def measured(preset: Preset) -> tuple[float, float, str]:
-    """Return the largest and the mean difference from the model's own code, and the clip with the largest."""
+def measure_differences(preset: Preset) -> tuple[float, float, str]:
+    """Return the largest and the mean difference from the model's own code, and the clip of the largest one."""
     frontend, differences = Frontend(preset, statistics=statistics_for(preset)), []
     for clip, (shape, rows) in reference(preset.name).items():
         if shape[0]:
@@ -128,7 +128,7 @@ def measured(preset: Preset) -> tuple[float, float, str]:
     return largest, float(np.concatenate([difference.ravel() for difference, _ in differences]).mean()), clip
 
 
-def differences(presets: list[Preset]) -> str:
+def format_differences(presets: list[Preset]) -> str:
     """Return the section with the measured differences."""
     lines = [
         "## Differences from the models' own code",
@@ -141,12 +141,12 @@ def differences(presets: list[Preset]) -> str:
         "| --- | --- | --- | --- |",
     ]
     for preset in presets:
-        largest, mean, clip = measured(preset)
+        largest, mean, clip = measure_differences(preset)
         lines.append(f"| `{preset.name}` | {largest:.1e} | {clip} | {mean:.1e} |")
     return "\n".join([*lines, ""])
 
 
-def mistakes(presets: list[Preset]) -> str:
+def format_mistakes(presets: list[Preset]) -> str:
     """Return the section about the effects of common mistakes."""
     lines = [
         "## What goes wrong otherwise",
@@ -185,7 +185,7 @@ def mistakes(presets: list[Preset]) -> str:
     return "\n".join([*lines, ""])
 
 
-def reported(family: str) -> str:
+def format_reported_mistakes(family: str) -> str:
     """Return the list of mistakes that users reported."""
     return f"Users reported:\n\n{REPORTED[family]}"
 
@@ -194,11 +194,16 @@ def main() -> None:
     """Rewrite the pages."""
     warnings.simplefilter("ignore")
     same_dithering = functools.partial(np.random.default_rng, 0)
-    for family, presets in families().items():
+    for family, presets in group_by_family().items():
         page = PAGES / f"{family}.md"
         text = page.read_text().partition(MARK)[0]
         with mock.patch("numpy.random.default_rng", same_dithering):
-            sections = (settings(presets), differences(presets), mistakes(presets), reported(family))
+            sections = (
+                format_settings(presets),
+                format_differences(presets),
+                format_mistakes(presets),
+                format_reported_mistakes(family),
+            )
         page.write_text(f"{text}{MARK}\n" + "\n".join(sections))
 
 

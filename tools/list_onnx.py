@@ -1,6 +1,6 @@
 """Write the tables of docs/frontends/onnx.md: the types of nodes of exported presets, and the accuracy of a file.
 
-``python tools/list_onnx.py`` exports every preset, which takes some minutes, and rewrites what lies between the marks.
+``python tools/list_onnx.py`` exports every preset, which takes some minutes, and rewrites the tables between the marks.
 The tests check the tables.
 """
 
@@ -32,11 +32,11 @@ COMMON, LENGTHS = "all", "with `lengths`, all"
 RATE = 16000
 EXPORTED = [name for name in list_presets() if not Preset.of(name).why_no_graph]
 
-Graph = tuple[str, bool]  # a preset, and whether the graph takes lengths
+Graph = tuple[str, bool]  # Name of a preset, and True if the graph takes lengths.
 Nodes = Mapping[Graph, frozenset[str]]
 
 
-def measured_nodes() -> Nodes:
+def export_nodes() -> Nodes:
     """Export every preset, with and without lengths, and return the types of nodes."""
     with tempfile.TemporaryDirectory() as folder:
         return {
@@ -46,7 +46,7 @@ def measured_nodes() -> Nodes:
         }
 
 
-def table_of_nodes(nodes: Nodes) -> str:
+def format_nodes(nodes: Nodes) -> str:
     """Return a table of the nodes that all graphs have, and of the additional nodes of some graphs."""
     rows = {}
     for lengths, title in ((False, COMMON), (True, LENGTHS)):
@@ -67,7 +67,7 @@ def table_of_nodes(nodes: Nodes) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stated_nodes(page: str) -> Nodes:
+def parse_nodes(page: str) -> Nodes:
     """Return the types of nodes that the table on the page states."""
     table = page.partition(NODES)[2].partition(END)[0]
     rows = dict(re.findall(r"^\| ([^|]+) \| (?:also )?([A-Z][\w, ]+) \|$", table, re.M))
@@ -84,7 +84,7 @@ def stated_nodes(page: str) -> Nodes:
     return stated
 
 
-def signals() -> dict[str, Any]:
+def make_signals() -> dict[str, Any]:
     """Return audio in -1 to 1, in float32: speech, and audio with 90 dB of dynamic range."""
     random = np.random.default_rng(0)
     time = np.arange(2 * RATE) / RATE
@@ -99,18 +99,18 @@ def signals() -> dict[str, Any]:
     return {name: samples.astype(np.float32) for name, samples in audio.items()}
 
 
-def measured_accuracy() -> dict[str, list[tuple[float, float]]]:
+def measure_accuracy() -> dict[str, list[tuple[float, float]]]:
     """Return the mean and the largest difference from float64 of 80 log-mel values, for each row of the table."""
     preset = Preset.from_dict({"name": "accuracy", "feature": "fbank", "options": {"num_mel_bins": 80}})
     frontend = Frontend(preset)
-    expected = [frontend(torch.from_numpy(samples).double()).numpy() for samples in signals().values()]
+    expected = [frontend(torch.from_numpy(samples).double()).numpy() for samples in make_signals().values()]
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
         for title, dft in (("matrix product", "matmul"), ("DFT node", "fft")):
             exported = export_frontend(preset, f"{folder}/graph.onnx", dft=dft)  # type: ignore[arg-type]
             session = onnxruntime.InferenceSession(exported.path, providers=["CPUExecutionProvider"])
-            rows[title] = [session.run(None, {"samples": samples[None]})[0][0] for samples in signals().values()]
-    rows["Kaldi"] = [frontend(torch.from_numpy(samples)).numpy() for samples in signals().values()]
+            rows[title] = [session.run(None, {"samples": samples[None]})[0][0] for samples in make_signals().values()]
+    rows["Kaldi"] = [frontend(torch.from_numpy(samples)).numpy() for samples in make_signals().values()]
     return {
         title: [
             (float(difference.mean()), float(difference.max()))
@@ -120,15 +120,15 @@ def measured_accuracy() -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def table_of_accuracy(rows: Mapping[str, list[tuple[float, float]]]) -> str:
+def format_accuracy(rows: Mapping[str, list[tuple[float, float]]]) -> str:
     """Return the table."""
-    lines = [f"| | {' | '.join(signals())} |", "| --- |" + " --- |" * len(signals())]
+    lines = [f"| | {' | '.join(make_signals())} |", "| --- |" + " --- |" * len(make_signals())]
     for title, pairs in rows.items():
         lines.append(f"| {title} | {' | '.join(f'{mean:.1e}, {largest:.1e}' for mean, largest in pairs)} |")
     return "\n".join(lines).replace("e-0", "e-") + "\n"
 
 
-def stated_accuracy(page: str) -> dict[str, list[tuple[float, float]]]:
+def parse_accuracy(page: str) -> dict[str, list[tuple[float, float]]]:
     """Return the differences that the table on the page states."""
     table = page.partition(ACCURACY)[2].partition(END)[0]
     rows = re.findall(r"^\| ([\w ]+) \| ([\d.e, |-]+) \|$", table, re.M)
@@ -139,7 +139,7 @@ def main() -> None:
     """Rewrite the tables."""
     warnings.simplefilter("ignore")
     text = PAGE.read_text()
-    for mark, table in ((NODES, table_of_nodes(measured_nodes())), (ACCURACY, table_of_accuracy(measured_accuracy()))):
+    for mark, table in ((NODES, format_nodes(export_nodes())), (ACCURACY, format_accuracy(measure_accuracy()))):
         before, _, following = text.partition(mark)
         text = before + mark + table + END + following.partition(END)[2]
     PAGE.write_text(text)

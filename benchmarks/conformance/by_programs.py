@@ -24,18 +24,18 @@ def programs(samples: Array, options: dict[str, Any]) -> Array:
     if options.pop("output", "features") != "features":
         raise NotImplementedError
     with tempfile.TemporaryDirectory() as scratch:
-        return _answer(Path(scratch), samples, options)
+        return _compute_answer(Path(scratch), samples, options)
 
 
-def _answer(folder: Path, samples: Array, options: dict[str, Any]) -> Array:
+def _compute_answer(folder: Path, samples: Array, options: dict[str, Any]) -> Array:
     program, kind = options.pop("program"), options.pop("object", None)
     out = f"{folder}/out.ark"
     if program == "read-archive":
         Path(folder, "in.ark").write_bytes(samples.tobytes())
         [(_, value)] = io_ark.read(f"ark:{folder}/in.ark", kind="posterior" if kind == "posterior" else None)
-        return np.array(_rows(value), np.float32) if kind == "posterior" else np.atleast_1d(value)
+        return np.array(_parse_rows(value), np.float32) if kind == "posterior" else np.atleast_1d(value)
     if program == "write-archive":
-        _write(folder, options.pop("key"), _posterior(samples) if kind == "posterior" else samples, kind)
+        _write(folder, options.pop("key"), _parse_posterior(samples) if kind == "posterior" else samples, kind)
         copy = "copy-feats" if "compress" in options else COPIES[str(kind)]
         text = "" if options.pop("binary", True) else ",t"
         _run(copy, options, f"ark:{folder}/in.ark", f"ark{text}:{out}")
@@ -76,9 +76,9 @@ def _write(folder: Path, key: str, value: Any, kind: str | None = None) -> None:
         writer[key] = value
 
 
-def _posterior(rows: Array) -> list[list[tuple[int, float]]]:
+def _parse_posterior(rows: Array) -> list[list[tuple[int, float]]]:
     return [[(int(i), float(w)) for t, i, w in rows if t == frame] for frame in range(int(rows[-1, 0]) + 1)]
 
 
-def _rows(posterior: Any) -> list[tuple[int, int, float]]:
+def _parse_rows(posterior: Any) -> list[tuple[int, int, float]]:
     return [(frame, i, w) for frame, pairs in enumerate(posterior) for i, w in pairs]

@@ -161,7 +161,7 @@ NUMBERS = ("sample_frequency", "frame_shift", "frame_length", "preemphasis_coeff
            "num_ceps", "cepstral_lifter")  # fmt: skip
 
 
-def port_of_native_fbank(library: str) -> Callable[[Array, Options], Array]:
+def load_native_fbank_port(library: str) -> Callable[[Array, Options], Array]:
     """Return the adapter of a port of kaldi-native-fbank: a library made of knf_port.c or knf_port.rs."""
 
     def compute(samples: Array, options: Options) -> Array:
@@ -336,12 +336,12 @@ def onnx_asr(samples: Array, options: Options) -> Array:
         raise NotImplementedError
     lengths = np.array([len(samples)], np.int64)
     audio = samples[None].astype(np.float32)
-    features, _ = _graph(name).run(None, {"waveforms": audio, "waveforms_lens": lengths})
+    features, _ = _load_graph(name).run(None, {"waveforms": audio, "waveforms_lens": lengths})
     return features[0]
 
 
 @functools.lru_cache(maxsize=2)
-def _graph(name: str) -> Any:
+def _load_graph(name: str) -> Any:
     import onnx_asr
     import onnxruntime
 
@@ -417,12 +417,12 @@ def kaldi_native_io(data: Array, options: Options) -> Array:
         return np.frombuffer(file.read_bytes(), np.uint8)
 
 
-def installed(name: str) -> str:
+def get_version(name: str) -> str:
     """Return the version of a package."""
     return importlib.metadata.version(name)
 
 
-def commit(folder: str) -> str:
+def get_commit(folder: str) -> str:
     """Return the commit of a checkout, which its file COMMIT contains."""
     return (Path(folder) / "COMMIT").read_text().strip()
 
@@ -469,35 +469,36 @@ def c_header() -> list[tuple[str, Callable[[], str], str, Any]]:
     ]
 
 
-def implementations() -> list[Implementation]:
+def list_implementations() -> list[Implementation]:
     """Return the implementations that this environment has; see score.py for its variables."""
     sources = os.environ.get("SCORE_SOURCES", "")
     listed: list[tuple[str, Callable[[], str], str, Any]] = [
-        ("kaldi-compat, its programs", lambda: installed("kaldi-compat"), "", programs),
+        ("kaldi-compat, its programs", lambda: get_version("kaldi-compat"), "", programs),
         *c_header(),
-        ("kaldi-native-fbank", lambda: installed("kaldi_native_fbank"), "", kaldi_native_fbank),
-        ("kaldifeat", lambda: commit(os.environ["KALDIFEAT"]), "built with -O1 from its source", kaldifeat),
+        ("kaldi-native-fbank", lambda: get_version("kaldi_native_fbank"), "", kaldi_native_fbank),
+        ("kaldifeat", lambda: get_commit(os.environ["KALDIFEAT"]), "built with -O1 from its source", kaldifeat),
         ("kaldi-native-fbank, C port (ThirdLetterC)", lambda: os.environ["KNF_C_VERSION"], "",
-         port_of_native_fbank(os.environ.get("KNF_C", ""))),
+         load_native_fbank_port(os.environ.get("KNF_C", ""))),
         ("kaldi-native-fbank, Rust port (RustedBytes)", lambda: os.environ["KNF_RUST_VERSION"], "",
-         port_of_native_fbank(os.environ.get("KNF_RUST", ""))),
+         load_native_fbank_port(os.environ.get("KNF_RUST", ""))),
         ("knf, C (rouseabout)", lambda: os.environ["KNF_ROUSEABOUT_VERSION"], "options of icefall's models only", knf),
-        ("torchaudio.compliance.kaldi", lambda: installed("torchaudio"), "", torchaudio),
-        ("lhotse", lambda: installed("lhotse"), "", lhotse),
-        ("transformers, audio_utils", lambda: installed("transformers"), "", transformers),
+        ("torchaudio.compliance.kaldi", lambda: get_version("torchaudio"), "", torchaudio),
+        ("lhotse", lambda: get_version("lhotse"), "", lhotse),
+        ("transformers, audio_utils", lambda: get_version("transformers"), "", transformers),
         ("transformers.js", lambda: os.environ["TRANSFORMERS_JS_VERSION"], "",
          ("node", os.environ.get("TRANSFORMERS_JS", ""), "{list.json}")),
-        ("paddleaudio.compliance.kaldi", lambda: commit(f"{sources}/PaddleSpeech"), "", paddleaudio),
-        ("onnx-asr, its graphs", lambda: installed("onnx-asr"), "two graphs of fixed options", onnx_asr),
-        ("VBx, features.py", lambda: commit(f"{sources}/VBx"), "follows HTK: a floor of 1 under the logarithm", vbx),
-        ("librosa", lambda: installed("librosa"), "not meant to be Kaldi: HTK's triangles in Hz, no DC removal, "
+        ("paddleaudio.compliance.kaldi", lambda: get_commit(f"{sources}/PaddleSpeech"), "", paddleaudio),
+        ("onnx-asr, its graphs", lambda: get_version("onnx-asr"), "two graphs of fixed options", onnx_asr),
+        ("VBx, features.py", lambda: get_commit(f"{sources}/VBx"), "follows HTK: a floor of 1 under "
+         "the logarithm", vbx),
+        ("librosa", lambda: get_version("librosa"), "not meant to be Kaldi: HTK's triangles in Hz, no DC removal, "
          "preemphasis of the recording", librosa),
-        ("python_speech_features", lambda: installed("python_speech_features"), "not meant to be Kaldi: mel bins are "
-         "rounded to the FFT's, a power spectrum divided by its points", python_speech_features),
-        ("speechbrain", lambda: installed("speechbrain"), "not meant to be Kaldi: decibels above the loudest less 80, "
-         "centered frames", speechbrain),
-        ("kaldiio", lambda: installed("kaldiio"), "archives only", archives("kaldiio")),
-        ("kaldi_native_io", lambda: installed("kaldi_native_io"), "archives only", kaldi_native_io),
+        ("python_speech_features", lambda: get_version("python_speech_features"), "not meant to be Kaldi: mel "
+         "bins are rounded to the FFT's, a power spectrum divided by its points", python_speech_features),
+        ("speechbrain", lambda: get_version("speechbrain"), "not meant to be Kaldi: decibels above the loudest "
+         "less 80, centered frames", speechbrain),
+        ("kaldiio", lambda: get_version("kaldiio"), "archives only", archives("kaldiio")),
+        ("kaldi_native_io", lambda: get_version("kaldi_native_io"), "archives only", kaldi_native_io),
     ]  # fmt: skip
     implementations_here = []
     for name, version, note, how in listed:

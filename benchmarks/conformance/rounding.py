@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import kaldi_compat
-from kaldi_explain.grading import Vector, kit_folder, vectors
+from kaldi_explain.grading import Vector, find_kit_folder, vectors
 
 SMALLEST = 2e-4  # Smaller differences are not stored.
 MODULES = {
@@ -26,7 +26,7 @@ MODULES = {
 }
 
 
-def rounding(vector: Vector) -> float:
+def measure_rounding(vector: Vector) -> float:
     """Return the largest difference over max(1, |value|); 0 for what has no computation in double precision."""
     options, expected = dict(vector.options), vector.expected
     program = options.pop("program")
@@ -47,8 +47,8 @@ def rounding(vector: Vector) -> float:
 
 def main() -> None:
     """Run the command line."""
-    kit = kit_folder(*sys.argv[1:2])
-    differences = {vector.id: rounding(vector) for vector in vectors(kit=kit)}
+    kit = find_kit_folder(*sys.argv[1:2])
+    differences = {vector.id: measure_rounding(vector) for vector in vectors(kit=kit)}
     for path in sorted(Path(kit).glob("level-*.json")):
         head, *lines = path.read_text().splitlines()
         for number, line in enumerate(lines[:-1]):

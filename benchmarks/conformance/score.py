@@ -18,7 +18,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from benchmarks.conformance.implementations import Implementation, implementations
+from benchmarks.conformance.implementations import Implementation, list_implementations
 from kaldi_explain.causes import Cause
 from kaldi_explain.conform_command import conform_command
 from kaldi_explain.grading import LEVELS, Scorecard, conform, vectors
@@ -37,7 +37,7 @@ models that were trained with their own numbers. A cell shows how many of the su
 """
 
 
-def row(implementation: Implementation, card: Scorecard) -> str:
+def format_row(implementation: Implementation, card: Scorecard) -> str:
     """Return a row of the table."""
     cells = []
     for level in LEVELS:
@@ -48,7 +48,7 @@ def row(implementation: Implementation, card: Scorecard) -> str:
     return " | ".join(["", implementation.name, implementation.version, *cells, ""]).strip()
 
 
-def details(implementation: Implementation, card: Scorecard) -> str:
+def describe_differences(implementation: Implementation, card: Scorecard) -> str:
     """Return where an implementation differs, as `explain` says it."""
     lines = [f"## {implementation.name}", ""]
     if implementation.note:
@@ -70,7 +70,7 @@ def details(implementation: Implementation, card: Scorecard) -> str:
     return "\n".join([*lines, ""])
 
 
-def page(rows: list[str], parts: list[str]) -> str:
+def format_page(rows: list[str], parts: list[str]) -> str:
     """Return the page, with the rows of the table and a section about the differences of each implementation."""
     titles = {vector.level: vector.title for vector in vectors()}
     columns = ["", "implementation", "version", *(f"{level} {titles[level]}" for level in LEVELS), ""]
@@ -86,7 +86,7 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     rows, parts = [], []
-    for implementation in implementations():
+    for implementation in list_implementations():
         if arguments.only in implementation.name:
             card = (
                 conform_command(implementation.command, timeout=3600)
@@ -96,10 +96,10 @@ def main() -> None:
             if all("ModuleNotFoundError" in result.why for result in card.results if result.grade != "not supported"):
                 print(f"left out: {implementation.name}: {card.results[0].why}", file=sys.stderr)
                 continue
-            rows.append(row(implementation, card))
-            parts.append(details(implementation, card))
+            rows.append(format_row(implementation, card))
+            parts.append(describe_differences(implementation, card))
             print(implementation.name, file=sys.stderr, flush=True)
-    text = page(rows, parts)
+    text = format_page(rows, parts)
     if arguments.print:
         print(text)
     else:

@@ -23,10 +23,10 @@ def test_every_preset_is_on_a_page() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_settings_and_differences_of_a_page_are_current(family: str) -> None:
     lister = runpy.run_path(str(DOCS.parent / "tools" / "list_frontends.py"))
-    presets = lister["families"]()[family]
+    presets = lister["group_by_family"]()[family]
     page = (DOCS / "frontends" / f"{family}.md").read_text()
-    assert lister["settings"](presets) in page, "run: python tools/list_frontends.py"
-    assert lister["reported"](family) in page, "run: python tools/list_frontends.py"
+    assert lister["format_settings"](presets) in page, "run: python tools/list_frontends.py"
+    assert lister["format_reported_mistakes"](family) in page, "run: python tools/list_frontends.py"
     stated = dict(re.findall(r"^\| `([\w-]+)` \| ([\d.e+-]+) \| [\w-]+ \| [\d.e+-]+ \|$", page, re.M))
     assert set(stated) == {preset.name for preset in presets}
     assert all(float(largest) < TOLERANCES.get(name, TOLERANCE) for name, largest in stated.items())

@@ -11,7 +11,7 @@ from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.frontends.steps import Step
 
 BEGIN, END = "    /* presets: begin */\n", "    /* presets: end */\n"
-# In the order in which the header computes them; the names of a step's options there, where they differ.
+# Steps in the order in which the header computes them, with the header's names of options that differ from ours.
 STEPS: dict[str, dict[str, str]] = {
     "voiced_cmvn": {"center": "cmn_center"},
     "utterance_cmvn": {f"{name}": f"utterance_{name}" for name in ("norm_vars", "unbiased", "epsilon")},
@@ -22,14 +22,22 @@ STEPS: dict[str, dict[str, str]] = {
     "global_cmvn": {"mean": "global_mean", "std": "global_std"},
     "floor": {"minimum": "floor_minimum"},
 }
-ALONE = {"voiced_cmvn": "keep_voiced", "utterance_cmvn": "utterance_cmvn"}  # options that switch a step on
-LEFT_OUT = {"max_warnings": 5, "norm_vars": False, "multiple": 1, "value": 0.0}  # that the header does not have
+ALONE = {
+    "voiced_cmvn": "keep_voiced",
+    "utterance_cmvn": "utterance_cmvn",
+}  # Steps that one option of the header turns on.
+LEFT_OUT = {
+    "max_warnings": 5,
+    "norm_vars": False,
+    "multiple": 1,
+    "value": 0.0,
+}  # Options that the header does not have.
 
 
 def table(header: str) -> str:
     """Return the text of the header with the presets of this checkout."""
     before, _, following = header.partition(BEGIN)
-    return before + BEGIN + "".join(map(_row, list_presets())) + END + following.partition(END)[2]
+    return before + BEGIN + "".join(map(_format_row, list_presets())) + END + following.partition(END)[2]
 
 
 def source(path: Path) -> str:
@@ -57,7 +65,7 @@ class _Row(NamedTuple):
     statistics: str
 
 
-def _row(name: str) -> str:
+def _format_row(name: str) -> str:
     feature, options, file = _describe(name)
     text = " ".join(f"{key}={_number(value)}" for key, value in options.items())
     statistics = f'"{file}"' if file else "NULL"
@@ -79,11 +87,11 @@ def _describe(name: str) -> _Row:
     ):
         values |= {key: value} if value != default else {}
     for step in preset.steps:
-        values |= _options(step)
+        values |= _list_options(step)
     return _Row(preset.feature, values, preset.statistics or "")
 
 
-def _options(step: Step) -> dict[str, Any]:
+def _list_options(step: Step) -> dict[str, Any]:
     names = STEPS[step.kind]
     options: dict[str, Any] = {ALONE[step.kind]: True} if step.kind in ALONE else {}
     for name, value in vars(step.options).items() if not step.statistics else ():
@@ -95,6 +103,6 @@ def _options(step: Step) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return a truth value or a whole number as an integer, and any other value as it is."""
+    """Convert a bool or a whole number to an integer. Return any other value unchanged."""
     is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
     return int(value) if is_whole else value

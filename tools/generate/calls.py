@@ -1,11 +1,11 @@
-"""Calls of modules and streams, for type checkers and editors: torch declares those of modules as of anything."""
+"""Types of calls of modules and streams for type checkers and editors, because torch declares them without types."""
 
 from __future__ import annotations
 
 # The name of the input, the keyword arguments of the module's ``forward``, and the class of its stream.
 CALLS = {
     "SpectralCall": ("samples", ["vtln_warp: Warp = 1.0", "generator: Generator = None"], "FeatureStream"),
-    "PitchCall": ("samples", [], ""),  # has its own method
+    "PitchCall": ("samples", [], ""),  # PitchCall defines its own method.
     "ProcessPitchCall": ("features", ["generator: PitchGenerator | None = None"], "ProcessPitchStream"),
     "PostProcessingCall": ("features", [], "Stream[Any]"),
 }
@@ -44,15 +44,15 @@ Warp = float | Sequence[float] | Tensor
 def source() -> str:
     """Return the text of ``kaldi_compat/torch/calls.pyi``. A chunk without lengths belongs to a single stream."""
     modules = [
-        _class(name, samples, keywords, FORMS)
+        _format_class(name, samples, keywords, FORMS)
         + f"    def stream(self, slots: int = 1) -> {stream}: ...\n" * bool(stream)
         for name, (samples, keywords, stream) in CALLS.items()
     ]
-    streams = [_class(name, "chunk", keywords, FORMS[:2]) for name, keywords in STREAM_CALLS.items()]
+    streams = [_format_class(name, "chunk", keywords, FORMS[:2]) for name, keywords in STREAM_CALLS.items()]
     return "".join([HEADER, *modules, *streams])
 
 
-def _class(name: str, samples: str, keywords: list[str], forms: list[tuple[str, str, str]]) -> str:
+def _format_class(name: str, samples: str, keywords: list[str], forms: list[tuple[str, str, str]]) -> str:
     keyword_parameters = "".join(f", {keyword}" for keyword in ["*", *keywords]) if keywords else ""
     calls = (
         f"    @overload\n    def __call__(self, {samples}: {inputs}, lengths: {lengths}{keyword_parameters})"

@@ -42,48 +42,50 @@ class {name}Constructor:
 
 def source() -> str:
     """Return the text of the stub, which has a class for each options dataclass without derived classes in its file."""
-    defined = {name: _options_in(name) for name in MODULES}
+    defined = {name: _list_options(name) for name in MODULES}
     bases = {name: {base for kind in kinds for base in kind.__mro__[1:]} for name, kinds in defined.items()}
     added = {name: [kind for kind in kinds if kind not in bases[name]] for name, kinds in defined.items()}
     kinds = sorted((kind for kinds in added.values() for kind in kinds), key=lambda kind: kind.__name__)
-    modules = [_class(kind) for kind in kinds if _stem(kind) not in WITHOUT_MODULE]
-    functions = [_keywords(kind) for kind in kinds if _stem(kind) not in WITHOUT_FUNCTION]
+    modules = [_format_class(kind) for kind in kinds if _get_stem(kind) not in WITHOUT_MODULE]
+    functions = [_format_keywords(kind) for kind in kinds if _get_stem(kind) not in WITHOUT_FUNCTION]
     return "".join([HEADER, *map(_import, added, added.values()), *modules, "\n", *functions])
 
 
-def _options_in(module: str) -> list[type[Any]]:
+def _list_options(module: str) -> list[type[Any]]:
     path = f"kaldi_compat.options.{module}"
     defined = [value for value in vars(import_module(path)).values() if dataclasses.is_dataclass(value)]
     return [value for value in defined if isinstance(value, type) and value.__module__ == path]
 
 
-def _stem(kind: type[Any]) -> str:
+def _get_stem(kind: type[Any]) -> str:
     return kind.__name__.removesuffix("Options")
 
 
 def _import(module: str, kinds: list[type[Any]]) -> str:
-    imported = [*NAMES.get(module, []), *(kind.__name__ for kind in kinds if _stem(kind) not in WITHOUT_MODULE)]
+    imported = [*NAMES.get(module, []), *(kind.__name__ for kind in kinds if _get_stem(kind) not in WITHOUT_MODULE)]
     return f"from kaldi_compat.options.{module} import {', '.join(sorted(imported))}\n"
 
 
-def _class(kind: type[Any]) -> str:
+def _format_class(kind: type[Any]) -> str:
     options = [
-        f"{field.name}: {type(field.default).__name__} = {_literal(field.default)}"
+        f"{field.name}: {type(field.default).__name__} = {_format_literal(field.default)}"
         for field in dataclasses.fields(kind)
     ]
-    before = [*_of_class(POSITIONAL, kind), f"options: {kind.__name__} | None = None", "*"]
-    return CLASS.format(name=_stem(kind), parameters=", ".join([*before, *_of_class(KEYWORD_ONLY, kind), *options]))
+    before = [*_find_parameters(POSITIONAL, kind), f"options: {kind.__name__} | None = None", "*"]
+    return CLASS.format(
+        name=_get_stem(kind), parameters=", ".join([*before, *_find_parameters(KEYWORD_ONLY, kind), *options])
+    )
 
 
-def _keywords(kind: type[Any]) -> str:
+def _format_keywords(kind: type[Any]) -> str:
     types = ", ".join(f'"{field.name}": {type(field.default).__name__}' for field in dataclasses.fields(kind))
-    name = f"{_stem(kind)}Keywords"
+    name = f"{_get_stem(kind)}Keywords"
     return f'{name} = TypedDict("{name}", {{{types}}}, total=False)\n'
 
 
-def _of_class(parameters: dict[str, list[str]], kind: type[Any]) -> list[str]:
+def _find_parameters(parameters: dict[str, list[str]], kind: type[Any]) -> list[str]:
     return [parameter for base in kind.__mro__ for parameter in parameters.get(base.__name__, [])]
 
 
-def _literal(value: Any) -> str:
+def _format_literal(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)

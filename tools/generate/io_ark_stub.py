@@ -107,19 +107,19 @@ def source() -> str:
         module = {"Writer": "writers", "RandomAccessReader": "random_access"}.get(name, "readers")
         parts.append(f"\nclass {name}({module}.{name}[Value]):\n    def __enter__(self) -> {name}[Value]: ...\n")
         init = getattr(io_ark, name).__init__
-        parts += [_overload(init, kind, value, "None", f"{name}[{value}]") for kind, value in types]
+        parts += [_format_overload(init, kind, value, "None", f"{name}[{value}]") for kind, value in types]
     for name, (types, returned) in FUNCTIONS.items():
         parts.append("\n")
-        parts += [_overload(getattr(io_ark, name), kind, value, returned.format(value)) for kind, value in types]
+        parts += [_format_overload(getattr(io_ark, name), kind, value, returned.format(value)) for kind, value in types]
     return "".join(parts)
 
 
-def _overload(function: Callable[..., Any], kind: str, value: str, returned: str, instance: str = "") -> str:
+def _format_overload(function: Callable[..., Any], kind: str, value: str, returned: str, instance: str = "") -> str:
     """Return the overload of a function, or of a method of ``instance``, for some kinds of objects."""
     words: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         annotation = {"kind": kind, "value": value, "self": instance}.get(parameter.name, parameter.annotation)
-        # A kind that is given has no default.
+        # In an overload for a kind, the parameter has no default.
         optional = parameter.default is not parameter.empty and (parameter.name != "kind" or kind == "None")
         if parameter.kind == parameter.KEYWORD_ONLY and "*" not in words:
             words.append("*")

@@ -22,7 +22,7 @@ def signatures(folder: Path) -> str:
     sources = [COMMENT.sub("", path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.[ch]"))]
     declarations = [match.groups() for source in sources for match in FUNCTION.finditer(source)]
     functions = {
-        simd or plain: [_type(result), *_arguments(arguments)] for result, simd, plain, arguments in declarations
+        simd or plain: [_type(result), *_parse_arguments(arguments)] for result, simd, plain, arguments in declarations
     }
     bodies = {name: body for source in sources for body, name in STRUCTURE.findall(source)}
     bodies |= {name: f"{base} values{size};" for source in sources for base, name, size in ARRAY.findall(source)}
@@ -31,7 +31,7 @@ def signatures(folder: Path) -> str:
     while mentioned:
         name = mentioned.pop().rpartition(":")[2].partition("*")[0]
         if name in bodies and name not in structures:
-            structures[name] = _fields(bodies[name])
+            structures[name] = _parse_fields(bodies[name])
             mentioned += structures[name]
     lines = [f"{name} {' '.join(types)}" for name, types in sorted(functions.items())]
     lines += [f"struct {name} {' '.join(fields)}" for name, fields in sorted(structures.items())]
@@ -42,12 +42,12 @@ def _type(declared: str) -> str:
     return re.sub(r"\bconst\b|\s", "", declared)
 
 
-def _arguments(arguments: str) -> list[str]:
+def _parse_arguments(arguments: str) -> list[str]:
     named = [argument for argument in arguments.split(",") if argument.strip() not in ("", "void")]
     return [_type(re.sub(r"\w+\s*$", "", argument)) for argument in named]
 
 
-def _fields(body: str) -> list[str]:
+def _parse_fields(body: str) -> list[str]:
     """Return the fields of a structure, as ``name:type``."""
     fields = []
     for declaration in filter(None, map(str.strip, body.split(";"))):

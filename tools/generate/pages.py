@@ -32,8 +32,8 @@ def pages() -> list[Path]:
 
 def source(path: Path) -> str:
     """Return the text of a page with its figures, counts and tables brought up to date."""
-    text = _PROGRAMS.sub(lambda _: table_of_programs(), figures.page(path))
-    text = _FAMILY.sub(lambda row: f"{row[1]} {', '.join(f'`{name}`' for name in _family(row[2]))} |", text)
+    text = _PROGRAMS.sub(lambda _: format_programs(), figures.page(path))
+    text = _FAMILY.sub(lambda row: f"{row[1]} {', '.join(f'`{name}`' for name in _list_family(row[2]))} |", text)
     for words, count in counts().items():
         text = re.sub(rf"\b\d[\d,]*(?=\s+{words})", f"{count:,}", text)
     return text
@@ -47,9 +47,9 @@ def counts() -> dict[str, int]:
     functions, _, scripts = (folder / "repositories.md").read_text().partition("## Scripts")
     rows = re.findall(r"^\| \[([^]]+)\]", functions, flags=re.M)
     return {
-        r"programs(?: of Kaldi|, `| with Kaldi)": len(programs_compared_with_kaldi()),
+        r"programs(?: of Kaldi|, `| with Kaldi)": len(list_compared_programs()),
         r"of Kaldi's scripts": len(SCRIPTS),
-        r"commands[,.]": len(kaldi_commands()),
+        r"commands[,.]": len(list_kaldi_commands()),
         r"(?:test )?vectors (?:that|from) Kaldi": sum(map(len, kit)),
         r"(?:presets of|published models)": len(list_presets()),
         r"(?:types of objects|kinds\b)": len(typing.get_args(io_ark.Kind)),
@@ -60,23 +60,23 @@ def counts() -> dict[str, int]:
 
 
 @functools.cache
-def kaldi_commands() -> list[str]:
+def list_kaldi_commands() -> list[str]:
     """Return the commands of Kaldi's programs whose output is stored in ``reference_data``."""
     return [case["cmd"] for case in json.loads((ROOT / "reference_data" / "cases.json").read_text())]
 
 
-def programs_compared_with_kaldi() -> set[str]:
-    """Return the programs of the installation that occur in a command of :func:`kaldi_commands`."""
-    words = {word for command in kaldi_commands() for word in re.findall(r"[a-z][a-z0-9-]+", command)}
+def list_compared_programs() -> set[str]:
+    """Return the programs of the installation that occur in a command of :func:`list_kaldi_commands`."""
+    words = {word for command in list_kaldi_commands() for word in re.findall(r"[a-z][a-z0-9-]+", command)}
     return words.intersection(list_programs())
 
 
 @functools.cache
-def table_of_programs() -> str:
+def format_programs() -> str:
     """Return a table with the name of each program and the first sentence of its usage."""
     rows = (f"| `{name}` | {summarize_usage(program.text)} |\n" for name, program in list_programs().items())
     return "".join(["| program | what it does |\n", "|---|---|\n", *rows])
 
 
-def _family(family: str) -> list[str]:
+def _list_family(family: str) -> list[str]:
     return [name for name in list_presets() if Preset.of(name).family == family]

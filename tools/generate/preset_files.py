@@ -46,7 +46,7 @@ def schema() -> str:
     flags = {name: {"type": "boolean"} for name in ("subtract_clip_mean", "shortens_frame", "double_precision")}
     source = {name: {"type": "string"} for name in ("repository", "file", "commit", "date")}
     steps = [_step(name) for name in STEPS]
-    properties: dict[str, Any] = {"format": {"const": FORMAT}, **strings, "source": _object(source), **numbers,
+    properties: dict[str, Any] = {"format": {"const": FORMAT}, **strings, "source": _make_schema(source), **numbers,
                                   "feature": {"enum": [*FEATURES]}, "options": {"type": "object"}, **flags,
                                   "steps": {"type": "array", "items": {"oneOf": steps}},
                                   "columns": {"type": "integer", "minimum": 1},
@@ -54,30 +54,32 @@ def schema() -> str:
     for name, about in ABOUT.items():
         properties[name] = {"description": about, **properties[name]}
     options = [{"if": {"properties": {"feature": {"const": name}}},
-                "then": {"properties": {"options": _options(kind, SET_BY_PRESET)}}}
+                "then": {"properties": {"options": _make_options_schema(kind, SET_BY_PRESET)}}}
                for name, kind in FEATURES.items()]  # fmt: skip
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Front end of a published model"}
-    whole = {**head, **_object(properties), "required": ["name", "feature"], "allOf": options}
+    whole = {**head, **_make_schema(properties), "required": ["name", "feature"], "allOf": options}
     return json.dumps(whole, indent=1, allow_nan=False) + "\n"
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def _make_schema(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _step(name: str) -> dict[str, Any]:
-    options = _options(STEPS[name].options)
+    options = _make_options_schema(STEPS[name].options)
     if name == "global_cmvn":
         about = "file of the model with a mean and a standard deviation for each column; then mean and std are absent"
         options["properties"]["statistics"] = {"description": about, "type": "string"}
-    return {**_object({name: options}), "required": [name]}
+    return {**_make_schema({name: options}), "required": [name]}
 
 
-def _options(kind: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
-    return _object({field.name: _option(field) for field in dataclasses.fields(kind) if field.name not in left_out})
+def _make_options_schema(kind: Any, left_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    return _make_schema(
+        {field.name: _make_option_schema(field) for field in dataclasses.fields(kind) if field.name not in left_out}
+    )
 
 
-def _option(field: Any) -> dict[str, Any]:
+def _make_option_schema(field: Any) -> dict[str, Any]:
     about = get_info(field)
     schema: dict[str, Any] = {"description": about.description, "type": NAMES[type(field.default)]}
     if about.choices:

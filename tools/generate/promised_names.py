@@ -21,10 +21,10 @@ The stand-ins (`kaldi_standins`) have the names of the libraries that they repla
 """
 
 
-def promised() -> dict[str, list[str]]:
+def list_promised_names() -> dict[str, list[str]]:
     """Return the promised names of each module, except for names that its package offers itself."""
     names: dict[str, list[str]] = {}
-    for module in _modules():
+    for module in _import_modules():
         package = importlib.import_module(module.__name__.partition(".")[0])
         offered = {name: getattr(module, name) for name in getattr(module, "__all__", ()) if name != "__version__"}
         own = [
@@ -35,7 +35,7 @@ def promised() -> dict[str, list[str]]:
     return names
 
 
-def _modules() -> Iterator[ModuleType]:
+def _import_modules() -> Iterator[ModuleType]:
     for package in (io_ark, kaldi_compat):
         yield package
         for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -45,6 +45,6 @@ def _modules() -> Iterator[ModuleType]:
 
 def source() -> str:
     """Return the text of ``docs/reference/names.md``."""
-    names = promised()
+    names = list_promised_names()
     sections = (f"\n## `{module}`\n\n{', '.join(f'`{name}`' for name in own)}\n" for module, own in names.items())
     return HEADER.format(count=sum(map(len, names.values()))) + "".join(sections)

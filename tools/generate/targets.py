@@ -23,7 +23,7 @@ from tools.generate import (
 )
 
 ROOT = Path(__file__).parents[2]
-# The packages may be left out of a copy of the project.
+# A copy of the project may lack the packages.
 C: Mapping[str, Callable[[], str]] = {
     "packages/c/kaldi_features.h": lambda: c_presets.source(ROOT / "packages" / "c" / "kaldi_features.h"),
     "packages/c/wasm/kaldi_features.presets.js": c_presets.javascript,
@@ -57,7 +57,7 @@ def write() -> None:
     """Write every file whose text has changed, once the text of all files is known.
 
     Raises:
-        SystemExit: a text cannot be made, as of an installation that is older than the sources. Nothing is written.
+        SystemExit: a text cannot be made, for example because the installation is older than the sources.
     """
     texts = {}
     for name, source in TARGETS.items():

@@ -50,21 +50,23 @@ class Answer:
 
 
 def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer by the result of a search."""
+    """Return the answer that completes the result of a search."""
     sheet = attempt.search.sheet
-    places = settling.places_of(settled, sheet, tolerance)
-    others = np.flatnonzero(~_covered_columns(sheet))
+    places = settling.find_places(settled, sheet, tolerance)
+    others = np.flatnonzero(~_find_covered_columns(sheet))
     answer = Answer(settled, places, _is_certain(settled, places.deviations, tolerance), [settled.rounding])
     if answer.is_certain:
-        answer = replace(answer, unexplained=[*places.deviations.unexplained, *_unexplained_rows(settled, sheet)])
+        answer = replace(
+            answer, unexplained=[*places.deviations.unexplained, *_describe_unexplained_rows(settled, sheet)]
+        )
     elif attempt.cost < THRESHOLDS.unlike:
         answer = _complete_uncertain(finder, attempt, answer, tolerance, is_whole=not len(others))
     if answer.is_certain and len(others) and not answer.unexplained:
-        pitch = _pitch(settled, sheet, others)
-        unexplained = [] if pitch else [arrangements.spans(others, "column")]
+        pitch = _describe_pitch(settled, sheet, others)
+        unexplained = [] if pitch else [arrangements.describe_spans(others, "column")]
         answer = replace(answer, words=[*answer.words, pitch], unexplained=unexplained)
     if not answer.is_certain:
-        certain, guessed = _certain_settings(attempt, finder.budget)
+        certain, guessed = _split_settings(attempt, finder.budget)
         answer = replace(answer, certain=certain, guessed=guessed)
     return answer
 
@@ -72,20 +74,20 @@ def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: floa
 def _complete_uncertain(
     finder: Finder, attempt: Attempt, answer: Answer, tolerance: float, *, is_whole: bool
 ) -> Answer:
-    """Return the answer with noise, or with the columns that are explained, if these are left."""
+    """Return the answer with a description of noise, or restricted to the columns that are explained."""
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
-    # Options may imitate noise, as a floor is as high as what noise leaves of quiet bins.
-    plain = itertools.chain([settled], _plain_candidates(finder, attempt))
+    # Options may imitate noise: a floor raises quiet bins as noise does.
+    plain = itertools.chain([settled], _list_plain_candidates(finder, attempt))
     for candidate in itertools.takewhile(lambda _: not finder.budget.is_settling_over(), plain):
-        if noise := _dithering(candidate, finder.budget):
-            places = settling.places_of(candidate, sheet, tolerance)
+        if noise := _describe_dithering(candidate, finder.budget):
+            places = settling.find_places(candidate, sheet, tolerance)
             unexplained = ["noise, which has no seed that is known"]
             return replace(answer, settled=candidate, places=places, words=[noise], unexplained=unexplained)
     share = THRESHOLDS.partial
     if is_whole and settled.unexplained() < share and attempt.cost < share:
-        settled = _focus(settled, sheet, tolerance)
+        settled = _focus_on_columns(settled, sheet, tolerance)
         unexplained = [f"{settled.unexplained():.2g} of the spread"]
-    places = settling.places_of(settled, sheet, tolerance)
+    places = settling.find_places(settled, sheet, tolerance)
     if _is_certain(settled, places.deviations, tolerance):
         return replace(
             answer, settled=settled, places=places, is_certain=True, unexplained=places.deviations.unexplained
@@ -94,7 +96,7 @@ def _complete_uncertain(
 
 
 def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> bool:
-    """Return True if features give an array but for named places, and chance would not give it as well.
+    """Return True if features give all of an array except for named places, and chance cannot explain the result.
 
     A few single values may differ. The other values are within the tolerance, or a named rounding explains them.
     """
@@ -103,7 +105,7 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
     right = deviations.compared & (difference <= limit)
     if not right.any() or right.sum() < (1 - THRESHOLDS.few_cells) * deviations.compared.sum():
         return False
-    residual = fits.residual_of(difference[right], np.zeros(int(right.sum())), settled.step)
+    residual = fits.measure_residual(difference[right], np.zeros(int(right.sum())), settled.step)
     return (residual <= tolerance or bool(settled.rounding)) and _is_surprising(settled, right)
 
 
@@ -114,33 +116,33 @@ def _is_surprising(settled: Settled, right: Mask) -> bool:
     return free >= THRESHOLDS.free_cells and settled.unexplained(right) < THRESHOLDS.partial
 
 
-def _covered_columns(sheet: Sheet) -> Mask:
+def _find_covered_columns(sheet: Sheet) -> Mask:
     """Return the mask of columns that the sheet's arrangement describes, or that are constant."""
     covered: Mask = np.ptp(sheet.values[sheet.rows], axis=0) == 0
     covered[slice(None) if sheet.arrangement.words else sheet.arrangement.columns] = True
     return covered
 
 
-def _unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe the rows beyond the features that depend on the audio."""
+def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
+    """Describe the rows that depend on the audio and that the features do not give."""
     after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(after[-1]) + 1 if len(after) else 0, "start": int(sheet.rows[: settled.row].sum())}
-    return fits.frames_in_words(counts)
+    return fits.describe_frame_counts(counts)
 
 
-def _plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield the features that were found, and those with which the search began, without levels."""
+def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
+    """Yield the best features and the features with which the search began, without noise."""
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
         if start.search.sheet is sheet:
-            candidate = start.candidate.without_noise()
-            framed = map(candidate.change, candidate.other_framings())
+            candidate = start.candidate.remove_noise()
+            framed = map(candidate.change, candidate.list_other_framings())
             snipped = (other for other in framed if other.value("snip_edges") and not other.padding)
             settled = (settling.map_to(other, sheet, np.inf) for other in (candidate, *snipped))
             yield from filter(None, settled)
 
 
-def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
+def _describe_pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
     """Describe columns that are Kaldi's pitch features of the audio, cut to the length of the other features."""
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
@@ -156,12 +158,12 @@ def _pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
         part = pitch[settled.frame : settled.frame + len(values)].astype(np.float64)
         error = THRESHOLDS.recognized * values.std(0)
         if part.shape == values.shape and (np.abs(part - values).max(0) < error).all():
-            return f"{arrangements.spans(places, 'column')}: pitch of {program}"
+            return f"{arrangements.describe_spans(places, 'column')}: pitch of {program}"
     return ""
 
 
-def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
-    """Return the features for the columns that they give exactly, if these are a quarter of all columns or more."""
+def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
+    """Return the features for the exactly explained columns, if they are at least a quarter of all columns."""
     first, second = settled.fit.mapped[settled.cells], settled.target[settled.cells]
     costs = [fits.similarity(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)]
     good = np.array(costs) < THRESHOLDS.same
@@ -174,46 +176,46 @@ def _focus(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
     return settled
 
 
-def _dithering(settled: Settled, budget: Budget) -> str:
-    """Describe noise on the samples if it explains the difference, where it changes features much and little."""
+def _describe_dithering(settled: Settled, budget: Budget) -> str:
+    """Describe noise on the samples if it explains the difference, both where features depend on it and elsewhere."""
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
     def compute(size: float) -> Doubles:
         source = replace(candidate.source, make=lambda: samples + np.float32(size) * noise)
-        features = settled.arrangement.apply(settling.features_of(candidate.change({"source": source})))
+        features = settled.arrangement.apply(settling.compute_features(candidate.change({"source": source})))
         return features[settled.frame : settled.frame + len(settled.target)]
 
     plain = compute(0.0)
     if plain.shape != settled.target.shape:
         return ""
-    goal = _deviation(settled.fit.mapped - settled.target)
+    goal = _measure_deviation(settled.fit.mapped - settled.target)
     slope = max(float(np.median(settled.fit.mapped.std(0) / np.maximum(plain.std(0), 1e-30))), 1e-30)
     size, ratio, deviation = 1.0, 1.0, goal
-    for _ in budget.limit(range(5)):  # Every size is nearer to the difference.
+    for _ in budget.limit(range(5)):  # Every iteration brings the size of the noise closer to the difference.
         size *= ratio
-        deviation = slope * _deviation(compute(size) - plain)
+        deviation = slope * _measure_deviation(compute(size) - plain)
         ratio = float(np.median(goal) / max(np.median(deviation), 1e-30))
-    much = settling.spread_of(deviation) > np.median(settling.spread_of(deviation))
+    much = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
     if not much.any() or much.all():
         return ""
     shares = [goal[where].mean() / max(deviation[where].mean(), 1e-30) for where in (much, ~much)]
-    # Dithering of 20 bits would be audible. Half as much noise more or less is within the error of the estimate.
+    # Dithering of 20 bits would be audible. The estimate may be wrong by a factor of 1.5.
     is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
     return f"noise as of dithering with about {size * ratio:.2g}" if is_noise else ""
 
 
-def _deviation(difference: Doubles) -> Doubles:
-    """Return the distance of values from the median of their column, which a normalization moves."""
+def _measure_deviation(difference: Doubles) -> Doubles:
+    """Return the distances of values from the medians of their columns, which a normalization may shift."""
     return np.abs(difference - np.median(difference, axis=0))
 
 
-def _certain_settings(attempt: Attempt, budget: Budget) -> tuple[list[str], list[str]]:
-    """Return the options that are certain, and those that are guesses.
+def _split_settings(attempt: Attempt, budget: Budget) -> tuple[list[str], list[str]]:
+    """Return descriptions of the options that are certain, and of the options that are guesses.
 
     An option is certain if all other values that the search tries leave at least half as much again unexplained.
     """
-    candidate, settings, guessed = attempt.candidate, attempt.candidate.settings_by_name(), list[str]()
+    candidate, settings, guessed = attempt.candidate, attempt.candidate.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost
     for name in [*settings]:
         values = [*(BY_NAME[name].values if name in BY_NAME else ()), candidate.default(name)]

@@ -31,11 +31,11 @@ class Arrangement:
     """Transformation of features after they have been computed.
 
     Attributes:
-        words: name of the transformation. "" if nothing is done.
-        columns: columns of the array that are features themselves, and not copies of neighbors or deltas.
+        words: name of the transformation. "" for no transformation.
+        columns: columns of the array that are the features, not copies of neighboring frames or deltas.
         apply: function that transforms features (frames, columns).
         stride: number of frames of the features from one row to the next.
-        taps: factors of neighboring frames whose sum gives a row, if no column is a feature itself. () otherwise.
+        taps: factors of neighboring frames whose weighted sum gives a row, for deltas without features. () otherwise.
         order: order of deltas without their features. 0 otherwise.
     """
 
@@ -47,7 +47,7 @@ class Arrangement:
     order: int = 0
 
     def is_whole(self, columns: int) -> bool:
-        """Return True if all columns of an array are features themselves."""
+        """Return True if no column of an array is a copy of a neighboring frame or a delta."""
         return self.columns.indices(columns) == (0, columns, 1)
 
 
@@ -66,23 +66,23 @@ def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "biuf":
         batch = ": pass one array of the batch" * (array.ndim > 2)
         raise FeatureError(f"features must be an array (frames, dim), not {array.dtype} {array.shape}{batch}")
-    if array.dtype.kind == "f" and not _is_plausible(array) and _is_plausible(array.byteswap()):
+    if array.dtype.kind == "f" and not _has_plausible_sizes(array) and _has_plausible_sizes(array.byteswap()):
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
         places = name_values(~np.isfinite(array))
-        raise FeatureError(f"the features hold NaN or infinity in {places}: explain needs numbers")
+        raise FeatureError(f"the features hold NaN or infinity in {places}: replace them by finite numbers")
     return repairs, array.astype(np.float64)
 
 
-def _is_plausible(array: npt.NDArray[Any]) -> bool:
-    """Return True if the sizes of the numbers are not those of swapped bytes."""
+def _has_plausible_sizes(array: npt.NDArray[Any]) -> bool:
+    """Return True if the numbers have plausible sizes. Numbers with swapped bytes are very large or very small."""
     with np.errstate(invalid="ignore"):  # A signaling NaN warns.
         sizes = np.abs(array[array != 0].astype(np.float64))
     return bool(np.isfinite(sizes).all() and sizes.size and sizes.max() < 1e20 and np.median(sizes) > 1e-20)
 
 
-def why_no_features(target: Doubles) -> str:
-    """Return the reason why an array cannot be features, or "" if it can."""
+def explain_no_features(target: Doubles) -> str:
+    """Return the reason why an array cannot be features, or "" if there is no reason."""
     levels = np.unique(target[:: max(1, len(target) // 1000)])
     if len(levels) == 1:
         return f"all values are {levels[0]:g}"
@@ -94,24 +94,25 @@ def why_no_features(target: Doubles) -> str:
     return ""
 
 
-def orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
-    """Return an array unchanged and transposed, and reshaped if its numbers are smoother then, with names."""
+def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
+    """Return an array and its transpose, and a reshaped array if its numbers are smoother, with descriptions."""
     turned: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
-    if min(target.shape) > 4 and _roughness(reshaped) < 0.5 * _roughness(target):
+    if min(target.shape) > 4 and _measure_roughness(reshaped) < 0.5 * _measure_roughness(target):
         turned.append((["reshaped where a transposition was meant"], reshaped))
     return turned
 
 
-def _roughness(target: Doubles) -> float:
+def _measure_roughness(target: Doubles) -> float:
     """Return the mean difference of neighboring numbers in both directions."""
     return float(sum(np.abs(np.diff(target, axis=axis)).mean() for axis in (0, 1)))
 
 
-def informative(target: Doubles) -> tuple[Mask, Mask]:
+def find_informative(target: Doubles) -> tuple[Mask, Mask]:
     """Return masks of the rows and columns that depend on audio.
 
-    Rows and columns of one value, and copies of a neighboring row, are masked, padded, or digital silence.
+    A row or column of one value, or a copy of a neighboring row, does not depend on audio: it was masked or padded, or
+    is digital silence.
     """
     moving = np.ptp(target, axis=0) > 0
     same = (np.diff(target, axis=0) == 0).all(axis=1)
@@ -121,7 +122,7 @@ def informative(target: Doubles) -> tuple[Mask, Mask]:
     return rows, columns
 
 
-def spans(places: npt.NDArray[Any], name: str) -> str:
+def describe_spans(places: npt.NDArray[Any], name: str) -> str:
     """Describe numbers of rows or columns, such as "frame 7" or "frames 3 to 9, 12"."""
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
@@ -138,13 +139,13 @@ def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str
     return f"{count} value{'s' * (count > 1)} ({named}{'; ...' * (count > THRESHOLDS.named)})"
 
 
-def arrangements_of(target: Doubles) -> list[Arrangement]:
-    """Return the arrangements that an array may have, judged by its own numbers."""
-    derived = [*_stacked(target), *_with_deltas(target)]
-    return derived or [*_joined(target), PLAIN]
+def list_arrangements(target: Doubles) -> list[Arrangement]:
+    """Return the arrangements that an array may have according to its numbers."""
+    derived = [*_list_stacked(target), *_list_with_deltas(target)]
+    return derived or [*_list_joined(target), PLAIN]
 
 
-def _stacked(target: Doubles) -> Iterator[Arrangement]:
+def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of stacked neighboring frames that overlap (low frame rate, splicing)."""
     rows, columns = target.shape
     for stack in range(2, THRESHOLDS.stack + 1):
@@ -158,12 +159,12 @@ def _stacked(target: Doubles) -> Iterator[Arrangement]:
                 block = slice(middle * dim, (middle + 1) * dim)
                 options = LowFrameRateOptions(stack=stack, stride=stride)
                 yield Arrangement(words, block, functools.partial(low_frame_rate, options=options), stride)
-                windows = functools.partial(_windows, stack=stack, stride=stride)
+                windows = functools.partial(_stack_windows, stack=stack, stride=stride)
                 yield Arrangement(f"{words}, without padding", slice(0, dim), windows, stride)
                 return
 
 
-def _joined(target: Doubles) -> Iterator[Arrangement]:
+def _list_joined(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of frames joined without overlap, in which columns a frame apart are alike."""
     columns = target.shape[1]
     if columns < 16 or len(target) < 8:
@@ -178,23 +179,23 @@ def _joined(target: Doubles) -> Iterator[Arrangement]:
     for size in range(2, min(THRESHOLDS.stack, columns // 8) + 1):
         dim, remainder = divmod(columns, size)
         if not remainder and correlate(dim) > max(THRESHOLDS.alike, correlate(dim - 1), correlate(dim + 1)):
-            yield joined_frames(size, dim)
+            yield make_joined_frames(size, dim)
 
 
-def joined_frames(size: int, columns: int) -> Arrangement:
+def make_joined_frames(size: int, columns: int) -> Arrangement:
     """Return the arrangement of ``size`` frames of ``columns`` columns joined without overlap."""
     join = functools.partial(stack_frames, options=StackFramesOptions(size=size))
     return Arrangement(f"{size} frames stacked, every {size}", slice(0, columns), join, size)
 
 
-def _windows(features: Doubles, stack: int, stride: int) -> Doubles:
+def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
     """Stack frames without padding at the ends."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])
 
 
-def _with_deltas(target: Doubles) -> Iterator[Arrangement]:
+def _list_with_deltas(target: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of features followed by deltas."""
     rows, columns = target.shape
     for order, window in itertools.product((2, 1), (2, 1, 3, 4)):
@@ -220,7 +221,7 @@ def _repeat_deltas(features: Doubles, order: int, window: int) -> Doubles:
     return np.hstack(parts)
 
 
-def deltas_alone(order: int, window: int) -> Arrangement:
+def make_deltas_alone(order: int, window: int) -> Arrangement:
     """Return the arrangement of deltas without the features that they come from."""
     options, distances = DeltaOptions(delta_order=order, delta_window=window), np.arange(-window, window + 1)
     slope = distances / np.sum(distances**2)
@@ -239,27 +240,27 @@ def may_be_deltas(target: Doubles) -> bool:
     return bool(len(target) > 20 and small.mean() > 0.9)
 
 
-def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list[Arrangement]:
-    """Return the normalizations in a sliding window that an array may have, with windows that its values show.
+def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list[Arrangement]:
+    """Return the sliding-window normalizations that an array may have, with the best window of every kind.
 
     Args:
         features: the features (frames, columns) of the whole recording.
         target: the array.
         start: frame of the features that is the array's first row.
     """
-    running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _without_running_mean)
+    running = Arrangement("minus the mean of the frames up to each (running CMN)", slice(None), _subtract_running_mean)
     columns = np.unique(np.linspace(0, features.shape[1] - 1, 4).astype(int))
-    # Rows in the first half of a long recording have windows that are whole.
+    # In the first half of a long recording, the recording does not truncate the windows of rows.
     limit = THRESHOLDS.settled_rows
     few, goal = features[:limit, columns], target[: limit // 2 if len(target) > limit else None, columns]
 
     def cost(window: int, center: bool, norm_vars: bool) -> float:
         charge(100 + 0.1 * few.size)
-        return similarity(*overlap(_sliding(window, center, norm_vars).apply(few), goal, start))
+        return similarity(*overlap(_make_sliding(window, center, norm_vars).apply(few), goal, start))
 
     arrangements = []
     for center, norm_vars in ((True, False), (False, False), (True, True)):
-        costs = {window: cost(window, center, norm_vars) for window in _window_lengths(len(few))}
+        costs = {window: cost(window, center, norm_vars) for window in _list_window_lengths(len(few))}
         step = 1 << 8
         while step:
             best = min(costs, key=costs.__getitem__)
@@ -267,12 +268,12 @@ def sliding_arrangements(features: Doubles, target: Doubles, start: int) -> list
                 if 1 < window < len(few) and window not in costs:
                     costs[window] = cost(window, center, norm_vars)
             step = step // 2 if min(costs, key=costs.__getitem__) == best else step
-        arrangements.append(_sliding(min(costs, key=costs.__getitem__), center, norm_vars))
+        arrangements.append(_make_sliding(min(costs, key=costs.__getitem__), center, norm_vars))
     return [*arrangements, running]
 
 
-def _window_lengths(frames: int) -> list[int]:
-    """Return windows in frames, each about a tenth longer than the one before, and the usual ones first.
+def _list_window_lengths(frames: int) -> list[int]:
+    """Return lengths of windows in frames: the usual lengths, then lengths that increase by about a tenth.
 
     A window of all frames is left out, because its mean is the mean of each column.
     """
@@ -281,14 +282,14 @@ def _window_lengths(frames: int) -> list[int]:
     return [*dict.fromkeys([*usual, *grid[:-1].tolist()])]
 
 
-def _sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
+def _make_sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
     options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
     where = "" if center else ", which ends at the frame"
     return Arrangement(f"{words} (sliding CMN{where})", slice(None), functools.partial(sliding_cmvn, options=options))
 
 
-def _without_running_mean(features: Doubles) -> Doubles:
+def _subtract_running_mean(features: Doubles) -> Doubles:
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 
@@ -302,10 +303,10 @@ def _round_to_bfloat16(values: Doubles) -> Doubles:
     return rounded.astype(np.float64)
 
 
-# Ways to round stored numbers. Rounding the numbers of an array again changes nothing.
+# Functions that round numbers for storage. A second rounding changes nothing.
 STORAGES: dict[str, Callable[[Doubles], Doubles]] = {
     "rounded to integers": np.rint,
-    "stored as bfloat16": _round_to_bfloat16,  # Precedes float16, which has more digits.
+    "stored as bfloat16": _round_to_bfloat16,  # Must precede float16, which has more digits.
     "stored as float16": lambda values: values.astype(np.float16).astype(np.float64),
     "stored compressed, 8 bits a value in each column": functools.partial(_compress, method=2),
     "stored compressed, 8 bits a value": functools.partial(_compress, method=5),
@@ -340,24 +341,24 @@ def storage(target: Doubles) -> Storage:
         # Rounding a rounded number again may change it by a twentieth of the step.
         if step < THRESHOLDS.coarse * spread and np.abs(rounded(target) - target).max() < 0.05 * step:
             if rounded is np.rint and target.min() < 0 < target.max():
-                return _storage_of_integers(target, words, step)
-            return _rounded(target, words, step)
+                return _find_integer_storage(target, words, step)
+            return _make_rounded(target, words, step)
     return Storage([], 0.0, target)
 
 
-def _rounded(values: Doubles, words: str, step: float) -> Storage:
+def _make_rounded(values: Doubles, words: str, step: float) -> Storage:
     """Return a rounding by up to a step. A quarter more allows for the error of a fitted slope and offset."""
     return Storage([f"{words} (by up to {step:.2g})"], 1.25 * step, values)
 
 
-def _storage_of_integers(target: Doubles, words: str, step: float) -> Storage:
+def _find_integer_storage(target: Doubles, words: str, step: float) -> Storage:
     """Return the rounding of integers of both signs: in most languages, two steps around zero become zero."""
     counts = [int(np.sum(target == number)) for number in (-2, -1, 0, 1, 2)]
     beside = counts[:2] + counts[3:]
     is_certain = min(beside) >= 10  # With fewer numbers beside zero, the most usual rounding is assumed.
     # Rounding toward zero gives two times as many zeros as other numbers.
     if is_certain and counts[2] <= 1.6 * sum(beside) / len(beside):
-        return _rounded(target, words, step)
+        return _make_rounded(target, words, step)
     is_extreme = (target == target.max()) | (target == target.min())  # Extreme values may be clipped.
     middle = np.where(is_extreme, target, target + step * np.sign(target))
-    return _rounded(middle, "rounded toward zero to integers" if is_certain else words, 2 * step)
+    return _make_rounded(middle, "rounded toward zero to integers" if is_certain else words, 2 * step)

@@ -25,7 +25,7 @@ class Relation:
         mapped: the first array after the steps.
         target: the part of the second array that ``mapped`` should be.
         step: largest error of the second array's stored numbers.
-        residual: difference that is left, see :func:`kaldi_explain.fits.residual_of`.
+        residual: difference after the steps, see :func:`kaldi_explain.fits.measure_residual`.
     """
 
     steps: list[str]
@@ -36,7 +36,7 @@ class Relation:
 
     @property
     def cost(self) -> float:
-        """The residual, increased by 5% for each step, so that a step must bring a gain."""
+        """The residual, increased by 5% for each step, so that a step without a gain increases the cost."""
         return self.residual * (1 + THRESHOLDS.cost_of_step * sum(map(bool, self.steps)))
 
 
@@ -48,35 +48,35 @@ def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: fl
     """
     relations = []
     for second, first, words in ((target, features, repairs), (features, target, ["the other way round"])):
-        relations += sorted(_relations(second, first, words, tolerance), key=lambda relation: relation.cost)
+        relations += sorted(_list_relations(second, first, words, tolerance), key=lambda relation: relation.cost)
     if not relations:
         columns = f"{target.shape[1]} and {features.shape[1]} columns"
         raise FeatureError(f"features of {columns} cannot be mapped to each other: pass arrays of the same feature")
     return next((relation for relation in relations if relation.residual <= tolerance), relations[0])
 
 
-def _relations(target: Doubles, features: Doubles, words: list[str], tolerance: float) -> Iterator[Relation]:
-    """Yield relations of features to an array. There is none if their columns have nothing in common."""
-    for turned, array in arrangements.orientations(target):
+def _list_relations(target: Doubles, features: Doubles, words: list[str], tolerance: float) -> Iterator[Relation]:
+    """Yield relations of features to an array. Yield nothing if their columns have nothing in common."""
+    for turned, array in arrangements.list_orientations(target):
         if turned == ["transposed"] and (target.shape[1] == features.shape[1] or target.shape[0] != features.shape[1]):
             continue
         changes = list(turned)
-        for where, way in (("end", 1), ("start", -1)):  # Too many equal rows are padding.
+        for where, way in (("end", 1), ("start", -1)):  # More than four additional equal rows are padding.
             if padding := _count_padding(array[::way], len(features)):
                 changes.append(f"{padding} rows of padding at the {where}")
                 array = array[:-padding] if way == 1 else array[padding:]
         storage = arrangements.storage(array)
         array = storage.values
-        for arrangement in _arrangements_between(array, features):
+        for arrangement in _list_arrangements(array, features):
             applied = arrangement.apply(features)
             if not len(applied) or applied.shape[1] != array.shape[1]:
                 continue
-            shift = fits.best_shift(applied, array)
+            shift = fits.find_best_shift(applied, array)
             first, second = fits.overlap(applied, array, shift)
-            fit = fits.simplest(first, second, tolerance, step=storage.step)
+            fit = fits.find_simplest(first, second, tolerance, step=storage.step)
             counts = {"start": -shift, "end": 0 if changes else len(array) + shift - len(applied)}
-            steps = [*words, *changes, *storage.words, arrangement.words, *fits.frames_in_words(counts), fit.name]
-            residual = fits.residual_of(fit.mapped, second, storage.step)
+            steps = [*words, *changes, *storage.words, arrangement.words, *fits.describe_frame_counts(counts), fit.name]
+            residual = fits.measure_residual(fit.mapped, second, storage.step)
             yield Relation(steps, fit.mapped, second, storage.step, residual)
             if residual <= tolerance:
                 break
@@ -89,24 +89,26 @@ def _count_padding(target: Doubles, frames: int) -> int:
     return count if len(target) - frames > 4 and 1 < count < len(target) else 0
 
 
-def _arrangements_between(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
+def _list_arrangements(target: Doubles, features: Doubles) -> Iterator[Arrangement]:
     """Yield the arrangements of features that may give an array."""
     columns, whole = features.shape[1], slice(None)
     yield arrangements.PLAIN
-    yield from (arrangement for arrangement in arrangements.arrangements_of(target) if arrangement.words)
+    yield from (arrangement for arrangement in arrangements.list_arrangements(target) if arrangement.words)
     for ratio in range(2, 11):
         if abs(len(features) / ratio - len(target)) <= 1:
             every = operator.itemgetter(slice(None, None, ratio))
             yield Arrangement(f"one frame in {ratio}", whole, every, ratio)
             if target.shape[1] == ratio * columns:
-                yield arrangements.joined_frames(ratio, columns)
+                yield arrangements.make_joined_frames(ratio, columns)
     for shift in (0, 1, -1, 2, -2):
-        order = fits.columns_of(*fits.overlap(features, target, shift))
+        order = fits.match_columns(*fits.overlap(features, target, shift))
         if order is not None and order != list(range(columns)):
-            yield Arrangement(fits.order_name(order, columns), whole, functools.partial(np.take, indices=order, axis=1))
+            yield Arrangement(
+                fits.describe_order(order, columns), whole, functools.partial(np.take, indices=order, axis=1)
+            )
             break
     if columns == target.shape[1] and len(features) > 5:
-        shift = fits.best_shift(np.diff(features, axis=0), np.diff(target, axis=0))
-        yield from arrangements.sliding_arrangements(features, target, shift)
+        shift = fits.find_best_shift(np.diff(features, axis=0), np.diff(target, axis=0))
+        yield from arrangements.list_sliding_arrangements(features, target, shift)
         if arrangements.may_be_deltas(target):
-            yield from (arrangements.deltas_alone(order, window) for order in (1, 2) for window in (2, 1, 3, 4))
+            yield from (arrangements.make_deltas_alone(order, window) for order in (1, 2) for window in (2, 1, 3, 4))

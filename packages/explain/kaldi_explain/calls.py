@@ -15,7 +15,7 @@ LIBROSA_FILTERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
+def describe_library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
     """Return the call of librosa, torchaudio, transformers or python_speech_features that computes features.
 
     The libraries return an array (dim, frames), except for python_speech_features. ``y`` and ``waveform`` are samples
@@ -24,24 +24,24 @@ def library_call(model: FeatureModel, unit: float, steps: Sequence[str]) -> str:
     Args:
         model: the features.
         unit: factor that brings the samples to -1 to 1.
-        steps: the steps after the features. An array with steps that a call does not include has no call.
+        steps: the steps after the features. There is no call if a call does not include one of the steps.
 
     Returns:
         The call, or "" if no call is known.
     """
     if not steps and model.scale == 1:
-        return _speech_features_call(model)
+        return _describe_speech_features_call(model)
     form = [step for step in steps if step != "transposed"]
     if "transposed" not in steps or len(form) > 1 or not _is_stft(model, unit):
         return ""
     is_db_80 = all(getattr(model, name) == value for name, value in DB_80.items()) and not model.magnitudes
     name = form[0] if form else ""
     if model.kind == "spectrogram":
-        return _spectrogram_call(model) if model.bins in ("power", "magnitude") and not form else ""
+        return _describe_spectrogram_call(model) if model.bins in ("power", "magnitude") and not form else ""
     if model.kind == "fbank":
-        return _filter_bank_call(model, name, is_db_80)
+        return _describe_filter_bank_call(model, name, is_db_80)
     is_plain = model.dct == "kaldi" and not model.value("use_energy") and not model.value("cepstral_lifter")
-    return _cepstra_call(model) if is_plain and is_db_80 and name == DECIBELS else ""
+    return _describe_cepstra_call(model) if is_plain and is_db_80 and name == DECIBELS else ""
 
 
 def _is_stft(model: FeatureModel, unit: float) -> bool:
@@ -52,11 +52,11 @@ def _is_stft(model: FeatureModel, unit: float) -> bool:
         is_plain
         and not prepared
         and (model.value("window_type"), model.window) == ("hanning", "periodic")
-        and _pad_mode(model) is not None
+        and _get_pad_mode(model) is not None
     )
 
 
-def _pad_mode(model: FeatureModel) -> str | None:
+def _get_pad_mode(model: FeatureModel) -> str | None:
     """Return "constant" or "reflect" for centered frames, "" for frames without padding, and None otherwise."""
     if model.padding == "inside" or (not model.padding and model.value("snip_edges") and _is_full(model)):
         return ""
@@ -69,13 +69,13 @@ def _is_full(model: FeatureModel) -> bool:
     return model.size == model.fft_points
 
 
-def _arguments(values: Mapping[str, Any]) -> str:
+def _format_arguments(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
-def _frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the arguments of frames, without arguments that have their default."""
-    mode, arguments = _pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
+def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
+    """Return the arguments of frames that differ from their defaults."""
+    mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _is_full(model):
         arguments["win_length"] = model.size
     if mode == "":
@@ -83,7 +83,7 @@ def _frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
     return arguments | ({"pad_mode": mode} if mode != default_mode else {})
 
 
-def _edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
+def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
     """Return the arguments of the filters' edges. Zero and the Nyquist frequency are defaults."""
     arguments = {low: model.value("low_freq")} if model.value("low_freq") else {}
     upper = model.value("high_freq")
@@ -93,22 +93,22 @@ def _edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, Any]:
 
 def _is_torchaudio(model: FeatureModel) -> bool:
     """Return True if torchaudio's defaults are nearer than librosa's."""
-    return _pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
+    return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 
-def _spectrogram_call(model: FeatureModel) -> str:
+def _describe_spectrogram_call(model: FeatureModel) -> str:
     is_power = model.bins == "power"
     if _is_torchaudio(model):
-        arguments = _frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
-        return f"torchaudio.transforms.Spectrogram({_arguments(arguments)})(waveform)"
-    return f"np.abs(librosa.stft(y, {_arguments(_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
+        arguments = _list_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
+        return f"torchaudio.transforms.Spectrogram({_format_arguments(arguments)})(waveform)"
+    return f"np.abs(librosa.stft(y, {_format_arguments(_list_frame_arguments(model, 'constant'))})){' ** 2' * is_power}"
 
 
-def _filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
+def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
     is_power, bins, rate = model.value("use_power"), model.value("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("use_energy"):
         return ""
-    frames = (model.fft_points, model.shift, _pad_mode(model))
+    frames = (model.fft_points, model.shift, _get_pad_mode(model))
     if model.value("use_log_fbank") and form == WHISPER and is_db_80 and frames == (400, 160, "reflect"):
         return f"transformers.WhisperFeatureExtractor(feature_size={bins})(y, sampling_rate={rate})"
     is_decibels = model.value("use_log_fbank") and form == DECIBELS and is_db_80 and is_power
@@ -116,31 +116,35 @@ def _filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
         return ""
     power = {} if is_power else {"power": 1.0}
     if _is_torchaudio(model) and not is_decibels:
-        arguments = _frame_arguments(model, "reflect") | _edge_arguments(model, "f_min", "f_max") | {"n_mels": bins}
-        return f"torchaudio.transforms.MelSpectrogram({rate}, {_arguments(arguments | power)})(waveform)"
-    call = f"librosa.feature.melspectrogram(y=y, sr={rate}, {_arguments(_librosa_arguments(model) | power)})"
+        arguments = (
+            _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max") | {"n_mels": bins}
+        )
+        return f"torchaudio.transforms.MelSpectrogram({rate}, {_format_arguments(arguments | power)})(waveform)"
+    call = (
+        f"librosa.feature.melspectrogram(y=y, sr={rate}, {_format_arguments(_list_librosa_arguments(model) | power)})"
+    )
     return f"librosa.power_to_db({call})" if is_decibels else call
 
 
-def _librosa_arguments(model: FeatureModel) -> dict[str, Any]:
+def _list_librosa_arguments(model: FeatureModel) -> dict[str, Any]:
     """Return librosa's arguments of frames and filters."""
-    frames, edges = _frame_arguments(model, "constant"), _edge_arguments(model, "fmin", "fmax")
+    frames, edges = _list_frame_arguments(model, "constant"), _list_edge_arguments(model, "fmin", "fmax")
     return frames | {"n_mels": model.value("num_mel_bins")} | edges | LIBROSA_FILTERS[model.mel]
 
 
-def _cepstra_call(model: FeatureModel) -> str:
+def _describe_cepstra_call(model: FeatureModel) -> str:
     count, rate = model.value("num_ceps"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("htk_compat"):
         return ""
     if _is_torchaudio(model):
-        arguments = _frame_arguments(model, "reflect") | _edge_arguments(model, "f_min", "f_max")
+        arguments = _list_frame_arguments(model, "reflect") | _list_edge_arguments(model, "f_min", "f_max")
         arguments |= {"n_mels": model.value("num_mel_bins")}
         return f"torchaudio.transforms.MFCC({rate}, n_mfcc={count}, melkwargs={arguments})(waveform)"
-    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={count}, {_arguments(_librosa_arguments(model))})"
+    return f"librosa.feature.mfcc(y=y, sr={rate}, n_mfcc={count}, {_format_arguments(_list_librosa_arguments(model))})"
 
 
-def _speech_features_call(model: FeatureModel) -> str:
-    """Return the call of python_speech_features, which has samples of 16 bits and frames of 25 ms every 10 ms."""
+def _describe_speech_features_call(model: FeatureModel) -> str:
+    """Return the call of python_speech_features for samples of 16 bits and frames of 25 ms every 10 ms."""
     is_plain = all(model.value(name) == value for name, value in SPEECH_FEATURES.items())
     frames = (model.value("frame_length"), model.value("frame_shift"), model.value("preemphasis_coefficient"))
     if not is_plain or frames != (25.0, 10.0, 0.97) or model.value("high_freq") or model.warp != 1:
@@ -148,8 +152,8 @@ def _speech_features_call(model: FeatureModel) -> str:
     bins, rate = model.value("num_mel_bins"), int(model.rate)
     arguments = {"samplerate": rate, "nfilt": bins, "nfft": model.fft_points}
     if model.kind == "fbank" and model.value("use_log_fbank") and not model.value("use_energy"):
-        return f"python_speech_features.logfbank(samples, {_arguments(arguments)})"
+        return f"python_speech_features.logfbank(samples, {_format_arguments(arguments)})"
     if model.kind != "mfcc" or model.value("cepstral_lifter") != 22 or model.dct != "kaldi":
         return ""
     arguments |= {"numcep": model.value("num_ceps"), "appendEnergy": model.value("use_energy")}
-    return f"python_speech_features.mfcc(samples, {_arguments(arguments)})"
+    return f"python_speech_features.mfcc(samples, {_format_arguments(arguments)})"

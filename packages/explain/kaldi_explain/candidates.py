@@ -1,4 +1,4 @@
-"""Candidates for the features of an array, and the array as a search compares it with them."""
+"""Candidates for the features of an array, and the array with its masks and arrangement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain.arrangements import Arrangement, Mask
 from kaldi_explain.models import FeatureModel
-from kaldi_explain.options import Changes, values_of
+from kaldi_explain.options import Changes, list_values
 from kaldi_explain.sources import AudioSource
 
 
@@ -42,7 +42,7 @@ class Sheet:
 
     @property
     def own(self) -> Doubles:
-        """The columns that are features themselves."""
+        """The columns of features, without copies of neighboring frames and deltas."""
         return self.values[:, self.arrangement.columns]
 
     @property
@@ -51,7 +51,7 @@ class Sheet:
         return self.columns[self.arrangement.columns]
 
 
-def floored_cells(values: Doubles) -> Mask:
+def find_floored_cells(values: Doubles) -> Mask:
     """Return the mask of cells at a floor: the smallest value of a column twice, or of the whole array three times."""
     lowest_of_column, lowest = values == values.min(axis=0), values == values.min()
     floored: Mask = lowest_of_column & (lowest_of_column.sum(axis=0) >= 2)
@@ -60,7 +60,7 @@ def floored_cells(values: Doubles) -> Mask:
 
 @dataclass(frozen=True)
 class Candidate(FeatureModel):
-    """Features that may be those of an array.
+    """Features that may have given an array.
 
     Attributes:
         source: the audio.
@@ -79,12 +79,12 @@ class Candidate(FeatureModel):
         rate = {"rate": changes["source"].rate} if "source" in changes else {}
         return super().change({**changes, **rate})
 
-    def without_noise(self) -> Candidate:
+    def remove_noise(self) -> Candidate:
         """Return this candidate for the audio without the noise that the search added."""
         return self if self.source.plain is None else self.change({"source": self.source.plain})
 
-    def without_levels(self) -> Candidate:
-        """Return this candidate without a scale, a floor, and a number added."""
+    def remove_levels(self) -> Candidate:
+        """Return this candidate without scale, floor and added number."""
         return self.change({"scale": 1.0, "floor": 0.0, "added": 0.0, "span": 0.0})
 
     @functools.cached_property
@@ -106,30 +106,30 @@ class Candidate(FeatureModel):
         """Return the columns of features in the candidate's order."""
         return features if self.order is None else features[:, list(self.order)]
 
-    def of_noise(self) -> Doubles:
+    def compute_noise_features(self) -> Doubles:
         """Return the features (1, columns) of white noise as large as the last bit of samples of 16 bits."""
         power = np.full((1, self.fft_points // 2 + 1), self.size * (self.source.full_scale / 32768) ** 2)
         return self.reorder(self.finish(power, power[:, 0]))
 
-    def framings(self) -> list[Candidate]:
-        """Return the candidate with all conventions of edges, and with the last frames that are not later."""
+    def list_framings(self) -> list[Candidate]:
+        """Return the candidate with all conventions of edges, and the last start that is not later."""
         conventions: list[Changes] = [{"snip_edges": True}, {"snip_edges": False}]
         framed = []
-        for changes in [*conventions, *({"padding": padding} for padding in values_of("padding"))]:
+        for changes in [*conventions, *({"padding": padding} for padding in list_values("padding"))]:
             other = self.change(changes | {"offset": 0})
             later = (self.first_sample - other.first_sample) // self.shift
             framed.append(other.change({"start": other.start + later}))
         return framed
 
-    def same_framings(self) -> list[Candidate]:
+    def list_same_framings(self) -> list[Candidate]:
         """Return the framings that give the same frames, except at the edges of the audio."""
-        return [framed for framed in self.framings() if framed.first_sample == self.first_sample]
+        return [framed for framed in self.list_framings() if framed.first_sample == self.first_sample]
 
-    def other_framings(self) -> Iterator[Changes]:
+    def list_other_framings(self) -> Iterator[Changes]:
         """Yield the changes to other conventions of the first frame, with the frames nearest to the candidate's."""
         yield from ({"start": self.start + frames} for frames in (-1, 1))
         seen = {self.first_sample % self.shift}
-        for framed in self.framings():
+        for framed in self.list_framings():
             if framed.first_sample % framed.shift not in seen:
                 seen.add(framed.first_sample % framed.shift)
                 edges = {"padding": framed.padding} if framed.padding else {"snip_edges": framed.value("snip_edges")}

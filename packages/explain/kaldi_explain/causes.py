@@ -19,7 +19,7 @@ from kaldi_explain import fits
 from kaldi_explain.arrangements import name_values
 from kaldi_explain.explanation import Explanation, explain, explain_without_presets
 from kaldi_explain.models import COUNTS, KINDS, FeatureModel
-from kaldi_explain.options import TABLE, values_of
+from kaldi_explain.options import TABLE, list_values
 from kaldi_explain.thresholds import THRESHOLDS
 
 Array = npt.NDArray[Any]
@@ -67,15 +67,15 @@ class WrongResult:
         return plain.change(options)
 
     def align(self, features: Array) -> tuple[Array, Array, str]:
-        """Return the common frames of features and a result, and a description of the frames that only one has."""
+        """Return the common frames of features and a result, and a description of missing and additional frames."""
         result = self.result.astype(np.float64)
         more = len(result) - len(features)
         if not more or result.ndim != 2 or features.shape[1:] != result.shape[1:] or not features.size:
             return features, result, ""
         shift = 0
         if min(len(features), len(result)) >= THRESHOLDS.few_frames:
-            shift = fits.best_shift(features.astype(np.float64), result, distance=min(THRESHOLDS.shift, abs(more)))
-        words = " and ".join(fits.frames_in_words({"start": -shift, "end": more + shift}))
+            shift = fits.find_best_shift(features.astype(np.float64), result, distance=min(THRESHOLDS.shift, abs(more)))
+        words = " and ".join(fits.describe_frame_counts({"start": -shift, "end": more + shift}))
         return *fits.overlap(features, result, shift), words and f"{words}: {len(result)}, not {len(features)}"
 
     def describe_shape(self) -> str:
@@ -87,12 +87,12 @@ class WrongResult:
         return "" if is_right else f"the shape is {shape}, not {expected}{turned}"
 
     def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if a share of the result equals a model, and other values within ``outliers`` tolerances."""
+        """Return True if a model explains a share of the result, and all values within ``outliers`` tolerances."""
         features, result, _ = self.align(self.compute(model))
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if a share of a result equals features, and other values within ``outliers`` tolerances."""
+        """Return True if features equal a share of a result, and all values within ``outliers`` tolerances."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.errors(features, result)
@@ -107,12 +107,12 @@ class WrongResult:
         error[result == features] = 0
         return error
 
-    def steps_after(self, model: FeatureModel) -> str | None:
+    def describe_steps_after(self, model: FeatureModel) -> str | None:
         """Describe the step from a model to the result, such as an offset. Return None if there is no simple step."""
         first, second, _ = self.align(self.compute(model).astype(np.float64))
         if first.shape != second.shape or len(first) < THRESHOLDS.few_frames:
             return None
-        fit = fits.simplest(first, second, self.tolerance)
+        fit = fits.find_simplest(first, second, self.tolerance)
         limit = self.tolerance * max(1.0, float(np.abs(second).max()) / 100)
         return None if fit.words >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
 
@@ -147,8 +147,8 @@ class Cause:
 
     @property
     def key(self) -> str:
-        """Name of the cause. Numbers of a mere description are left out, since they differ from vector to vector."""
-        return _without_numbers(self.name) if self.changes is None else self.name
+        """Name of the cause. A cause without changes has no numbers in its key, because they depend on the vector."""
+        return _replace_numbers(self.name) if self.changes is None else self.name
 
     def explains(self, difference: WrongResult) -> bool:
         """Return True if the cause explains another vector as well."""
@@ -158,7 +158,7 @@ class Cause:
         model = requested.change(self.changes or {})
         if not self.steps:
             return difference.is_explained_by(model)
-        return _without_numbers(difference.steps_after(model) or "") == _without_numbers(self.steps)
+        return _replace_numbers(difference.describe_steps_after(model) or "") == _replace_numbers(self.steps)
 
 
 def causes(differences: Sequence[WrongResult]) -> list[Cause]:
@@ -175,7 +175,11 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
     for difference in differences:
         program, cause = difference.options["program"], None
         with contextlib.suppress(Exception):  # An error here must not cost the scorecard.
-            cause = _right_values(difference) or _known_cause(difference, known.values()) or _without_search(difference)
+            cause = (
+                _find_right_values(difference)
+                or _find_known_cause(difference, known.values())
+                or _find_without_search(difference)
+            )
             if cause is None and searches < THRESHOLDS.searches and fruitless[program] < THRESHOLDS.fruitless_searches:
                 searches += 1
                 cause = _search(difference)
@@ -186,29 +190,29 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
             known.setdefault(cause.key, cause).vectors.append(difference.id)
     with contextlib.suppress(Exception):
         for difference in [*unexplained]:
-            if cause := _known_cause(difference, known.values()):  # A cause of a later vector.
+            if cause := _find_known_cause(difference, known.values()):  # A cause of a later vector.
                 cause.vectors.append(difference.id)
                 unexplained.remove(difference)
         _add_frames(known, differences)
         _join(known, {difference.id: difference for difference in differences})
     named = [cause for cause in known.values() if cause.name]
-    return sorted([*named, *_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
+    return sorted([*named, *_group_by_options(unexplained)], key=lambda cause: -len(cause.vectors))
 
 
-def _right_values(difference: WrongResult) -> Cause | None:
-    """Return a cause without a name if the values are right, whatever the frames."""
+def _find_right_values(difference: WrongResult) -> Cause | None:
+    """Return a cause without a name if all common frames have the right values."""
     requested = difference.requested
     return Cause("", changes={}) if requested and difference.is_explained_by(requested) else None
 
 
-def _known_cause(difference: WrongResult, known: Iterable[Cause]) -> Cause | None:
+def _find_known_cause(difference: WrongResult, known: Iterable[Cause]) -> Cause | None:
     return next((cause for cause in known if cause.explains(difference)), None)
 
 
-def _without_search(difference: WrongResult) -> Cause | None:
+def _find_without_search(difference: WrongResult) -> Cause | None:
     """Return a cause that needs no search: the shape, an ignored option, rounding, or other samples."""
     shape, requested, options = difference.describe_shape(), difference.requested, difference.options
-    if cause := _not_finite(difference):
+    if cause := _find_not_finite(difference):
         return cause
     if requested is None and "object" in options:
         method = options.get("compression_method", 0)
@@ -218,11 +222,15 @@ def _without_search(difference: WrongResult) -> Cause | None:
         return Cause(f"{options['program']}: {shape}") if shape else None
     if not shape and difference.is_explained_by(requested, outliers=30, share=0.95):
         return Cause("rounding, of a few values")
-    cause = _ignored(difference, requested) or _rearranged(difference) or _other_samples(difference, requested)
-    return cause or ((_other_count(difference, requested) or Cause(shape)) if shape else None)
+    cause = (
+        _find_ignored(difference, requested)
+        or _find_rearranged(difference)
+        or _find_other_samples(difference, requested)
+    )
+    return cause or ((_find_other_count(difference, requested) or Cause(shape)) if shape else None)
 
 
-def _not_finite(difference: WrongResult) -> Cause | None:
+def _find_not_finite(difference: WrongResult) -> Cause | None:
     """Return NaN or infinity as the cause if a result contains it and Kaldi's output does not."""
     for name, is_odd in (("NaN", np.isnan), ("infinity", np.isinf)):
         if (
@@ -235,7 +243,7 @@ def _not_finite(difference: WrongResult) -> Cause | None:
     return None
 
 
-def _rearranged(difference: WrongResult) -> Cause | None:
+def _find_rearranged(difference: WrongResult) -> Cause | None:
     """Return the order of columns or frames as the cause: reversed, or a shift of a few frames."""
     expected, result = difference.expected, difference.result
     if expected.shape != result.shape or expected.ndim != 2:
@@ -252,7 +260,7 @@ def _rearranged(difference: WrongResult) -> Cause | None:
     return None
 
 
-def _other_samples(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+def _find_other_samples(difference: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return a mistake in reading the samples as the cause."""
     for name, change in SAMPLES.items():
         with np.errstate(all="ignore"):
@@ -262,23 +270,23 @@ def _other_samples(difference: WrongResult, requested: FeatureModel) -> Cause | 
     return None
 
 
-def _ignored(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+def _find_ignored(difference: WrongResult, requested: FeatureModel) -> Cause | None:
     """Return one or all options as the cause if their defaults explain a result."""
     reset = {name: requested.default(name) for name in [*requested.options, "warp"]}
     reset = {name: value for name, value in reset.items() if value != requested.value(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
         if changes and difference.is_explained_by(requested.change(changes)):
-            changes = _needed_changes(difference, requested, changes)
-            return Cause(_name(requested, changes), changes=changes)
+            changes = _reduce_changes(difference, requested, changes)
+            return Cause(_name_changes(requested, changes), changes=changes)
     return None
 
 
-def _other_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return another number of cepstra or mel bins as the cause if a result has exactly these."""
+def _find_other_count(difference: WrongResult, requested: FeatureModel) -> Cause | None:
+    """Return a wrong number of cepstra or mel bins as the cause if it explains a result exactly."""
     name = next((count for count in COUNTS if requested.default(count) is not None), None)
     changes = {name: difference.result.shape[-1]} if name and difference.result.ndim else {}
     is_explained = bool(changes) and difference.is_explained_by(requested.change(changes))
-    return Cause(_name(requested, changes), changes=changes) if is_explained else None
+    return Cause(_name_changes(requested, changes), changes=changes) if is_explained else None
 
 
 def _search(difference: WrongResult) -> Cause | None:
@@ -314,23 +322,23 @@ def _compare(difference: WrongResult, requested: FeatureModel, explanation: Expl
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.value(name) for name in names if variant.value(name) != requested.value(name)}
     if "padding" in changes:  # Only frames beyond Kaldi's, which explain has not seen, show the padding.
-        paddings = (changes | {"padding": padding} for padding in values_of("padding"))
+        paddings = (changes | {"padding": padding} for padding in list_values("padding"))
         padded = (other for other in paddings if difference.is_explained_by(requested.change(other)))
         changes = next(padded, changes)
-    changes = _needed_changes(difference, requested, changes)
+    changes = _reduce_changes(difference, requested, changes)
     model = requested.change(changes)
-    after = "" if difference.is_explained_by(model) else difference.steps_after(model)
+    after = "" if difference.is_explained_by(model) else difference.describe_steps_after(model)
     if after is not None:
-        name = "; ".join(filter(None, (_name(requested, changes), after)))
-        return Cause(name, changes=changes, steps=after) if name else _some_values(difference, model)
+        name = "; ".join(filter(None, (_name_changes(requested, changes), after)))
+        return Cause(name, changes=changes, steps=after) if name else _describe_wrong_values(difference, model)
     steps = [step for step in explanation.steps if not FRAMES.search(step)]
     steps = [step for step in steps if step != fits.MEAN or not difference.options["subtract_mean"]]
-    name = "; ".join([*filter(None, [_name(requested, changes)]), *steps])
-    return Cause(name) if name else _some_values(difference, model)
+    name = "; ".join([*filter(None, [_name_changes(requested, changes)]), *steps])
+    return Cause(name) if name else _describe_wrong_values(difference, model)
 
 
-def _some_values(difference: WrongResult, model: FeatureModel) -> Cause:
-    """Return the places of errors that are larger than those of rounding as the cause."""
+def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Cause:
+    """Return the places of errors that exceed rounding errors as the cause."""
     features, result, _ = difference.align(difference.compute(model))
     if features.shape != result.shape:
         return Cause("larger errors than of rounding")
@@ -339,18 +347,18 @@ def _some_values(difference: WrongResult, model: FeatureModel) -> Cause:
     )
 
 
-def _needed_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes that are needed: without one of them, the other changes do not explain a result."""
+def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the smallest part of some changes that still explains a result."""
     is_plain = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer = {other: value for other, value in changes.items() if other != name}
         model = requested.change(fewer)
-        if difference.is_explained_by(model) or (not is_plain and difference.steps_after(model) is not None):
+        if difference.is_explained_by(model) or (not is_plain and difference.describe_steps_after(model) is not None):
             changes = fewer
     return changes
 
 
-def _name(requested: FeatureModel, changes: dict[str, Any]) -> str:
+def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
     """Describe changes. An option that has its default instead of the requested value is ignored."""
     ignored = sorted(name for name, value in changes.items() if value == requested.default(name))
     settings = FeatureModel(requested.kind).change(changes).settings()
@@ -358,7 +366,7 @@ def _name(requested: FeatureModel, changes: dict[str, Any]) -> str:
 
 
 def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> None:
-    """Add the frames that results have too many or too few, beyond the effect of their causes."""
+    """Add causes for missing and additional frames that the other causes do not explain."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for difference in differences:
         cause, requested = cause_of.get(difference.id), difference.requested
@@ -366,11 +374,11 @@ def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> 
             continue
         right = difference.expected if cause is None else difference.compute(requested.change(cause.changes or {}))
         if frames := difference.align(right)[2]:
-            known.setdefault(_without_numbers(frames), Cause(frames)).vectors.append(difference.id)
+            known.setdefault(_replace_numbers(frames), Cause(frames)).vectors.append(difference.id)
 
 
 def _join(known: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
-    """Join a cause to the same cause with a floor if the latter explains its vectors, as no loud audio is floored."""
+    """Merge a cause into the same cause with a floor if the latter explains all vectors: loud audio shows no floor."""
     for less, more in itertools.permutations([*known.values()], 2):
         if not less.changes or not more.changes or not {less.name, more.name} <= known.keys():
             continue
@@ -379,7 +387,7 @@ def _join(known: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
             more.vectors.extend(known.pop(less.name).vectors)
 
 
-def _by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
+def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
     """Yield the vectors without an explanation, by program and by the most frequent option."""
     while unexplained:
         program = unexplained[0].options["program"]
@@ -392,6 +400,6 @@ def _by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
         unexplained = [difference for difference in unexplained if difference not in group]
 
 
-def _without_numbers(words: str) -> str:
+def _replace_numbers(words: str) -> str:
     """Replace numbers, so that descriptions of several vectors are equal."""
     return re.sub(r"[-+\d.e]*\d", "#", words)

@@ -28,7 +28,7 @@ from kaldi_explain.grading import Result, Scorecard, Vector, grade, score, vecto
 
 UNSUPPORTED_STATUS = 77
 TIME_LIMIT_S = 60.0
-MAX_HUNG = 3  # Vectors in a row that may run too long. After them, no other vector is run.
+MAX_HUNG = 3  # Consecutive vectors that may exceed the time limit before the command stops.
 MAX_ERROR_BYTES = 100_000  # Bytes of standard error that are read.
 MAX_QUOTED = 300  # Characters of standard error that are quoted.
 TOO_LONG = "it ran longer than"
@@ -47,7 +47,7 @@ DESCRIPTION = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without ``kaldi-compat conform``) and return the exit status."""
     try:
-        arguments = _parser().parse_args(sys.argv[2:] if argv is None else argv)
+        arguments = _make_parser().parse_args(sys.argv[2:] if argv is None else argv)
         if arguments.json:
             refuse_overwriting(arguments.json, map(FileName, arguments.command))
         level, kit, timeout = arguments.level, arguments.kit, arguments.timeout
@@ -62,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if card.passed else DIFFERENT_STATUS
 
 
-def _parser() -> Parser:
+def _make_parser() -> Parser:
     parser = Parser("kaldi-compat conform", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("--level", type=_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
+    parser.add_argument("--level", type=_parse_levels, metavar="N[,N]", help="levels to run (default: all, 1 to 8)")
     parser.add_argument("--kit", metavar="DIR", help="folder of the kit (default: installed, or of this checkout)")
     parser.add_argument("--json", metavar="FILE", help="also write the scorecard to a file")
     about = "time for a vector, or for all with {list.json} (default: %(default)g)"
@@ -80,7 +80,7 @@ def _write(path: str, text: str) -> None:
         raise FeatureError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _levels(text: str) -> list[int]:
+def _parse_levels(text: str) -> list[int]:
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:
@@ -111,23 +111,23 @@ def conform_command(
     asked = vectors(level, kit)
     with tempfile.TemporaryDirectory() as scratch:
         if batch:
-            return score(_results(command, asked, Path(scratch), timeout), explain=True)
+            return score(_run_once(command, asked, Path(scratch), timeout), explain=True)
         results: list[Result] = []
         for vector in asked:
             if len(results) >= MAX_HUNG and all(result.why.startswith(TOO_LONG) for result in results[-MAX_HUNG:]):
                 why = f"not run: the {MAX_HUNG} vectors before ran longer than {timeout:g} s"
                 results += [Result(missing, "failed", why) for missing in asked[len(results) :]]
                 break
-            results += _results(command, [vector], Path(scratch), timeout)
+            results += _run_once(command, [vector], Path(scratch), timeout)
         return score(results, explain=True)
 
 
-def _results(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
+def _run_once(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
     """Run a program once, for one vector or for all."""
     listed: list[dict[str, Any]] = [
         {
             "id": vector.id,
-            "audio": str(_input(vector, folder)),
+            "audio": str(_write_input(vector, folder)),
             "options": vector.options,
             "out": str(folder / f"{vector.id}.out.npy"),
         }
@@ -151,7 +151,7 @@ def _results(command: Sequence[str], asked: Sequence[Vector], folder: Path, time
     return results
 
 
-def _input(vector: Vector, folder: Path) -> Path:
+def _write_input(vector: Vector, folder: Path) -> Path:
     """Return the file with a vector's input. Write it if the kit has no such file."""
     if vector.file is not None:
         return vector.file.resolve()
@@ -185,16 +185,16 @@ def _run(command: Sequence[str], places: dict[str, str], timeout: float) -> tupl
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         errors.seek(max(errors.tell() - MAX_ERROR_BYTES, 0))
-        message = error_in(errors.read().decode(errors="replace"))
+        message = find_error(errors.read().decode(errors="replace"))
         end = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         hint = " (it printed to standard output)" * bool(printed.tell()) + f" (it said: {message})" * bool(message)
         return status, (end + (f": {message}" if message else "")) if status else hint
 
 
-def error_in(text: str) -> str:
+def find_error(text: str) -> str:
     """Return the line of a program's standard error that names its error, which may not be the last line.
 
-    >>> error_in("x.js:1\\n\\nTypeError: no window\\n    at x.js:1:7\\n\\nNode.js v20.20.2\\n")
+    >>> find_error("x.js:1\\n\\nTypeError: no window\\n    at x.js:1:7\\n\\nNode.js v20.20.2\\n")
     'TypeError: no window'
     """
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""Name the places where an array differs from the features that explain it, with reasons that are verified."""
+"""Describe the places where an array differs from the features that explain it, with verified reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_explain.arrangements import Mask, name_values, spans
+from kaldi_explain.arrangements import Mask, describe_spans, name_values
 from kaldi_explain.thresholds import THRESHOLDS
 
 Places = npt.NDArray[np.intp]
@@ -63,7 +63,8 @@ class Deviations:
         reasons: descriptions of frames and columns whose reason was verified.
         unexplained: descriptions of frames, columns and values that differ without a verified reason.
         compared: mask (frames, columns) of the values that the features should give.
-        missing: numbers of frames that are left out before and after the main part. Negative numbers are inserted.
+        missing: numbers of frames that are left out before and after the main part. Negative numbers count inserted
+            frames.
     """
 
     reasons: list[str]
@@ -87,8 +88,8 @@ def find_deviations(comparison: Comparison) -> Deviations:
     wrong[rows], wrong[:, columns] = False, False
     row_reasons, odd_rows, missing = _explain_rows(comparison, np.flatnonzero(rows), ~columns & compared.any(0))
     column_reasons, odd_columns = _explain_columns(comparison, np.flatnonzero(columns), ~rows & compared.any(1))
-    unexplained = [spans(odd_rows + comparison.first_frame, "frame")] if len(odd_rows) else []
-    unexplained += [spans(odd_columns + comparison.first_column, "column")] if len(odd_columns) else []
+    unexplained = [describe_spans(odd_rows + comparison.first_frame, "frame")] if len(odd_rows) else []
+    unexplained += [describe_spans(odd_columns + comparison.first_column, "column")] if len(odd_columns) else []
     unexplained += [name_values(wrong, comparison.first_frame, comparison.first_column)] if wrong.any() else []
     compared[np.setdiff1d(np.flatnonzero(rows), odd_rows)] = False
     compared[:, np.setdiff1d(np.flatnonzero(columns), odd_columns)] = False
@@ -96,10 +97,10 @@ def find_deviations(comparison: Comparison) -> Deviations:
 
 
 def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[list[str], Places, tuple[int, int]]:
-    """Return reasons for wrong frames, the frames without a reason, and the frames missing at both ends."""
+    """Return reasons for wrong frames, the frames without a reason, and the numbers of frames missing at both ends."""
     if not len(rows):
         return [], rows, (0, 0)
-    sources = np.array(_sources_of(comparison, rows, columns))
+    sources = np.array(_find_sources(comparison, rows, columns))
     is_copy = sources >= 0
     reasons, missing = _name_copies(comparison, rows[is_copy], sources[is_copy])
     others = np.setdiff1d(np.arange(len(comparison.values)), rows)
@@ -108,7 +109,9 @@ def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[
     for row in rows[~is_copy].tolist():
         names.setdefault(_name_row(comparison, row, columns, means), []).append(row)
     odd = names.pop("", [])
-    reasons += [f"{spans(np.array(some) + comparison.first_frame, 'frame')} {name}" for name, some in names.items()]
+    reasons += [
+        f"{describe_spans(np.array(some) + comparison.first_frame, 'frame')} {name}" for name, some in names.items()
+    ]
     return reasons, np.array(odd, int), missing
 
 
@@ -141,8 +144,8 @@ def _is_equal(comparison: Comparison, first: Doubles, second: Doubles) -> npt.ND
     return np.asarray((difference.max(-1) <= comparison.limit) & usual)
 
 
-def _sources_of(comparison: Comparison, rows: Places, columns: Mask) -> list[int]:
-    """Return for each wrong frame the frame of the features that it equals, or -1."""
+def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[int]:
+    """Return for each wrong frame the equal frame of the features, or -1 if no frame is equal."""
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
     for distance in sorted(range(-THRESHOLDS.near_frames, THRESHOLDS.near_frames + 1), key=abs):
@@ -162,7 +165,7 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
     """Describe frames that were repeated, swapped, left out or inserted, and count the frames missing at both ends."""
     names, missing, first = [], [0, 0], comparison.first_frame
     last, copies = len(comparison.values) - 1, list[tuple[int, int]]()
-    for distance, run in _runs(rows, sources - comparison.shift):
+    for distance, run in _find_runs(rows, sources - comparison.shift):
         is_start = run[0] == 0 and len(run) >= THRESHOLDS.run
         is_end = run[-1] == last and len(run) >= THRESHOLDS.run
         if not (is_start or is_end):
@@ -179,7 +182,7 @@ def _name_copies(comparison: Comparison, rows: Places, sources: Places) -> tuple
     return names, (missing[0], missing[1])
 
 
-def _runs(rows: Places, sources: Places) -> Iterator[tuple[int, list[int]]]:
+def _find_runs(rows: Places, sources: Places) -> Iterator[tuple[int, list[int]]]:
     """Yield runs of neighboring frames that are equally far from their sources, with the distance."""
     numbered = enumerate(zip(rows.tolist(), sources.tolist(), strict=True))
     keyed = itertools.groupby(numbered, key=lambda item: (item[1][1] - item[1][0], item[1][0] - item[0]))
@@ -201,12 +204,13 @@ def _describe_copies(copies: list[tuple[int, int]]) -> Iterator[str]:
 
     repeats = [(rows, sources[0]) for rows, sources in grouped(lambda _, source: source) if len(rows) > 1]
     for rows, source in repeats:
-        yield f"{spans(np.array(rows), 'frame')} repeat frame {source}"
+        yield f"{describe_spans(np.array(rows), 'frame')} repeat frame {source}"
     repeated = {row for rows, _ in repeats for row in rows}
     alone = [pair for pair in alone if pair[0] not in repeated]
     for rows, sources in grouped(lambda row, source: source - row):
         one = len(rows) == 1
-        yield f"{spans(np.array(rows), 'frame')} repeat{'s' * one} {spans(np.array(sources), 'frame')}"
+        copied, original = (describe_spans(np.array(frames), "frame") for frames in (rows, sources))
+        yield f"{copied} repeat{'s' * one} {original}"
 
 
 def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tuple[list[str], Places]:
@@ -217,7 +221,9 @@ def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tup
         names.setdefault(_name_column(comparison, column, values, features), []).append(column)
     odd = names.pop("", [])
     first = comparison.first_column
-    return [f"{spans(np.array(some) + first, 'column')} {name}" for name, some in names.items()], np.array(odd, int)
+    return [f"{describe_spans(np.array(some) + first, 'column')} {name}" for name, some in names.items()], np.array(
+        odd, int
+    )
 
 
 def _name_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:

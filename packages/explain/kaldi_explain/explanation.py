@@ -23,12 +23,12 @@ from kaldi_explain import arrangements, files, fits, settling, work
 from kaldi_explain.answers import Answer, complete
 from kaldi_explain.arrangements import Mask, Storage, name_values
 from kaldi_explain.between_arrays import relate
-from kaldi_explain.calls import library_call
+from kaldi_explain.calls import describe_library_call
 from kaldi_explain.finder import Attempt, Finder
 from kaldi_explain.models import FeatureModel
-from kaldi_explain.sources import AudioSource, channels_of, check_audio
+from kaldi_explain.sources import AudioSource, check_audio, split_channels
 from kaldi_explain.thresholds import THRESHOLDS
-from kaldi_explain.timing import energies_of
+from kaldi_explain.timing import compute_energies
 from kaldi_explain.work import Budget
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ HINT = "try another recording or sampling rate"
 
 @dataclass(frozen=True)
 class Explanation:
-    """Front end that computed an array of features, as far as it is known.
+    """Front end that computed an array of features, or the part of it that is known.
 
     Attributes:
         preset: name of a preset that gives the array. None if there is none.
@@ -50,11 +50,11 @@ class Explanation:
         residual: largest absolute difference from the array.
         is_exact: True if the array is explained: 99.9% of the differences are below the tolerance, all differences are
             below 30 times the tolerance, and chance does not explain as much.
-        worst_frame, worst_column: place of the largest difference.
-        where: description of the frames or columns that differ, if they are few, or "".
-        left: description of the part that is not explained if another part is, or "".
-        is_certain: True if the feature, its options and the steps were verified for all but a few places of the array.
-            False if they are guesses.
+        worst_frame, worst_column: frame and column of the largest difference.
+        where: description of the frames or columns that differ, or "" if they are many.
+        left: description of the part that is not explained, or "" if no part or all of the array is explained.
+        is_certain: True if the feature, the options and the steps were verified for nearly all places of the array.
+            False if the options and the steps are guesses.
         in_time: False if the search ended because its budget of work was used up.
         computed, given: the explained features and the part of the array that they explain, both (frames, dim).
         call: call of librosa, torchaudio, transformers or python_speech_features that computes the array, or "".
@@ -106,10 +106,10 @@ class Explanation:
         elif self.variant:
             hint = f"; {HINT}"
         where = f" in frame {self.worst_frame}, column {self.worst_column}{self.where and '; ' + self.where}"
-        return f"{text}{self._guesses()}: largest difference {self.residual:.2g}{where}{hint}{ended}"
+        return f"{text}{self._describe_guesses()}: largest difference {self.residual:.2g}{where}{hint}{ended}"
 
-    def _guesses(self) -> str:
-        """Return the words that mark the options as certain or as guesses."""
+    def _describe_guesses(self) -> str:
+        """Return a clause that marks the options as certain or as guesses."""
         if self.is_certain or self.variant is None:
             return ""
         if not self.left:
@@ -118,7 +118,7 @@ class Explanation:
         return f"{certain}; guesses: {', '.join([*self.guessed, 'the steps'])}"
 
     def plot(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
-        """Draw the array, the explained features, and their difference, which shows the frames and columns.
+        """Draw the array, the explained features, and the difference, which shows where frames and columns differ.
 
         Args:
             axes: three matplotlib axes. None for a new figure.
@@ -155,8 +155,8 @@ def explain(
     differences of other libraries and of ports, and the audio, as long as a change explains more. The form of the
     logarithm, floors and normalization follow at the end.
 
-    An array is explained if all differences are small in comparison with its spread. Noise, masks, labels and
-    posteriors are not explained. The search ends when its budget of work is used up, after a few seconds.
+    An array is explained if all differences are small in comparison with the spread of the array. Noise, masks, labels
+    and posteriors are not explained. The search ends when its budget of work is used up, after a few seconds.
 
     Args:
         features: array (frames, dim), or transposed; or the name of a file of it, such as ``"feats.npy"`` or
@@ -169,13 +169,13 @@ def explain(
             whose standard deviation is below 1.
 
     Returns:
-        The explanation. ``str()`` of it is a sentence.
+        The explanation. ``str()`` returns it as a sentence.
 
     Raises:
         FeatureError: the features are not an array of two dimensions, are empty, or contain NaN.
         ArkError: a file cannot be read.
         AudioError: the audio has another shape, contains NaN, or is shorter than a frame.
-        OptionError: the tolerance or the sampling rate is not a number in its range.
+        OptionError: the tolerance or the sampling rate is out of range.
 
     >>> import numpy as np
     >>> from kaldi_compat.numpy import Fbank
@@ -214,14 +214,14 @@ def _explain_by_audio(
     presets: Sequence[str],
 ) -> Explanation:  # fmt: skip
     """Return the explanation of an array by one of the presets, or else by a search."""
-    if why := arrangements.why_no_features(target):
+    if why := arrangements.explain_no_features(target):
         return _refuse(why, target)
-    budget, channels = Budget(recording.shape[-1] / rate), channels_of(recording, rate)
+    budget, channels = Budget(recording.shape[-1] / rate), split_channels(recording, rate)
     work.use(budget)
     with np.errstate(all="ignore"):
-        for (turned, values), source in itertools.product(arrangements.orientations(target), channels):
+        for (turned, values), source in itertools.product(arrangements.list_orientations(target), channels):
             steps = [*repairs, *turned]
-            if explanation := _preset(presets, values, source, steps, _tolerance_of(values, tolerance)):
+            if explanation := _explain_by_preset(presets, values, source, steps, _scale_tolerance(values, tolerance)):
                 return explanation
         return _search(target, repairs, recording, channels, tolerance, budget)
 
@@ -233,32 +233,32 @@ def _search(
     """Return the explanation of an array by a search."""
     storage = arrangements.storage(target)
 
-    def tolerance_for(attempt: Attempt) -> float:
+    def get_tolerance(attempt: Attempt) -> float:
         sheet, is_resampled = attempt.search.sheet, attempt.candidate.source.is_resampled
-        return (THRESHOLDS.resampled if is_resampled else 1.0) * _tolerance_of(sheet.values[sheet.rows], tolerance)
+        return (THRESHOLDS.resampled if is_resampled else 1.0) * _scale_tolerance(sheet.values[sheet.rows], tolerance)
 
-    finder = Finder(storage.values, repairs, channels, recording, tolerance_for, budget, storage.step)
+    finder = Finder(storage.values, repairs, channels, recording, get_tolerance, budget, storage.step)
     best = finder.find()
-    energies_of.cache_clear()  # The cache would keep the recording in memory.
+    compute_energies.cache_clear()  # The cache would keep the recording in memory.
     if best is None:
         why = f"no feature of this audio was found that resembles it; {HINT}"
         return replace(_refuse(why, target), in_time=not budget.is_exhausted)
     attempt, settled = best
-    answer = complete(finder, attempt, settled, tolerance_for(attempt))
-    explanation = _of_answer(answer, attempt, storage, tolerance_for(attempt))
+    answer = complete(finder, attempt, settled, get_tolerance(attempt))
+    explanation = _make_explanation(answer, attempt, storage, get_tolerance(attempt))
     return replace(explanation, in_time=not budget.is_exhausted)
 
 
-def _tolerance_of(values: Doubles, tolerance: float) -> float:
-    """Return the tolerance for an array's size and spread."""
+def _scale_tolerance(values: Doubles, tolerance: float) -> float:
+    """Return the tolerance for the size and the spread of an array's values."""
     spread = float(values.std(axis=0).max()) if len(values) > 1 else 1.0
     return tolerance * max(min(1.0, spread), float(np.abs(values).max()) / 100 if spread > 1 else 0.0)
 
 
-def _preset(
+def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Return the explanation by the preset that gives these features, if there is one.
+    """Return the explanation by the preset that gives the array ``target``, or None.
 
     Presets take audio in -1 to 1.
     """
@@ -270,33 +270,34 @@ def _preset(
             if frontend.dim != target.shape[1]:
                 continue
             features = np.asarray(frontend(samples, sampling_rate=int(source.rate)), np.float64)
-            if features.shape == target.shape and fits.residual_of(features, target) <= tolerance:
+            if features.shape == target.shape and fits.measure_residual(features, target) <= tolerance:
                 rate = frontend.sampling_rate
                 resampled = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
                 return _describe(name, None, [source.words, resampled, *steps], features, target, tolerance)
     return None
 
 
-def _of_answer(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
-    """Return the explanation by an answer."""
+def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolerance: float) -> Explanation:
+    """Convert an answer to an explanation."""
     settled, places, sheet = answer.settled, answer.places, attempt.search.sheet
     candidate, deviations = settled.candidate, places.deviations
     loudness = candidate.source.loudness.get(candidate.scale, "")
     steps = [
         candidate.source.words, loudness and f"the samples' factor is {loudness}", *sheet.words, *places.padding,
-        *storage.words, *settled.shift_words(*deviations.missing), settled.order_words(), settled.arrangement.words,
-        settled.fit.name, *(deviations.reasons if answer.is_certain else []), *places.quiet, *answer.words,
+        *storage.words, *settled.describe_shift(*deviations.missing), settled.describe_order_of_columns(),
+        settled.arrangement.words, settled.fit.name, *(deviations.reasons if answer.is_certain else []),
+        *places.quiet, *answer.words,
     ]  # fmt: skip
     compared = np.zeros(settled.target.shape, bool)
     compared[settled.cells] = True
     compared = deviations.compared if answer.is_certain else compared
-    first = settled.row, settling.first_column(sheet)
+    first = settled.row, settling.find_first_column(sheet)
     explanation = _describe(
         None, candidate, steps, settled.fit.mapped, settled.target, tolerance, sheet.step, compared, first
     )
     is_exact = answer.is_certain and not answer.unexplained
     is_shown = is_exact == explanation.is_exact and not (answer.is_certain and answer.unexplained)
-    call = library_call(candidate, attempt.search.levels[0], explanation.steps) if is_exact else ""
+    call = describe_library_call(candidate, attempt.search.levels[0], explanation.steps) if is_exact else ""
     return replace(
         explanation, is_exact=is_exact, left=", ".join(answer.unexplained), is_certain=answer.is_certain, call=call,
         where=explanation.where if is_shown else "", certain=tuple(answer.certain), guessed=tuple(answer.guessed),
@@ -307,7 +308,7 @@ def _describe(
     preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
     tolerance: float, step: float = 0.0, compared: Mask | None = None, first: tuple[int, int] = (0, 0),
 ) -> Explanation:  # fmt: skip
-    """Return the explanation by features and the part of an array that they should give.
+    """Return the explanation for features and the part of an array that the features should give.
 
     Args:
         preset, variant, steps: as in :class:`Explanation`.
@@ -320,21 +321,21 @@ def _describe(
     compared = np.ones(target.shape, bool) if compared is None else compared
     difference = np.where(compared, np.abs(computed - target), 0)
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
-    is_exact = bool(compared.any()) and fits.residual_of(computed[compared], target[compared], step) <= tolerance
+    is_exact = bool(compared.any()) and fits.measure_residual(computed[compared], target[compared], step) <= tolerance
     wrong = difference > tolerance + step
     above = f"more than {tolerance + step:.2g} in {name_values(wrong, *first)}" if wrong.any() else ""
     return Explanation(
         preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame) + first[0],
-        int(column) + first[1], above if is_exact else _where(wrong, *first), computed=computed, given=target,
+        int(column) + first[1], above if is_exact else _describe_places(wrong, *first), computed=computed, given=target,
     )  # fmt: skip
 
 
-def _where(wrong: Mask, first_frame: int, first_column: int) -> str:
-    """Describe the values, frames or columns that contain all differences, if they are few."""
+def _describe_places(wrong: Mask, first_frame: int, first_column: int) -> str:
+    """Describe the few values, frames or columns that contain all differences. Return "" if there are many."""
     if 0 < wrong.sum() <= THRESHOLDS.named:
         return f"only in {name_values(wrong, first_frame, first_column)}"
     for axis, name, first in ((1, "frame", first_frame), (0, "column", first_column)):
         places = np.flatnonzero(wrong.any(axis))
         if 0 < len(places) <= max(1, THRESHOLDS.few_places * wrong.shape[1 - axis]):
-            return f"only in {arrangements.spans(places + first, name)}"
+            return f"only in {arrangements.describe_spans(places + first, name)}"
     return ""

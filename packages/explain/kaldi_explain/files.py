@@ -1,4 +1,4 @@
-"""Read the features and recordings that :func:`kaldi_explain.explain` compares: NumPy files, text, archives, audio."""
+"""Read features and recordings for :func:`kaldi_explain.explain` from NumPy files, text, archives and audio files."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ SUFFIXES = (".npy", ".npz", ".csv", ".txt")
 
 
 def load_features(features: npt.ArrayLike | PathLike[str]) -> npt.ArrayLike:
-    """Return features, read from a file if its name is passed."""
+    """Return features. A name is read as a file."""
     return read_features(features) if isinstance(features, str | PathLike) else cast("npt.ArrayLike", features)
 
 
 def load_audio(audio: npt.ArrayLike | PathLike[str], rate: float | None) -> tuple[npt.ArrayLike, float | None]:
-    """Return samples and their rate, or other features and None, read from a file if its name is passed."""
+    """Return samples and their rate, or other features and ``rate``. A name is read as a file."""
     if not isinstance(audio, str | PathLike):
         return cast("npt.ArrayLike", audio), rate
-    if names_features(audio):
+    if is_features_name(audio):
         return read_features(audio), rate
     samples, own_rate = read_recording(audio)
     return samples, own_rate if rate is None else rate
 
 
-def names_features(path: str | PathLike[str]) -> bool:
+def is_features_name(path: str | PathLike[str]) -> bool:
     """Return True if a name belongs to features, and False if it belongs to a recording."""
     name = os.fspath(path)
     return name.endswith(SUFFIXES) or ":" in name
@@ -49,7 +49,7 @@ def read_features(path: str | PathLike[str]) -> Any:
     if name.endswith(".npy"):
         return load_npy(name)
     if name.endswith(".npz"):
-        return _only_array(name)
+        return _load_only_array(name)
     if name.endswith(SUFFIXES):
         return _read_text(name)
     file, _, key = name.rpartition(":")
@@ -73,7 +73,7 @@ def read_recording(path: str | PathLike[str]) -> tuple[Any, float]:
     return (wave.samples[0] if len(wave.samples) == 1 else wave.samples), wave.sample_frequency
 
 
-def _only_array(name: str) -> Any:
+def _load_only_array(name: str) -> Any:
     arrays = load_npz(name)
     if len(arrays) != 1:
         listed = ", ".join([*arrays][:5])
@@ -91,7 +91,7 @@ def _read_text(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read one object. The error for a whole table names an alternative."""
+    """Read one object. The error for a whole table gives advice."""
     try:
         return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:

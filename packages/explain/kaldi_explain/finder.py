@@ -16,8 +16,8 @@ from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain import arrangements
 from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.search import Search
-from kaldi_explain.settling import Settled, Settling, features_of, map_to
-from kaldi_explain.sources import AudioSource, clippings, part_of, resamplings, with_mistakes
+from kaldi_explain.settling import Settled, Settling, compute_features, map_to
+from kaldi_explain.sources import AudioSource, cut_part, list_clippings, list_mistakes, list_resamplings
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Timing
 from kaldi_explain.work import Budget
@@ -39,7 +39,7 @@ class Attempt:
         return self.search.cost(self.candidate)
 
     def improve(self) -> Attempt:
-        """Return the attempt with the options that explain most."""
+        """Return the attempt with the best options that the search finds."""
         return Attempt(self.search, self.search.improve(self.candidate))
 
 
@@ -53,19 +53,19 @@ class Stage:
 
 
 def _has_more(columns: int) -> bool:
-    """Return True if a usual number of columns may have pitch beside it."""
+    """Return True if an array may consist of a usual number of columns and three columns of pitch."""
     return columns not in USUAL_COLUMNS and columns - PASTED[0] in USUAL_COLUMNS
 
 
-def _sheets_of(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
+def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
     """Yield an array in both orientations with the arrangements that it may have."""
-    for turned, values in arrangements.orientations(target):
+    for turned, values in arrangements.list_orientations(target):
         if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
-            rows, columns = arrangements.informative(values)
+            rows, columns = arrangements.find_informative(values)
             if rows.sum() >= 2 and columns.any():
                 places = np.flatnonzero(rows)
                 sample = values[places[0] : min(places[-1] + 1, places[0] + THRESHOLDS.arrangement_rows)]
-                for arrangement in arrangements.arrangements_of(sample):
+                for arrangement in arrangements.list_arrangements(sample):
                     yield Sheet([*words, *turned], values, arrangement, rows, columns, step)
 
 
@@ -91,26 +91,26 @@ class Finder:
     ) -> None:  # fmt: skip
         self._sources, self._recording, self._tolerance, self.budget = sources, recording, tolerance, budget
         self._unit = 1 / max(source.full_scale for source in sources)
-        self._searches = [Search(sheet, budget, self._unit) for sheet in _sheets_of(target, words, step)]
+        self._searches = [Search(sheet, budget, self._unit) for sheet in _list_sheets(target, words, step)]
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
         self.begun: list[Attempt] = []
         self._likeliest = -1.0  # Score of the likeliest timing.
 
     def find(self) -> tuple[Attempt, Settled] | None:
-        """Return the attempt that explains most of the array, and its steps. None if it resembles no feature."""
+        """Return the attempt that explains most of the array, and its steps. None if the array resembles no feature."""
         stages = [
-            Stage("starts", self._at_starts, 2.0),
-            Stage("anywhere", self._anywhere, 1.5),
-            Stage("clipping", self._clipped, 1.5),
-            Stage("another rate, certainly", lambda: self._resampled(THRESHOLDS.much_better), 2.5),
-            Stage("options", self._improved, 2.5),
-            Stage("windows", self._in_windows, 1.0),
-            Stage("another rate", lambda: self._resampled(THRESHOLDS.better), 2.5),
-            Stage("parts", self._of_parts, 1.5),
-            Stage("numbers", self._refined, 2.0),
-            Stage("deltas", self._as_deltas, 3.0),
-            Stage("mistakes", self._mistaken, 2.0),
+            Stage("starts", self._search_starts, 2.0),
+            Stage("anywhere", self._search_anywhere, 1.5),
+            Stage("clipping", self._search_clipped, 1.5),
+            Stage("another rate, certainly", lambda: self._search_resampled(THRESHOLDS.much_better), 2.5),
+            Stage("options", self._improve_starts, 2.5),
+            Stage("windows", self._search_windows, 1.0),
+            Stage("another rate", lambda: self._search_resampled(THRESHOLDS.better), 2.5),
+            Stage("parts", self._search_parts, 1.5),
+            Stage("numbers", self._refine_numbers, 2.0),
+            Stage("deltas", self._search_as_deltas, 3.0),
+            Stage("mistakes", self._search_mistaken, 2.0),
         ]
         while self._searches and stages and not self.budget.is_search_over():
             stage = stages.pop(0)
@@ -135,21 +135,21 @@ class Finder:
         if last.name == "starts" and self.begun:
             if _has_more(self.begun[0].search.sheet.values.shape[1]):
                 first = ("parts",)
-            elif self._lowest() > THRESHOLDS.other_audio:
+            elif self._get_lowest_cost() > THRESHOLDS.other_audio:
                 first = ("deltas", "anywhere", "clipping", "mistakes")
-        elif last.name == "anywhere" and self._lowest() < THRESHOLDS.unlike:
+        elif last.name == "anywhere" and self._get_lowest_cost() < THRESHOLDS.unlike:
             stages = sorted(stages, key=lambda stage: stage.name == "mistakes")
-        if self._likeliest < THRESHOLDS.likely and self._lowest() >= THRESHOLDS.hopeless:
+        if self._likeliest < THRESHOLDS.likely and self._get_lowest_cost() >= THRESHOLDS.hopeless:
             stages = [stage for stage in stages if stage.name in ("mistakes", "deltas")]
         return sorted(stages, key=lambda stage: first.index(stage.name) if stage.name in first else len(first))
 
-    def _lowest(self) -> float:
+    def _get_lowest_cost(self) -> float:
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
     def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
         """Return the steps from an attempt to the array. None if the attempt does not explain it.
 
-        A start is settled only if it is equal to the array, since the next stages may improve it.
+        A start is settled only if it equals the array, because later stages may improve any other start.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -157,28 +157,28 @@ class Finder:
         near = THRESHOLDS.explained if is_start else THRESHOLDS.near + (tolerance + sheet.step) / spread
         if attempt.cost > near and (sheet, attempt.candidate.key) not in self._settled:
             is_alike = attempt.cost < THRESHOLDS.unlike and not self.budget.is_settling_over()
-            return self._dithered(attempt) if is_alike else None
+            return self._explain_by_dithering(attempt) if is_alike else None
         settled = self._settle(attempt)
         is_whole = sheet.arrangement.words or sheet.arrangement.is_whole(columns) or _has_more(columns)
-        if not settled or not is_whole:  # A later stage may explain all columns at once.
+        if not settled or not is_whole:  # A later stage may explain all columns together.
             return None
         is_certain = attempt.cost < THRESHOLDS.explained and not sheet.arrangement.words
         return settled if is_certain or settled.is_explained_by(tolerance) else None
 
-    def _dithered(self, attempt: Attempt) -> Settled | None:
-        """Return the steps from an attempt with Kaldi's own noise to the array. None if they do not explain it."""
-        dithered, sheet = attempt.candidate.without_noise().change({"dithered": True}), attempt.search.sheet
+    def _explain_by_dithering(self, attempt: Attempt) -> Settled | None:
+        """Return the steps from an attempt with Kaldi's dithering to the array, or None without an explanation."""
+        dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
         settled = map_to(dithered, sheet, tolerance) if dithered.is_kaldis else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle(self, attempt: Attempt) -> Settled | None:
         """Return the attempt's candidate with all steps after it."""
-        attempt = Attempt(attempt.search, attempt.candidate.without_noise())
+        attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt))
-            ways = [settling.settle(candidate) for candidate in self.budget.limit(_of_whole_or_part(attempt))]
+            ways = [settling.settle(candidate) for candidate in self.budget.limit(_list_whole_or_part(attempt))]
             settled = (way for way in ways if way)
             self._settled[key] = min(settled, key=lambda way: way.fit.residual, default=None)
         return self._settled[key]
@@ -227,34 +227,34 @@ class Finder:
                 attempts += [Attempt(search, start) for start in search.improve_starts(starts)]
         return sorted(attempts, key=lambda attempt: attempt.cost)
 
-    def _at_starts(self) -> Iterator[Attempt]:
+    def _search_starts(self) -> Iterator[Attempt]:
         """Yield the features with which the search begins."""
         self.begun = self._begin(self._searches, self._sources)
         yield from self.begun[:2]
 
-    def _anywhere(self) -> Iterator[Attempt]:
-        """Reverse the columns, and take parts of the audio, if its energies fit the array and no feature does."""
+    def _search_anywhere(self) -> Iterator[Attempt]:
+        """Try reversed columns and parts of the audio, if energies of the audio fit the array and no feature does."""
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_ = [Search(sheet.reverse(), self.budget, self._unit) for sheet in plain]
         ways = (
             (THRESHOLDS.likely, reversed_, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
         )  # fmt: skip
         for score, searches, certain in ways:
-            if self._likeliest > score and self._lowest() >= THRESHOLDS.unlike:
+            if self._likeliest > score and self._get_lowest_cost() >= THRESHOLDS.unlike:
                 begun = self._begin(searches, self._sources, certain=certain)
                 self.begun = sorted([*begun, *self.begun], key=lambda attempt: attempt.cost)
                 yield from self.begun[:2]
 
-    def _improved(self) -> Iterator[Attempt]:
+    def _improve_starts(self) -> Iterator[Attempt]:
         """Change options, beginning with the best starts."""
         for start in self.begun[: THRESHOLDS.descents]:
             if start.cost < THRESHOLDS.unlike or start is self.begun[0]:
                 attempt = start.improve()
                 yield attempt
                 if attempt.cost < THRESHOLDS.near and start.search.sheet.arrangement.words:
-                    yield from self._otherwise_arranged(attempt)
+                    yield from self._rearrange(attempt)
 
-    def _otherwise_arranged(self, attempt: Attempt) -> Iterator[Attempt]:
+    def _rearrange(self, attempt: Attempt) -> Iterator[Attempt]:
         """Yield an attempt with other arrangements, in which other columns are the features themselves."""
         about = attempt.candidate.start
         for search in self._searches:
@@ -262,17 +262,17 @@ class Finder:
                 shifts = range(-THRESHOLDS.stack // 2, THRESHOLDS.stack // 2)
                 yield Attempt(search, search.best(attempt.candidate.change({"start": about + n}) for n in shifts))
 
-    def _refined(self) -> Iterator[Attempt]:
-        """Choose numbers finely, and the first sample, where the audio has been cut."""
+    def _refine_numbers(self) -> Iterator[Attempt]:
+        """Refine options that are numbers, and the first sample, because the audio may have been cut."""
         for attempt in [*self.begun[:2], *self._attempts[:1]]:
             if attempt.cost <= THRESHOLDS.unlike and not self.budget.is_stage_over():
                 refined = Attempt(attempt.search, attempt.search.refine(attempt.candidate))
                 yield refined
                 yield refined.improve()
 
-    def _of_parts(self) -> Iterator[Attempt]:
-        """Take some columns at an end for another feature, such as pitch."""
-        lowest, attempts = min(self._lowest(), THRESHOLDS.unlike), list[Attempt]()
+    def _search_parts(self) -> Iterator[Attempt]:
+        """Assume that some columns at an end belong to another feature, such as pitch."""
+        lowest, attempts = min(self._get_lowest_cost(), THRESHOLDS.unlike), list[Attempt]()
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         for sheet in plain if lowest > THRESHOLDS.close else ():
             columns = sheet.values.shape[1]
@@ -289,8 +289,8 @@ class Finder:
         attempts.sort(key=lambda attempt: attempt.cost)
         yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest)
 
-    def _in_windows(self) -> Iterator[Attempt]:
-        """Compare changes in time, if they fit better, and then subtract means of windows."""
+    def _search_windows(self) -> Iterator[Attempt]:
+        """Compare changes in time. If they fit better, search for a subtracted mean of a window."""
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
             search, tolerance = Search(sheet, self.budget, self._unit, by_differences=True), self._tolerance(attempt)
@@ -301,11 +301,11 @@ class Finder:
             if search.cost(candidate) > THRESHOLDS.sliding:
                 return
             try:
-                features = sheet.arrangement.apply(features_of(candidate))
+                features = sheet.arrangement.apply(compute_features(candidate))
             except KaldiCompatError:
                 return
             start = round(candidate.start / sheet.arrangement.stride)
-            sliding = arrangements.sliding_arrangements(features, sheet.values, start)
+            sliding = arrangements.list_sliding_arrangements(features, sheet.values, start)
             for arrangement in self.budget.limit(sliding):
                 settled = map_to(candidate, sheet, tolerance, arrangement=arrangement)
                 if settled is not None and settled.fit.residual <= tolerance:
@@ -313,9 +313,9 @@ class Finder:
                     yield Attempt(search, candidate)
                     return
 
-    def _as_deltas(self) -> Iterator[Attempt]:
-        """Take the array for deltas without the features that they come from."""
-        if self._lowest() < THRESHOLDS.other_audio:  # Second deltas resemble the features themselves.
+    def _search_as_deltas(self) -> Iterator[Attempt]:
+        """Assume that the array consists of deltas without their features."""
+        if self._get_lowest_cost() < THRESHOLDS.other_audio:  # Second deltas resemble the features themselves.
             return
         plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]
@@ -332,26 +332,26 @@ class Finder:
 
     def _search_deltas(self, sheet: Sheet, order: int, window: int) -> Search:
         """Return the search for features whose deltas give an array."""
-        arrangement = arrangements.deltas_alone(order, window)
+        arrangement = arrangements.make_deltas_alone(order, window)
         return Search(dataclasses.replace(sheet, arrangement=arrangement), self.budget, self._unit)
 
-    def _clipped(self) -> Iterator[Attempt]:
-        """Take the audio for louder audio that was clipped, if that explains more."""
-        for attempt in self.begun[:1] if THRESHOLDS.near < self._lowest() < THRESHOLDS.unlike else []:
-            candidate = attempt.candidate.without_noise()
-            clipped = [candidate.change({"source": source}) for source in clippings(candidate.source)]
+    def _search_clipped(self) -> Iterator[Attempt]:
+        """Assume that the audio was amplified and clipped, if that explains more."""
+        for attempt in self.begun[:1] if THRESHOLDS.near < self._get_lowest_cost() < THRESHOLDS.unlike else []:
+            candidate = attempt.candidate.remove_noise()
+            clipped = [candidate.change({"source": source}) for source in list_clippings(candidate.source)]
             best = attempt.search.best((candidate, *clipped))
             if attempt.search.cost(best) < THRESHOLDS.better * attempt.cost:
                 yield Attempt(attempt.search, best)
                 yield Attempt(attempt.search, best).improve()
 
-    def _resampled(self, share: float) -> Iterator[Attempt]:
-        """Take the audio at another rate, once for each resampler, if that leaves at most a share of the cost."""
+    def _search_resampled(self, share: float) -> Iterator[Attempt]:
+        """Assume that the audio was resampled, if that leaves at most a ``share`` of the cost. Try all resamplers."""
         best_of = dict[Search, Attempt]()
-        for attempt in self.begun if self._lowest() > THRESHOLDS.near else []:
+        for attempt in self.begun if self._get_lowest_cost() > THRESHOLDS.near else []:
             best_of.setdefault(attempt.search, attempt)
         for search, attempt in best_of.items():
-            candidate, begun = attempt.candidate.without_noise(), list[list[Candidate]]()
+            candidate, begun = attempt.candidate.remove_noise(), list[list[Candidate]]()
             for other in candidate.source.at_other_rates:
                 ratio = other.rate / candidate.rate
                 rows = round(candidate.shift * ratio) * search.sheet.arrangement.stride
@@ -362,7 +362,7 @@ class Finder:
                 best = search.improve_starts(starts)[0]
                 if search.cost(best) > share * attempt.cost or self.budget.is_stage_over():
                     break
-                ways = resamplings(candidate.source, int(best.rate))
+                ways = list_resamplings(candidate.source, int(best.rate))
                 if search.cost(best) > THRESHOLDS.near:  # Resamplers differ above half of the lower rate.
                     nearest = search.best(best.change({"source": way}) for way in ways).source
                     resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
@@ -373,9 +373,9 @@ class Finder:
                     yield Attempt(search, other_way)
                     yield Attempt(search, other_way).improve()
 
-    def _mistaken(self) -> Iterator[Attempt]:
-        """Take the audio at a wrong rate, at another speed, or with swapped bytes."""
-        sources = [mistaken for source in self._sources for mistaken in with_mistakes(source, self._recording)]
+    def _search_mistaken(self) -> Iterator[Attempt]:
+        """Assume a wrong sampling rate, another speed, or swapped bytes."""
+        sources = [mistaken for source in self._sources for mistaken in list_mistakes(source, self._recording)]
         for start in self._begin(self._searches, sources, max_sources=THRESHOLDS.mistakes)[:2]:
             if start.cost < THRESHOLDS.unlike:
                 attempt = start.improve()
@@ -383,13 +383,13 @@ class Finder:
                 yield Attempt(start.search, start.search.refine(attempt.candidate)).improve()
 
 
-def _of_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
-    """Yield a candidate with unusual first samples as one of the whole audio, or else as one of a part of it."""
+def _list_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
+    """Yield the candidate with a usual first sample, or else candidates for the part of the audio that fits."""
     candidate, sheet = attempt.candidate, attempt.search.sheet
     if not candidate.offset:
         yield candidate
         return
-    if usual := candidate.same_framings():
+    if usual := candidate.list_same_framings():
         yield usual[0]
         return
     for changes in ({"snip_edges": True}, {"snip_edges": False}, {"padding": "reflect-window"}):
@@ -397,4 +397,4 @@ def _of_whole_or_part(attempt: Attempt) -> Iterator[Candidate]:
         first, frames = candidate.first_sample - framed.first, len(sheet.values) * sheet.arrangement.stride
         length = (frames - 1) * framed.shift + framed.size + 2 * framed.first
         if first >= 0 and length > 0:
-            yield framed.change({"source": part_of(candidate.source, first, length)})
+            yield framed.change({"source": cut_part(candidate.source, first, length)})

@@ -1,4 +1,4 @@
-"""Maps from one array of features to another of its shape: offsets, scales, normalization; and shifts in time."""
+"""Maps between arrays of features of the same shape: offsets, scales and normalization. Shifts in time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
-# Straight lines with a name: slope, offset (None for any offset), name. The simplest lines come first.
+# Named straight lines: slope, offset (None for any offset) and name. The simplest lines come first.
 LINES: tuple[tuple[float, float | None, str], ...] = (
     (0.25 / math.log(10), 1.0, "(x + 4) / 4 of logarithms to base 10, as in Whisper"),
     (1 / 9.138, 4.268 / 9.138, "(x + 4.268) / 9.138, as in AST, EAT and ImageBind"),
@@ -30,7 +30,7 @@ LINES: tuple[tuple[float, float | None, str], ...] = (
 )
 MEAN = "minus the mean of each column over the recording"
 LOG_OF_SCALE = 2 * math.log(32768)  # Difference of log energies between 16-bit samples and samples in -1 to 1.
-# Numbers of words of a map. A map with numbers for each column counts more than any other map.
+# Numbers of words that a map counts for. A map with numbers for each column counts more than any other map.
 NUMBER_WORDS, COLUMN_WORDS = 3, 5
 INTEGER_LIMITS = (0, 127, -128, 255, 32767, -32768, 65535)  # Extreme values of integers of 8 and 16 bits.
 Cells = tuple[npt.NDArray[Any], ...]  # np.ix_(rows, columns) of the cells that are compared.
@@ -43,9 +43,9 @@ class Fit:
 
     Attributes:
         name: name of the map. "" if the arrays are equal.
-        residual: absolute difference after the map, see :func:`residual_of`.
+        residual: absolute difference after the map, see :func:`measure_residual`.
         mapped: the first array, mapped.
-        words: number of words that the map counts for: 0 for none, more for numbers, most for numbers of each column.
+        words: number of words that the map counts for. It is 0 without a map, and largest with numbers for each column.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Fit:
     words: int = 1
 
 
-def all_cells(array: Doubles) -> Cells:
+def select_all_cells(array: Doubles) -> Cells:
     """Return all cells of an array."""
     return np.ix_(*map(np.arange, array.shape))
 
 
-def residual_of(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the difference that 99.9% of the values stay below, or a thirtieth of the largest one if that is larger.
+def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
+    """Return the 99.9th percentile of the differences, or a thirtieth of the largest difference if that is larger.
 
     Where a frame is nearly silent, single precision decides digits that ports in double precision compute differently.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
@@ -86,7 +86,7 @@ def similarity(features: Doubles, target: Doubles) -> float:
     return float(np.sqrt(unexplained.mean()))
 
 
-def limits_of(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
+def find_limits(target: Doubles, *, is_rounded: bool = False) -> tuple[float, float]:
     """Return the values to which an array may have been clipped. They are infinite where the extreme value is rare.
 
     In a rounded array, an extreme value of a type of integers is a limit even if it is rare.
@@ -99,7 +99,7 @@ def limits_of(target: Doubles, *, is_rounded: bool = False) -> tuple[float, floa
     return (low if is_limit(low) else -math.inf, high if is_limit(high) else math.inf)
 
 
-def limits_name(limits: tuple[float, float], mapped: Doubles, tolerance: float) -> str:
+def describe_limits(limits: tuple[float, float], mapped: Doubles, tolerance: float) -> str:
     """Describe the limits that features exceed by more than a tolerance. Return "" if they exceed none."""
     (low, high), names = limits, []
     if (low - mapped > tolerance).any():
@@ -109,7 +109,7 @@ def limits_name(limits: tuple[float, float], mapped: Doubles, tolerance: float) 
     return f"clipped to {' and '.join(names)}" if names else ""
 
 
-def simplest(
+def find_simplest(
     features: Doubles, target: Doubles, tolerance: float, cells: Cells | None = None, others: Sequence[Doubles] = (),
     before: Sequence[Map] = (), step: float = 0.0,
 ) -> Fit:  # fmt: skip
@@ -127,14 +127,14 @@ def simplest(
         before: normalizations of the features before they were arranged.
         step: largest error of the stored numbers.
     """
-    cells, fits = cells or all_cells(target), list[Fit]()
+    cells, fits = cells or select_all_cells(target), list[Fit]()
     charge(1000 + 0.2 * features.size)
-    limits, nearly = limits_of(target[cells], is_rounded=step > 0), None
-    for name, mapped, words in _maps(features, target, cells, others, before, limits):
+    limits, nearly = find_limits(target[cells], is_rounded=step > 0), None
+    for name, mapped, words in _list_maps(features, target, cells, others, before, limits):
         clipped = np.clip(mapped, *limits)
-        clipping = limits_name(limits, mapped[cells], tolerance + step)
+        clipping = describe_limits(limits, mapped[cells], tolerance + step)
         fit = Fit(
-            "; ".join(filter(None, (name, clipping))), residual_of(clipped[cells], target[cells], step),
+            "; ".join(filter(None, (name, clipping))), measure_residual(clipped[cells], target[cells], step),
             clipped if clipping else mapped, words + NUMBER_WORDS * bool(clipping),
         )  # fmt: skip
         if fit.residual <= tolerance and not (nearly and words >= COLUMN_WORDS):
@@ -148,23 +148,23 @@ def simplest(
     return nearly or next((fit for fit in fits if fit.residual <= limit), fits[0])
 
 
-def _maps(
+def _list_maps(
     features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
     """Yield maps between arrays, the simplest first. Straight lines are fitted to the values inside the limits."""
     yield "", features, 0
-    normalized = [*(way for sample in (features, *others) for way in normalizations(features, sample)), *before]
+    normalized = [*(way for sample in (features, *others) for way in list_normalizations(features, sample)), *before]
     yield from normalized
     chosen, goal = features[cells], target[cells]
     inside = (goal > limits[0]) & (goal < limits[1])
     inside = inside if inside.any() else np.ones_like(inside)
     offset = float(np.median((goal - chosen)[inside]))
-    yield offset_name(offset), features + offset, NUMBER_WORDS
+    yield describe_offset(offset), features + offset, NUMBER_WORDS
     for slope, known, name in LINES:
         offset = float(np.median((goal - slope * chosen)[inside])) if known is None else known
         is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
-        line_name = name if is_named else f"{name}, {offset_name(offset, slope)}"
+        line_name = name if is_named else f"{name}, {describe_offset(offset, slope)}"
         yield line_name, slope * features + offset, 1 if is_named else NUMBER_WORDS
     logarithms = [(slope, name) for slope, known, name in LINES if known is None]
     centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
@@ -186,7 +186,7 @@ def _maps(
         yield "times and plus a number for each column (global CMVN)", slopes * features + offsets, COLUMN_WORDS
 
 
-def normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
+def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
     """Yield features normalized by the means and deviations of a sample: the features, or more or fewer frames."""
     where = "" if sample is features else f" of {len(sample)} frames"
     divided = "minus the mean and divided by the standard deviation"
@@ -201,7 +201,7 @@ def normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
     yield f"{divided} over all{where}", centered / max(float(sample.std()), 1e-10), 1
 
 
-def offset_name(offset: float, slope: float = 1.0) -> str:
+def describe_offset(offset: float, slope: float = 1.0) -> str:
     """Describe a constant offset. An offset of log energies is another scale of the audio."""
     sign = "plus" if offset > 0 else "minus"
     for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
@@ -238,7 +238,7 @@ def overlap(features: Doubles, target: Doubles, shift: int) -> tuple[Doubles, Do
     return first[:count], second[:count]
 
 
-def best_shift(features: Doubles, target: Doubles, about: int = 0, distance: int = 4) -> int:
+def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance: int = 4) -> int:
     """Return the shift for :func:`overlap` at which arrays agree best, within a distance in frames of ``about``."""
 
     def cost(shift: int) -> tuple[float, int]:
@@ -248,31 +248,31 @@ def best_shift(features: Doubles, target: Doubles, about: int = 0, distance: int
     return min(range(about - distance, about + distance + 1), key=cost)
 
 
-def frames_in_words(counts: dict[str, int]) -> list[str]:
-    """Describe the frames that an array has too many at its ends, or lacks, which negative counts say."""
+def describe_frame_counts(counts: dict[str, int]) -> list[str]:
+    """Describe additional frames at the ends of an array, or missing frames, whose counts are negative."""
     return [f"{abs(n)} frame{'s' * (abs(n) > 1)} {'too many' if n > 0 else 'left out'} at the {where}"
             for where, n in counts.items() if n]  # fmt: skip
 
 
 def correlations(features: Doubles, target: Doubles) -> Doubles:
-    """Return the correlations (target's columns, features' columns). A constant column has none, which is 0."""
+    """Return the correlations (columns of the target, columns of the features). They are 0 for constant columns."""
     a, b = (x - x.mean(0) for x in (features, target))
     with np.errstate(divide="ignore", invalid="ignore"):
         sizes = np.outer(np.sqrt((b * b).sum(0)), np.sqrt((a * a).sum(0)))
         return np.asarray(np.nan_to_num((b.T @ a) / sizes))
 
 
-def columns_of(features: Doubles, target: Doubles) -> list[int] | None:
-    """Return for each column of the target the column of the features that it equals up to an offset and a scale.
+def match_columns(features: Doubles, target: Doubles) -> list[int] | None:
+    """Return for each column of the target the equal column of the features, up to an offset and a scale.
 
-    Return None if a column of the target equals none of the features' columns.
+    Return None if no column of the features equals one of the target's columns.
     """
     alike = correlations(features, target)
     best = alike.argmax(1)
     return best.tolist() if (alike.max(1) > 1 - 1e-6).all() else None
 
 
-def order_name(order: Sequence[int], columns: int) -> str:
+def describe_order(order: Sequence[int], columns: int) -> str:
     """Describe the order of some of ``columns`` columns."""
     order, all_columns = list(order), list(range(columns))
     names = {

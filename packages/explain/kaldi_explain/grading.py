@@ -73,7 +73,7 @@ class Vector:
         return max(1e-3, 3 * self.rounding)
 
     def grade(self, result: npt.ArrayLike) -> tuple[str, str]:
-        """Return the grade of a result, "bits", "1e-5", "1e-3" or "wrong", and the place where a wrong result differs.
+        """Return a result's grade, "bits", "1e-5", "1e-3" or "wrong", and a description of the error of a wrong result.
 
         Args:
             result: the output of an implementation for ``given`` and ``options``.
@@ -203,7 +203,7 @@ def conform(
         OptionError: a level does not exist.
         FeatureError: the kit is not found, or is damaged.
     """
-    return score([_result(vector, implementation) for vector in vectors(level, kit)], explain=explain)
+    return score([_grade_result(vector, implementation) for vector in vectors(level, kit)], explain=explain)
 
 
 def score(results: list[Result], *, explain: bool) -> Scorecard:
@@ -223,7 +223,7 @@ def grade(vector: Vector, result: npt.ArrayLike) -> Result:
     return Result(vector, grade, why, np.asarray(result) if grade == "wrong" else None)
 
 
-def _result(vector: Vector, implementation: Implementation) -> Result:
+def _grade_result(vector: Vector, implementation: Implementation) -> Result:
     try:
         return grade(vector, implementation(vector.given.copy(), dict(vector.options)))
     except NotImplementedError:
@@ -246,14 +246,14 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
     levels = list(LEVELS) if level is None else [level] if isinstance(level, int) else list(level)
     if wrong := [number for number in levels if number not in LEVELS]:
         raise OptionError(f"level={wrong[0]} does not exist: the kit has the levels 1 to {LEVELS[-1]}")
-    folder = kit_folder(kit)
+    folder = find_kit_folder(kit)
     try:
-        return [vector for number in levels for vector in _level(folder, number)]
+        return [vector for number in levels for vector in _load_level(folder, number)]
     except (OSError, ValueError, KeyError, TypeError, io_ark.ArkError) as error:
         raise FeatureError(f"{folder} is not a conformance kit: {error}") from None
 
 
-def kit_folder(kit: str | Path | None = None) -> Path:
+def find_kit_folder(kit: str | Path | None = None) -> Path:
     """Return the folder of the kit: ``kit``, or the installed package, or the kit of this checkout."""
     if kit is None:
         spec = importlib.util.find_spec(PACKAGE)
@@ -269,7 +269,7 @@ def kit_folder(kit: str | Path | None = None) -> Path:
     return Path(kit)
 
 
-def _level(folder: Path, level: int) -> list[Vector]:
+def _load_level(folder: Path, level: int) -> list[Vector]:
     files: dict[str, Array] = {}
 
     def part(place: dict[str, Any]) -> Array:

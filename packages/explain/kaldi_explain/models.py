@@ -1,6 +1,6 @@
 """Models of features with Kaldi's options, and with the variations of other libraries and ports of Kaldi.
 
-The product's engine computes what Kaldi has. NumPy computes the remaining models in double precision.
+The engine of kaldi-compat computes Kaldi's features. NumPy computes all other models in double precision.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import SpectrogramOptions
 from kaldi_explain.options import EPSILON, TABLE
-from kaldi_explain.other_libraries import F32, mel_filters, milliseconds, pad, padding_around, window
+from kaldi_explain.other_libraries import F32, count_padding, find_milliseconds, make_mel_filters, pad, window
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
 KINDS = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
-COUNTS = ("num_ceps", "num_mel_bins")  # Options that are named first.
-# Attributes that the product's engine has, or that are applied before it.
+COUNTS = ("num_ceps", "num_mel_bins")  # A description names these options first.
+# Attributes that kaldi-compat's engine supports, or that are applied before the engine.
 ENGINE_ATTRIBUTES = {"scale", "padding", "whole", "warp", "precise", "dithered"}
-SMALLEST_ENERGY = 1e-300  # Takes the place of zero under a logarithm without a floor.
+SMALLEST_ENERGY = 1e-300  # Replaces zero under a logarithm without a floor.
 Model = TypeVar("Model", bound="FeatureModel")
 
 
@@ -62,7 +62,7 @@ class FeatureModel:
         magnitudes: True for mel energies of cepstra that are sums of magnitudes.
         dct: scaling of the DCT.
         energy: "kaldi", or "spectrum" for the sum of the power of all bins.
-        in_place: True if preemphasis overwrites samples that it still needs.
+        in_place: True if preemphasis works in place, so that it uses samples that it has already changed.
         precise: True for an FFT in double precision.
         dithered: True for the noise of the first utterance of a run of Kaldi's programs.
     """
@@ -108,9 +108,9 @@ class FeatureModel:
 
     def default(self, name: str) -> Any:
         """Return Kaldi's value of an option or an attribute. None for an option that the feature does not have."""
-        return _default(self.kind, name)
+        return _get_default(self.kind, name)
 
-    def settings_by_name(self) -> dict[str, str]:
+    def describe_settings_by_name(self) -> dict[str, str]:
         """Describe the options, and then the attributes, that differ from Kaldi's defaults, by name."""
         options = dict.fromkeys([*COUNTS, *(option.name for option in dataclasses.fields(KINDS[self.kind]))])
         settings = {name: f"{name}={self.value(name)!r}" for name in options if self.value(name) != self.default(name)}
@@ -121,8 +121,8 @@ class FeatureModel:
         return settings
 
     def settings(self) -> list[str]:
-        """Return the words of :meth:`settings_by_name`."""
-        return [*self.settings_by_name().values()]
+        """Return the words of :meth:`describe_settings_by_name`."""
+        return [*self.describe_settings_by_name().values()]
 
     def __str__(self) -> str:
         """Describe the model by the options that differ from Kaldi's defaults, and by its attributes."""
@@ -151,7 +151,7 @@ class FeatureModel:
     def first(self) -> int:
         """First sample of the first frame, counted from the beginning of the audio."""
         if self.padding or self.value("snip_edges"):
-            return -padding_around(self.padding, self.size, self.fft_points, self.shift)[0]
+            return -count_padding(self.padding, self.size, self.fft_points, self.shift)[0]
         return self.shift // 2 - self.size // 2
 
     def _cut(self, audio: Floats) -> Floats:
@@ -188,19 +188,19 @@ class FeatureModel:
         """
         audio = pad(self.prepare(samples), self.padding, self.size, self.fft_points, self.shift)
         if self.is_kaldis:
-            return self._by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
+            return self._compute_by_engine(audio, {"snip_edges": bool(self.padding or self.value("snip_edges"))})
         frames = self._cut(audio)
         starts = range(0, max(len(frames), 1), THRESHOLDS.frames)
         blocks = [self.spectra(frames[first : first + THRESHOLDS.frames]) for first in starts]
         power, energies = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return self.finish(power, energies)
 
-    def plp_of_frames(self, frames: Floats) -> Floats:
+    def compute_plp(self, frames: Floats) -> Floats:
         """Return the PLP features of prepared frames (frames, size)."""
-        shift = {"frame_shift": milliseconds(frames.shape[1], self.rate), "snip_edges": True}
-        return self._by_engine(frames.ravel(), shift)
+        shift = {"frame_shift": find_milliseconds(frames.shape[1], self.rate), "snip_edges": True}
+        return self._compute_by_engine(frames.ravel(), shift)
 
-    def _by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
+    def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -211,7 +211,7 @@ class FeatureModel:
             options["allow_empty_bins"] = True
         plan = plan_of(make_options(self.kind, KINDS[self.kind], None, options))
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
-        seeds = KaldiRandom().frame_seeds if self.dithered else _no_seeds
+        seeds = KaldiRandom().frame_seeds if self.dithered else _make_zero_seeds
         [features] = features_of_list(plan, [audio], [self.warp], seeds)
         charge(400 + 0.02 * len(features) * self.fft_points)
         return features
@@ -234,7 +234,11 @@ class FeatureModel:
             samples = samples - factor * np.hstack((samples[:, :1], samples[:, :-1]))
         shape = self.value("window_type"), samples.shape[1], self.value("blackman_coeff"), self.window == "periodic"
         windowed = samples * window(*shape)
-        power = _power(windowed, points) if self.precise else _rounded_power(windowed.astype(F32), points, self.rate)
+        power = (
+            _compute_power(windowed, points)
+            if self.precise
+            else _compute_rounded_power(windowed.astype(F32), points, self.rate)
+        )
         if self.energy == "spectrum":
             energies = power.sum(1) / points
         elif not self.value("raw_energy"):
@@ -254,30 +258,30 @@ class FeatureModel:
         if self.kind == "spectrogram":
             if self.bins in ("power", "magnitude"):
                 return spectrum
-            features = self._logarithm(spectrum)
+            features = self._apply_logarithm(spectrum)
             if self.bins == "kaldi":
                 features[:, 0] = log_energy
             return features
-        bins, weights, starts = mel_filters(
+        bins, weights, starts = make_mel_filters(
             self.mel, self.rate, self.fft_points, self.value("num_mel_bins"), self.value("low_freq"),
             self.value("high_freq"), self.warp, self.corner,
         )  # fmt: skip
         bands = np.add.reduceat(spectrum[:, bins] * weights, starts, axis=1)
         if self.kind == "fbank":
-            features = self._logarithm(bands) if self.value("use_log_fbank") else bands
+            features = self._apply_logarithm(bands) if self.value("use_log_fbank") else bands
             parts = (features, log_energy[:, None])
             has_energy, is_last = self.value("use_energy"), self.value("htk_compat")
             return np.hstack(parts if is_last else parts[::-1]) if has_energy else features
-        return self._cepstra(self._logarithm(bands), log_energy)
+        return self._compute_cepstra(self._apply_logarithm(bands), log_energy)
 
-    def _logarithm(self, energies: Doubles) -> Doubles:
+    def _apply_logarithm(self, energies: Doubles) -> Doubles:
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
 
-    def _cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
+    def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
         count, bins = self.value("num_ceps"), self.value("num_mel_bins")
-        features = bands @ _cosines(count, bins)
+        features = bands @ _make_cosines(count, bins)
         features *= tables.lifter(count, self.value("cepstral_lifter"))
         if self.value("htk_compat") and not self.value("use_energy"):
             features[:, 0] *= math.sqrt(2)
@@ -290,27 +294,27 @@ class FeatureModel:
 
 
 @functools.cache
-def _default(kind: str, name: str) -> Any:
+def _get_default(kind: str, name: str) -> Any:
     return getattr(KINDS[kind], name, getattr(FeatureModel, name, None))
 
 
-def _power(windowed: Doubles, points: int) -> Doubles:
+def _compute_power(windowed: Doubles, points: int) -> Doubles:
     """Return the power spectrum (frames, points / 2 + 1) of windowed frames."""
     spectrum = np.fft.rfft(windowed, points)
     return np.asarray(spectrum.real**2 + spectrum.imag**2)
 
 
-def _rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
+def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
     """Return the power spectrum by Kaldi's FFT in single precision."""
-    plan = _fft_plan(windowed.shape[1], points, rate)
-    [raw] = features_of_list(plan, [windowed.ravel()], [1.0], _no_seeds)
+    plan = _make_fft_plan(windowed.shape[1], points, rate)
+    [raw] = features_of_list(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
 
 
 @functools.lru_cache(maxsize=64)
-def _fft_plan(size: int, points: int, rate: float) -> Plan:
-    length = milliseconds(size, rate)
+def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
+    length = find_milliseconds(size, rate)
     options = SpectrogramOptions(
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,
         preemphasis_coefficient=0.0, remove_dc_offset=False, return_raw_fft=True,
@@ -318,10 +322,10 @@ def _fft_plan(size: int, points: int, rate: float) -> Plan:
     return dataclasses.replace(plan_of(options), points=points, dim=points)
 
 
-def _no_seeds(count: int) -> npt.NDArray[np.int32]:
+def _make_zero_seeds(count: int) -> npt.NDArray[np.int32]:
     return np.zeros(count, np.int32)
 
 
 @functools.lru_cache(maxsize=64)
-def _cosines(count: int, bins: int) -> Doubles:
+def _make_cosines(count: int, bins: int) -> Doubles:
     return np.ascontiguousarray(tables.dct(count, bins).T.astype(np.float64))

@@ -23,10 +23,10 @@ class Option:
         name: name of the option or attribute.
         values: values that a search tries, the most usual first. Empty for an option that a special search finds.
         kinds: kinds of features. A search changes the option alone for these kinds.
-        gain: largest share of the cost that a new value may leave. It is smaller for options that explain a little of
-            any array.
-        step: difference in value that measures the slope of features. Zero for an option without refinement.
-        words: a format, or the words for each value. Kaldi's options need no words.
+        gain: largest share of the cost that a new value may leave. The share is smaller for options that explain a
+            little of any array.
+        step: change of the value for measuring the derivative of features. Zero for an option without refinement.
+        words: a format, or a description of each value. "" for Kaldi's options, which are described by name.
     """
 
     name: str
@@ -144,7 +144,7 @@ TABLE = (
     Option("dithered", words={True: "dithered as the first utterance of a run of Kaldi's"}),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in TABLE}
-# Filters that differ only in the height of the triangles. Since columns may have any scale, one shape suffices.
+# Filters that differ only in the height of the triangles. A search needs one of them, since columns have any scale.
 EQUAL_SHAPES = {"htk-area": "hertz", "slaney-height": "slaney"}
 SHAPES = tuple(mel for mel in BY_NAME["mel"].values if mel not in EQUAL_SHAPES)
 EDGES = ("low_freq", "high_freq")
@@ -159,7 +159,7 @@ SPEECH_FEATURES: Changes = {"window_type": "rectangular", "low_freq": 0.0, "mel"
                             "whole": ("preemphasis",), "padding": "zeros", "remove_dc_offset": False}  # fmt: skip
 
 
-def values_of(name: str) -> tuple[Any, ...]:
+def list_values(name: str) -> tuple[Any, ...]:
     """Return the values of an option that a search tries."""
     return BY_NAME[name].values
 

@@ -1,4 +1,4 @@
-"""Computations of other libraries that Kaldi does not have, and that the product therefore does not have either.
+"""Computations of other libraries that neither Kaldi nor kaldi-compat has.
 
 - Mel filters: librosa's on HTK's and Slaney's scale, triangles in Hz, python_speech_features' edges on bins of the FFT,
   SpeechBrain's symmetric triangles, and mel scales with another corner frequency.
@@ -7,7 +7,7 @@
 - Resampling: soxr, torchaudio with a Kaiser window, SciPy's polyphase and FFT filters, and linear interpolation. The
   parameters of soxr were fitted to its output.
 
-The product's own filters (:mod:`kaldi_compat.exact.mel`), windows (:mod:`kaldi_compat.exact.tables`), Slaney scale
+kaldi-compat's own filters (:mod:`kaldi_compat.exact.mel`), windows (:mod:`kaldi_compat.exact.tables`), Slaney scale
 (:mod:`kaldi_compat.exact.librosa_mel`) and resampler (:mod:`kaldi_compat.exact.resample`) are used where they apply.
 """
 
@@ -36,18 +36,18 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 # Mel scales and filters.
 
 
-def mel_of(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
+def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
     """Convert Hz to Slaney's mel scale, or to ``ln(1 + f / corner)``, which is Kaldi's up to a factor."""
     return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
 
-def hertz_of(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert the scale of :func:`mel_of` to Hz."""
+def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
+    """Convert mel values of :func:`convert_to_mel` to Hz."""
     return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
 @functools.lru_cache(maxsize=256)
-def mel_filters(
+def make_mel_filters(
     mel: str, rate: float, points: int, bins: int, low: float, high: float, warp: float = 1.0, corner: float = 700.0
 ) -> tuple[npt.NDArray[np.intp], Doubles, npt.NDArray[np.intp]]:
     """Return sparse filters on a spectrum: FFT bins, their weights, and the position where each filter begins.
@@ -66,7 +66,7 @@ def mel_filters(
     """
     if warp != 1 or (mel == "kaldi" and corner == 700):
         options = FbankOptions(
-            sample_frequency=rate, frame_length=milliseconds(points, rate), round_to_power_of_two=False,
+            sample_frequency=rate, frame_length=find_milliseconds(points, rate), round_to_power_of_two=False,
             num_mel_bins=bins, low_freq=low, high_freq=high, allow_empty_bins=True,
         )  # fmt: skip
         weights = mel_banks(options, warp).weights.astype(np.float64)
@@ -74,23 +74,24 @@ def mel_filters(
         high = high if high > 0 else 0.5 * rate + high
         if not 0 <= low < high <= 0.5 * rate + 1:
             raise OptionError(f"low_freq={low:g} and high_freq={high:g} Hz are out of order")
-        weights = _triangles(mel, rate, points, bins, low, high, corner)
+        weights = _make_triangles(mel, rate, points, bins, low, high, corner)
     used = weights.T != 0
     used[~used.any(1), 0] = True  # A filter without an FFT bin needs one weight, which is zero.
     filters, places = np.nonzero(used)
     return places, weights.T[used], np.searchsorted(filters, np.arange(bins))
 
 
-def _triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
+def _make_triangles(mel: str, rate: float, points: int, bins: int, low: float, high: float, corner: float) -> Doubles:
     """Return the weights (points / 2 + 1, bins) of filters that are not Kaldi's."""
     is_slaney = mel in SLANEY_SCALES
-    edges = hertz_of(np.linspace(*mel_of(np.array([low, high]), is_slaney, corner), bins + 2), is_slaney, corner)  # type: ignore[call-overload]
+    first, last = convert_to_mel(np.array([low, high]), is_slaney, corner).tolist()
+    edges = convert_to_hertz(np.linspace(first, last, bins + 2), is_slaney, corner)
     if mel.startswith("snapped"):
-        # The small term keeps an edge that lies on a bin there, whatever its rounding.
+        # The small term protects an edge on a bin from being rounded down to the previous bin.
         edges = np.floor(edges * (points + (mel == "snapped-more")) / rate + 1e-3) * rate / points
     at = (np.arange(points // 2 + 1) * rate / points)[:, None]
     if mel == "kaldi":
-        edges, at = mel_of(edges, False, corner), mel_of(at, False, corner)
+        edges, at = convert_to_mel(edges, False, corner), convert_to_mel(at, False, corner)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     right = 2 * center - left if mel == "symmetric" else right
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,7 +102,7 @@ def _triangles(mel: str, rate: float, points: int, bins: int, low: float, high: 
     return weights * (2 / (right - left) if mel in ("slaney", "htk-area") else 1)
 
 
-def milliseconds(samples: int, rate: float) -> float:
+def find_milliseconds(samples: int, rate: float) -> float:
     """Return the time with the fewest digits that Kaldi converts to a number of samples."""
     for digits in range(1, 8):
         for time in (round(1000 * samples / rate, digits), round(1000 * samples / rate + 0.6 * 10**-digits, digits)):
@@ -115,11 +116,11 @@ def milliseconds(samples: int, rate: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
-    """Return a window (size,). The periodic form is a window of one more sample without its last sample."""
+    """Return a window (size,). A periodic window is computed with one more sample, which is then removed."""
     return tables.window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
 
 
-def padding_around(padding: str, size: int, points: int, shift: int) -> tuple[int, int]:
+def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int, int]:
     """Return the number of samples that a padding adds before and after the audio. Negative numbers remove samples.
 
     Except for "reflect" and "constant", frames are as long as the FFT and have the window in their middle.
@@ -141,7 +142,7 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
     """
     if padding == "zeros":
         return np.pad(audio, (0, -(max(len(audio), size) - size) % shift))
-    before, after = padding_around(padding, size, points, shift)
+    before, after = count_padding(padding, size, points, shift)
     if not before and not after:
         return audio
     if padding == "inside":
@@ -157,24 +158,28 @@ def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floa
 Resampler = Callable[[Floats, int, int], Any]  # Takes samples, their rate, and the rate of the result.
 
 
-def resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
+def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
     """Return the resamplers between two rates in Hz, by the words that name them."""
     numerator = new_rate // math.gcd(rate, new_rate)
-    # soxr loses gain between rates with a ratio of large numbers: factor * (f / half of the lower rate) ** power.
+    # soxr loses gain if the ratio of the rates has large terms: factor * (f / half of the lower rate) ** power.
     loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)
     sinc = functools.partial
     return {
         "as Kaldi and torchaudio do": resample_as_kaldi,
-        "by soxr (librosa, sox)": sinc(_by_kaiser_window, cutoff=0.957, zeros=104.0, beta=15.0, loss=loss),
-        "by torchaudio with a Kaiser window": sinc(_by_kaiser_window, cutoff=0.99, zeros=6 / 0.99, beta=14.769656),
-        "by a polyphase filter (scipy.signal.resample_poly)": sinc(_by_kaiser_window, cutoff=1.0, zeros=10, beta=5.0),
+        "by soxr (librosa, sox)": sinc(_resample_by_kaiser_window, cutoff=0.957, zeros=104.0, beta=15.0, loss=loss),
+        "by torchaudio with a Kaiser window": sinc(
+            _resample_by_kaiser_window, cutoff=0.99, zeros=6 / 0.99, beta=14.769656
+        ),
+        "by a polyphase filter (scipy.signal.resample_poly)": sinc(
+            _resample_by_kaiser_window, cutoff=1.0, zeros=10, beta=5.0
+        ),
         "by an FFT (scipy.signal.resample)": resample_by_fft,
-        "by linear interpolation": _by_interpolation,
+        "by linear interpolation": _resample_by_interpolation,
     }
 
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
-    """Resample with the product's filter, as Kaldi and torchaudio do by default."""
+    """Resample with kaldi-compat's filter, as Kaldi and torchaudio do by default."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
     return linear_resample(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
@@ -185,11 +190,11 @@ def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 
 
-def _by_interpolation(samples: Floats, rate: int, new_rate: int) -> Any:
+def _resample_by_interpolation(samples: Floats, rate: int, new_rate: int) -> Any:
     return np.interp(np.arange(len(samples) * new_rate // rate) * (rate / new_rate), np.arange(len(samples)), samples)
 
 
-def _by_kaiser_window(
+def _resample_by_kaiser_window(
     samples: Floats, rate: int, new_rate: int, *, cutoff: float, zeros: float, beta: float,
     loss: tuple[float, float] = (0.0, 1.0),
 ) -> Any:  # fmt: skip

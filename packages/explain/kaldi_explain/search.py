@@ -12,7 +12,7 @@ import numpy as np
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_explain.arrangements import Mask
-from kaldi_explain.candidates import Candidate, Sheet, floored_cells
+from kaldi_explain.candidates import Candidate, Sheet, find_floored_cells
 from kaldi_explain.fits import correlations, similarity
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import (
@@ -30,15 +30,15 @@ from kaldi_explain.options import (
     WINDOW_SAMPLES,
     Changes,
     has_option,
-    values_of,
+    list_values,
 )
-from kaldi_explain.other_libraries import SLANEY_SCALES, hertz_of, mel_of, milliseconds
+from kaldi_explain.other_libraries import SLANEY_SCALES, convert_to_hertz, convert_to_mel, find_milliseconds
 from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Pattern, Timing
 from kaldi_explain.work import Budget, charge
 
-# Options that a spectrum depends on, beside its frames.
+# Options that determine a spectrum, in addition to the frames.
 SPECTRUM_OPTIONS = ("window_type", "preemphasis_coefficient", "remove_dc_offset", "raw_energy", "window", "whole",
                     "in_place", "energy")  # fmt: skip
 REFINED = tuple(option.name for option in TABLE if option.step)
@@ -50,15 +50,15 @@ class Search:
     Args:
         sheet: the array.
         budget: work that the answer may do.
-        unit: factor that brings the samples to -1 to 1.
-        by_differences: compare changes from row to row, which a subtracted mean of a window hardly affects.
+        unit: factor that scales the samples to -1 to 1.
+        by_differences: compare changes from row to row, which a subtracted mean of a window barely affects.
     """
 
     def __init__(self, sheet: Sheet, budget: Budget, unit: float, *, by_differences: bool = False) -> None:
         self.sheet, self.budget, self.by_differences = sheet, budget, by_differences
         self.levels = (unit, unit * 32768)
         self._rows = self._choose_rows()
-        own, floored = sheet.own[self._rows], floored_cells(sheet.own)[self._rows]
+        own, floored = sheet.own[self._rows], find_floored_cells(sheet.own)[self._rows]
         clipped = own == own.max(initial=-np.inf)
         clipped &= clipped.sum() >= THRESHOLDS.limit_cells
         is_compared = sheet.own_columns & ((floored | clipped).mean(axis=0) <= THRESHOLDS.floored_column)
@@ -91,7 +91,7 @@ class Search:
     # Costs.
 
     def cost(self, candidate: Candidate) -> float:
-        """Return the share of the array that a candidate leaves unexplained, whatever offset and scale a column has.
+        """Return the share of the array that a candidate leaves unexplained. Columns may have any offset and scale.
 
         When the budget of the search is used up, a new candidate costs as much as an incomparable one.
         """
@@ -102,43 +102,43 @@ class Search:
         return self.measure(candidate)
 
     def measure(self, candidate: Candidate) -> float:
-        """Return the cost of a candidate, whatever remains of the budget."""
+        """Return the cost of a candidate, even if the budget is used up."""
         key = candidate.key
         if key not in self._costs:
             charge(350)
             try:
-                self._costs[key] = self._unexplained(candidate)
+                self._costs[key] = self._measure_unexplained(candidate)
             except KaldiCompatError:
                 self._costs[key] = THRESHOLDS.incomparable
         return self._costs[key]
 
-    def _unexplained(self, candidate: Candidate) -> float:
-        features, values = self._features(candidate), self._values
+    def _measure_unexplained(self, candidate: Candidate) -> float:
+        features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
             return THRESHOLDS.incomparable
         features = features[:, self._columns]
         inside = ~(self._floored | self._clipped)
         if self._floored.any() and not candidate.span:
-            features = _with_floor(features, values, self._floored, inside)
+            features = _apply_floor(features, values, self._floored, inside)
         if self._clipped.any():
-            features = -_with_floor(-features, -values, self._clipped, inside)
+            features = -_apply_floor(-features, -values, self._clipped, inside)
         if candidate.source.is_resampled and candidate.kind in ("fbank", "spectrogram"):
-            features, values = self._without_quiet(candidate, features)
+            features, values = self._remove_quiet(candidate, features)
         if self.by_differences:
             is_adjacent = np.diff(self._rows) == 1
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
-        low = 13  # Higher cepstra depend more on the edges of the filters, which the search finds later.
+        low = 13  # Higher cepstra depend more on the edges of the filters, which are not known yet.
         if candidate.kind in ("mfcc", "plp") and features.shape[1] > low:
             return 0.5 * (similarity(features[:, :low], values[:, :low]) + similarity(features, values))
         return similarity(features, values)
 
-    def _without_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
-        """Return features and the array without cells quieter than noise of one bit, where resamplers differ.
+    def _remove_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
+        """Return features and the array without cells below the level of one-bit noise, where resamplers differ.
 
-        If most columns are loud, the remaining columns are left out. In loud columns, means replace the quiet cells.
+        If most columns are loud, quiet columns are left out. In loud columns, means replace the quiet cells.
         """
-        plain, values = candidate.without_levels(), self._values
-        loud = (self._features(plain) > plain.of_noise())[:, self._columns]
+        plain, values = candidate.remove_levels(), self._values
+        loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
         chosen = loud.mean(0) >= 0.5
         if chosen.mean() < 0.5:
             return features, values
@@ -147,34 +147,34 @@ class Search:
         first, second = (np.where(loud, array, (loud * array).sum(0) / loud.sum(0)) for array in arrays)
         return first, second
 
-    def _features(self, candidate: Candidate) -> Doubles:
-        """Return the features of the rows that are compared."""
+    def _compute_features(self, candidate: Candidate) -> Doubles:
+        """Return a candidate's features for the compared rows."""
         taps = self.sheet.arrangement.taps
         if not taps:
-            return self._features_at(candidate, self._rows)
+            return self._compute_features_at(candidate, self._rows)
         neighbors = self._rows[:, None] + np.arange(len(taps)) - len(taps) // 2
-        features = self._features_at(candidate, neighbors.ravel())
+        features = self._compute_features_at(candidate, neighbors.ravel())
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
-    def _features_at(self, candidate: Candidate, rows: Any) -> Doubles:
+    def _compute_features_at(self, candidate: Candidate, rows: Any) -> Doubles:
         at = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.value(name) for name in SPECTRUM_OPTIONS)
         key = (candidate.source, at[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish(*self._spectra[key]))
-        audio = self._audio_around(candidate)
+        audio = self._pad_audio(candidate)
         frames = audio[
             np.clip(at + THRESHOLDS.around, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)
         ]
         if candidate.kind == "plp":
-            return candidate.reorder(candidate.plp_of_frames(frames).astype(np.float64))
+            return candidate.reorder(candidate.compute_plp(frames).astype(np.float64))
         if len(self._spectra) > THRESHOLDS.spectra:
             self._spectra.clear()
         self._spectra[key] = candidate.spectra(frames)
         return candidate.reorder(candidate.finish(*self._spectra[key]))
 
-    def _audio_around(self, candidate: Candidate) -> Floats:
-        """Return the audio, prepared as the model prepares it, with its reflection around it."""
+    def _pad_audio(self, candidate: Candidate) -> Floats:
+        """Return the audio after the model's preparation, padded by reflection at both ends."""
         key = (candidate.source, candidate.whole, candidate.value("preemphasis_coefficient"))
         if key not in self._wide:
             audio = candidate.prepare(candidate.source.samples)
@@ -194,8 +194,10 @@ class Search:
         candidates: list[Candidate] = []
         for timing in timings:
             shift = timing.shift // self.sheet.arrangement.stride
-            for kind, changes in self._templates(source.rate, shift):
-                plain = Candidate(kind, source.rate, {"frame_shift": milliseconds(shift, source.rate)}, source=source)
+            for kind, changes in self._list_templates(source.rate, shift):
+                plain = Candidate(
+                    kind, source.rate, {"frame_shift": find_milliseconds(shift, source.rate)}, source=source
+                )
                 candidates.append(plain.change(changes).place(timing.center))
             if min(map(self.cost, candidates), default=THRESHOLDS.incomparable) < THRESHOLDS.explained:
                 break
@@ -207,23 +209,23 @@ class Search:
         return [*kinds.values()][: THRESHOLDS.starts]
 
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
-        """Return the starts, the best first, with the noise, frames and edges of filters that explain most."""
+        """Return the starts with their best noise, frames and edges of filters, the best start first."""
         noisy = [start.change({"source": start.source.noisy}) for start in starts]
         # Without this step, floors would imitate dithering.
         if min(map(self.cost, noisy)) < THRESHOLDS.better * min(map(self.cost, starts)):
             starts = noisy
-        starts = [self.best((start, *map(start.change, start.other_framings()))) for start in starts]
-        starts = [self.best((start, *map(start.change, self._edges(start)))) for start in starts]
+        starts = [self.best((start, *map(start.change, start.list_other_framings()))) for start in starts]
+        starts = [self.best((start, *map(start.change, self._list_edges(start)))) for start in starts]
         best = self.best(starts)
-        best = self._accept(best, self._frames(best)) if self.cost(best) > THRESHOLDS.near else best
+        best = self._accept(best, self._list_frames(best)) if self.cost(best) > THRESHOLDS.near else best
         frames = {name: best.value(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
         ways = (frames, frames | {"window_type": best.value("window_type")})
         starts = [best, *(self.best((start, *map(start.change, ways))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.cost)
 
-    def _templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
+    def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
         """Yield the kinds of features, with options, that have the number of columns and a shift in samples."""
-        shift, double, fourfold = (milliseconds(n * samples, rate) for n in (1, 2, 4))
+        shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
         of_synthesis = (double, fourfold, 50.0)  # Lengths of frames in milliseconds that vocoders use.
         for length in sorted({25.0} if of_speech else {*of_synthesis}):
@@ -238,9 +240,11 @@ class Search:
                     yield "mfcc", cepstra
                     yield "mfcc", cepstra | {"scale": self.levels[0]} | DB_80
         for length in sorted({min(25.0, fourfold)} if of_speech else {min(25.0, fourfold), 50.0}):
-            yield from _kaldi_templates(rate, length, dim)
+            yield from _list_kaldi_templates(rate, length, dim)
         points = 2 * (dim - 1)
-        for length in sorted({*values_of("frame_length"), milliseconds(points, rate)}) if 64 < dim < 4096 else ():
+        for length in (
+            sorted({*list_values("frame_length"), find_milliseconds(points, rate)}) if 64 < dim < 4096 else ()
+        ):
             size = {"frame_length": length, "round_to_power_of_two": points & (points - 1) == 0}
             if FeatureModel("spectrogram", rate, size).fft_points == points:
                 yield "spectrogram", size
@@ -251,13 +255,13 @@ class Search:
     def improve(self, candidate: Candidate) -> Candidate:
         """Change options until no change explains more.
 
-        Changes of one option are tried first. When little is left, options that imitate one another are changed
-        together: the frames, and the filters with the preparation of the samples.
+        Changes of one option are tried first. When little is unexplained, options that imitate one another are
+        changed together: the frames, and the filters with the preparation of the samples.
         """
         ways: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
-            (self._single, THRESHOLDS.incomparable),
-            (self._frames, THRESHOLDS.close),
-            (self._filters, THRESHOLDS.close),
+            (self._list_single, THRESHOLDS.incomparable),
+            (self._list_frames, THRESHOLDS.close),
+            (self._list_filters, THRESHOLDS.close),
         )
         while not self.budget.is_stage_over() and self.cost(candidate) > THRESHOLDS.explained:
             candidate = self._simplify(candidate)
@@ -274,11 +278,11 @@ class Search:
 
         Costs are compared after division by the gain that options demand, so that rare options have to explain more.
         """
-        ranked = [(self.cost(candidate.change(changes)) / _gain(candidate, changes), number, changes)
+        ranked = [(self.cost(candidate.change(changes)) / _get_gain(candidate, changes), number, changes)
                   for number, changes in enumerate(proposals)]  # fmt: skip
         for _, _, changes in sorted(ranked, key=lambda proposal: proposal[:2]):
             other = candidate.change(changes)
-            if self.cost(other) < _gain(candidate, changes) * self.cost(candidate):
+            if self.cost(other) < _get_gain(candidate, changes) * self.cost(candidate):
                 candidate = other
         return candidate
 
@@ -295,11 +299,13 @@ class Search:
                 candidate = other
         return candidate
 
-    def _single(self, candidate: Candidate) -> Iterator[Changes]:
+    def _list_single(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield the changes of one option, and the edges of the filters that the array shows."""
         before, best = self.cost(candidate), THRESHOLDS.incomparable
-        proposals = itertools.takewhile(lambda _: not self.budget.is_stage_over(), _changes(candidate, self.levels))
-        centers = self._centers(candidate) if before > 10 * THRESHOLDS.explained else ()
+        proposals = itertools.takewhile(
+            lambda _: not self.budget.is_stage_over(), _list_changes(candidate, self.levels)
+        )
+        centers = self._list_centers(candidate) if before > 10 * THRESHOLDS.explained else ()
         for changes in itertools.chain(proposals, centers):
             best = min(best, self.cost(candidate.change(changes)))
             yield changes
@@ -308,48 +314,50 @@ class Search:
             if self.cost(moved) < 0.5 * best:  # Numbers with many digits explain a little of anything.
                 yield {name: moved.value(name) for name in ("mel", *EDGES)}
 
-    def _frames(self, candidate: Candidate) -> Iterator[Changes]:
+    def _list_frames(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield frame lengths, windows and edges together, since a wrong one imitates another."""
-        yield from candidate.other_framings()
+        yield from candidate.list_other_framings()
         center, placed = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
-        lengths = dict.fromkeys([candidate.value("frame_length"), *values_of("frame_length")])
-        for length, window in itertools.product(lengths, values_of("window_type")):
+        lengths = dict.fromkeys([candidate.value("frame_length"), *list_values("frame_length")])
+        for length, window in itertools.product(lengths, list_values("window_type")):
             changes = {"frame_length": length, "window_type": window, "offset": 0}
             other = candidate.change(changes).place(center)
             offset = round(center - other.first_sample - other.size / 2)
             changes |= {"start": other.start, "offset": offset}
             placed.append((self.cost(candidate.change(changes)), len(placed), changes))
             yield changes
-        for (_, _, changes), window in itertools.product(sorted(placed, key=lambda x: x[:2])[:3], values_of("window")):
+        for (_, _, changes), window in itertools.product(
+            sorted(placed, key=lambda x: x[:2])[:3], list_values("window")
+        ):
             other = candidate.change(changes | {"window": window})
-            yield from (changes | {"window": window} | framing for framing in other.other_framings())
+            yield from (changes | {"window": window} | framing for framing in other.list_other_framings())
 
-    def _filters(self, candidate: Candidate) -> Iterator[Changes]:
+    def _list_filters(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield mel scales and edges together with the preparation of the samples."""
         joint: list[Changes] = [{name: candidate.value(name) for name in ("mel", *EDGES)}]
         if has_option(candidate.kind, "mel"):
             for mel in SHAPES:
                 refined = self.refine(candidate.change({"mel": mel}), EDGES)
                 yield {name: refined.value(name) for name in ("mel", *EDGES)}
-            low, high = (_number(candidate, name) for name in EDGES)
-            near = sorted(values_of("low_freq"), key=lambda edge: abs(edge - low))[:2]
+            low, high = (_get_number(candidate, name) for name in EDGES)
+            near = sorted(list_values("low_freq"), key=lambda edge: abs(edge - low))[:2]
             pairs = itertools.product(
-                sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _named_edge(high, candidate.rate)}
+                sorted({"kaldi", candidate.mel}), {20.0, 0.0, low, *near}, {0.0, _name_edge(high, candidate.rate)}
             )
             joint = [{"mel": mel, "low_freq": first, "high_freq": last} for mel, first, last in pairs]
-        factors = values_of("preemphasis_coefficient")[:5]
+        factors = list_values("preemphasis_coefficient")[:5]
         for factor, has_offset, whole in itertools.product(factors, (True, False), ((), ("preemphasis",))):
             prepared = {"preemphasis_coefficient": factor, "remove_dc_offset": has_offset, "whole": whole}
             yield from (prepared | changes for changes in joint)
 
-    def _edges(self, candidate: Candidate) -> Iterator[Changes]:
+    def _list_edges(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield edges of filters, which the columns of a filter bank show. Usual edges are tried for cepstra."""
-        yield from self._centers(candidate)
+        yield from self._list_centers(candidate)
         if candidate.kind in ("mfcc", "plp"):
-            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), values_of("high_freq")):
+            for low, high in itertools.product((20.0, 0.0, 40.0, 64.0, 80.0, 133.3333), list_values("high_freq")):
                 yield {"low_freq": low, "high_freq": high}
 
-    def _centers(self, candidate: Candidate) -> Iterator[Changes]:
+    def _list_centers(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield the edges of filters that the centers of the array's columns show.
 
         The narrow filter whose energies are most alike has the center of the column. On the right mel scale, the
@@ -360,7 +368,7 @@ class Search:
         count, bins = THRESHOLDS.narrow_filters, candidate.value("num_mel_bins")
         narrow = {"num_mel_bins": count, "use_energy": False, "low_freq": 0.0, "high_freq": 0.0, "mel": "hertz"}
         try:
-            alike = correlations(self._features(candidate.change(narrow)), self._values)
+            alike = correlations(self._compute_features(candidate.change(narrow)), self._values)
         except KaldiCompatError:
             return
         places = self._columns - int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))
@@ -371,42 +379,45 @@ class Search:
         rate, best = candidate.rate, np.clip(alike.argmax(1), 1, count - 2)
         left, middle, right = (alike[np.arange(len(best)), best + k] for k in (-1, 0, 1))
         bend = np.minimum(left - 2 * middle + right, -1e-9)  # Curvature of a parabola through three correlations.
-        step = float(mel_of(np.array(0.5 * rate))) / (count + 1)
-        centers = hertz_of(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
-        highs = [edge if edge > 0 else edge + rate / 2 for edge in values_of("high_freq")]
+        step = float(convert_to_mel(np.array(0.5 * rate))) / (count + 1)
+        centers = convert_to_hertz(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
+        highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
         for is_slaney in (False, True):
-            values = mel_of(centers, is_slaney)
+            values = convert_to_mel(centers, is_slaney)
             # Theil and Sen's line, since a column may resemble another part of the spectrum more.
             before, after = np.triu_indices(len(places), 1)
             slope = np.median((values[after] - values[before]) / (places[after] - places[before]))
             first = np.median(values - slope * places)
-            ends = hertz_of(np.array([first, first + slope * (bins + 1)]), is_slaney)
+            ends = convert_to_hertz(np.array([first, first + slope * (bins + 1)]), is_slaney)
             low, high = np.clip(ends, 0, rate / 2).tolist()
             own = candidate.mel if (candidate.mel in SLANEY_SCALES) == is_slaney else ("hertz", "slaney")[is_slaney]
-            yield {"mel": own, "low_freq": low, "high_freq": _named_edge(high, rate)}
+            yield {"mel": own, "low_freq": low, "high_freq": _name_edge(high, rate)}
             for mel in (shape for shape in SHAPES if (shape in SLANEY_SCALES) == is_slaney):
                 moved, count_near = (
                     0.5 * rate / candidate.fft_points * mel.startswith("snapped"),
                     3 if mel == own else 2,
                 )
                 nearest = [sorted(choices, key=lambda edge: abs(edge - end - moved))[:count_near]
-                           for end, choices in ((low, values_of("low_freq")), (high, highs))]  # fmt: skip
+                           for end, choices in ((low, list_values("low_freq")), (high, highs))]  # fmt: skip
                 for pair in itertools.product(*nearest):
                     if pair[0] < pair[1] <= rate / 2:
-                        yield {"mel": mel, "low_freq": pair[0], "high_freq": _named_edge(pair[1], rate)}
+                        yield {"mel": mel, "low_freq": pair[0], "high_freq": _name_edge(pair[1], rate)}
 
     def refine(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
         """Change options that are numbers together, by the steps that least squares give."""
         names = [name for name in names if has_option(candidate.kind, name)]
-        best, before = self.best((candidate, *map(candidate.change, self._centers(candidate)))), THRESHOLDS.incomparable
+        best, before = (
+            self.best((candidate, *map(candidate.change, self._list_centers(candidate)))),
+            THRESHOLDS.incomparable,
+        )
         goal = self._values - self._values.mean(0)
         while names and THRESHOLDS.explained < self.cost(best) < before and not self.budget.is_stage_over():
-            before, values = self.cost(best), {name: _number(best, name) for name in names}
+            before, values = self.cost(best), {name: _get_number(best, name) for name in names}
             charge(1000)
             try:
-                plain = self._features(best)[:, self._columns]
-                moved = [self._features(best.change({name: values[name] + BY_NAME[name].step}))[:, self._columns]
-                         - plain for name in names]  # fmt: skip
+                plain = self._compute_features(best)[:, self._columns]
+                changed = (best.change({name: values[name] + BY_NAME[name].step}) for name in names)
+                moved = [self._compute_features(other)[:, self._columns] - plain for other in changed]
             except KaldiCompatError:
                 break
             design = np.stack([(part - part.mean(0)).ravel() for part in (plain, *moved)], axis=1)
@@ -416,15 +427,17 @@ class Search:
                      for part in (1, 0.5, 0.25)]  # fmt: skip
             best = self.best((best, *map(best.change, parts)))
         limit = max(1.05 * self.cost(best), THRESHOLDS.explained)
-        for name in names:  # The fewest digits that explain about as much are the likeliest.
+        for (
+            name
+        ) in names:  # Of all numbers that explain about as much, the number with the fewest digits is the likeliest.
             rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
             best = next((other for other in rounded if self.cost(other) <= limit), best)
         if "high_freq" in names:
-            best = best.change({"high_freq": _named_edge(_number(best, "high_freq"), best.rate)})
+            best = best.change({"high_freq": _name_edge(_get_number(best, "high_freq"), best.rate)})
         return best if self.cost(best) < self.cost(candidate) else candidate
 
 
-def _kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tuple[str, Changes]]:
+def _list_kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tuple[str, Changes]]:
     """Yield features of Kaldi and python_speech_features with a number of columns."""
     size: Changes = {"frame_length": length}
     points = FeatureModel("fbank", rate, size).fft_points
@@ -452,46 +465,46 @@ def _kaldi_templates(rate: float, length: float, dim: int) -> Iterator[tuple[str
             yield "plp", size | {"num_ceps": dim, "lpc_order": order, "use_energy": has_energy}
 
 
-def _gain(candidate: Candidate, changes: Changes) -> float:
-    """Return the share of the cost that changes may leave. Frames without an offset need no reason for it."""
+def _get_gain(candidate: Candidate, changes: Changes) -> float:
+    """Return the share of the cost that changes may leave. An unchanged offset does not count as a change."""
     names = changes.keys() - ({"offset"} if changes.get("offset") == candidate.offset else set())
     return min(BY_NAME[name].gain if name in BY_NAME else BY_NAME["mel"].gain for name in names)
 
 
-def _changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
+def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Changes]:
     """Yield all changes of one option, and of options that depend on it."""
     rate, kind = candidate.rate, candidate.kind
     for option in TABLE:
         if has_option(kind, option.name) and (option.name != "in_place" or candidate.value("preemphasis_coefficient")):
             yield from ({option.name: x} for x in option.values if x != candidate.value(option.name))
-    for length in dict.fromkeys([*values_of("frame_length"), *(milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
+    for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
         if candidate.padding in ("", "inside", "zeros"):  # Frames with the same centers.
             moved = (candidate.size - candidate.change({"frame_length": length}).size) / 2
             yield {"frame_length": length, "start": candidate.start + round(moved / candidate.shift)}
-    for samples, sign in itertools.product(values_of("offset"), (-1, 1)):
+    for samples, sign in itertools.product(list_values("offset"), (-1, 1)):
         yield {"offset": candidate.offset + sign * samples}
     whole = {"preemphasis_coefficient": 0.97, "whole": ("preemphasis",)}
     yield from (whole, whole | {"remove_dc_offset": False}, {"whole": (), "remove_dc_offset": False})
-    if has_option(kind, "low_freq"):  # Other edges may have imitated a mel scale or a warp factor.
-        others: list[Changes] = [{"mel": mel} for mel in values_of("mel")]
-        others += [{"warp": warp} for warp in values_of("warp")[1:]]
+    if has_option(kind, "low_freq"):  # Wrong edges may have imitated a mel scale or a warp factor.
+        others: list[Changes] = [{"mel": mel} for mel in list_values("mel")]
+        others += [{"warp": warp} for warp in list_values("warp")[1:]]
         for low, changes in itertools.product((20.0, 0.0), others):
             yield changes | {"low_freq": low, "high_freq": 0.0}
-    yield from candidate.other_framings()
+    yield from candidate.list_other_framings()
     if kind in ("fbank", "mfcc") or candidate.bins == "log":
         for scale in levels:
             if candidate.value("use_power") is False:
                 yield from ({"scale": scale, "root": 1e-9, "floor": floor} for floor in (1e-5, 0.0))
-            yield from ({"scale": scale, "floor": floor} for floor in values_of("floor"))
-            yield from ({"scale": scale, "added": added, "floor": 0.0} for added in values_of("added"))
+            yield from ({"scale": scale, "floor": floor} for floor in list_values("floor"))
+            yield from ({"scale": scale, "added": added, "floor": 0.0} for added in list_values("added"))
             if kind == "mfcc":
                 yield from ({"scale": scale} | DB_80 | edge for edge in ({}, {"low_freq": 0.0}))
         yield {"scale": 1.0, "added": 0.0, "floor": EPSILON, "span": 0.0}
 
 
-def _with_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
-    """Return features with the floor that an array has in some cells, by a line through the cells inside its limits."""
+def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
+    """Apply an array's floor to features. A line through the cells inside the limits maps the floor to the features."""
     count = np.maximum(inside.sum(0), 1)
     first, second = ((inside * array).sum(0) / count for array in (features, values))
     power = (inside * (features - first) ** 2).sum(0)
@@ -500,13 +513,13 @@ def _with_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask)
     return np.where(floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
 
-def _named_edge(high: float, rate: float) -> float:
+def _name_edge(high: float, rate: float) -> float:
     """Return an upper edge in Kaldi's notation: 0 for the Nyquist frequency, and usual distances below it."""
     below = high - rate / 2
     return below if below in (0.0, -100.0, -200.0, -400.0) else high
 
 
-def _number(candidate: Candidate, name: str) -> float:
+def _get_number(candidate: Candidate, name: str) -> float:
     """Return the value of an option that is a number. ``high_freq`` is returned in Hz."""
     value = float(candidate.value(name))
     return value + candidate.rate / 2 if name == "high_freq" and value <= 0 else value

@@ -1,4 +1,4 @@
-"""Settle what the search leaves open: paddings, floors, scales, the form of the logarithm, normalization, masks."""
+"""Choose the options that the search leaves open: paddings, floors, scales, logarithms, normalization, masks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain import fits
-from kaldi_explain.arrangements import Arrangement, Mask, spans
-from kaldi_explain.candidates import Candidate, Sheet, floored_cells
+from kaldi_explain.arrangements import Arrangement, Mask, describe_spans
+from kaldi_explain.candidates import Candidate, Sheet, find_floored_cells
 from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.fits import Cells, Fit
-from kaldi_explain.options import DB_80, EQUAL_SHAPES, values_of
+from kaldi_explain.options import DB_80, EQUAL_SHAPES, list_values
 from kaldi_explain.search import Search
-from kaldi_explain.sources import ZEROS, with_zeros
+from kaldi_explain.sources import ZEROS, append_zeros
 from kaldi_explain.thresholds import THRESHOLDS
 
 SLOPES = (1.0, *(slope for slope, *_ in fits.LINES if slope > 0))
-# Attributes that change the level of energies only. Where stored numbers are rounded, a level is hard to tell from the
-# numbers of a map, and counts for some words more.
+# Attributes that change only the level of energies. For rounded numbers, a level is hard to distinguish from the
+# numbers of a map. It therefore counts for more words.
 LEVELS, DOUBTFUL_WORDS = ("scale", "floor", "added", "span"), 3
-# Shapes of filters that differ in the height of the triangles only.
+# Shapes of filters that differ only in the height of the triangles.
 SAME_SHAPE = {mel: pair[::-1] for pair in EQUAL_SHAPES.items() for mel in pair}
 
 
@@ -64,7 +64,7 @@ class Settled:
         around = bool(self.candidate.source.words) + bool(self.arrangement.words) + bool(self.row)
         levels = sum(self.candidate.value(name) != self.candidate.default(name) for name in LEVELS)
         doubtful = DOUBTFUL_WORDS * levels if self.step and self.fit.words >= fits.NUMBER_WORDS else 0
-        return len(self.candidate.settings()) + around + self.fit.words + len(self.shift_words()) + doubtful
+        return len(self.candidate.settings()) + around + self.fit.words + len(self.describe_shift()) + doubtful
 
     def is_explained_by(self, tolerance: float) -> bool:
         """Return True if all differences are below a tolerance, or explained by rounding."""
@@ -86,19 +86,19 @@ class Settled:
         error = ((first - second) ** 2).mean(0)[moving] / variance[moving]
         return float(np.sqrt(np.minimum(error, 1).mean())) if moving.any() else 1.0
 
-    def order_words(self) -> str:
+    def describe_order_of_columns(self) -> str:
         """Describe the columns of the features that the array has."""
         order = self.candidate.order
-        return "" if order is None else fits.order_name(order, max(order) + 1)
+        return "" if order is None else fits.describe_order(order, max(order) + 1)
 
-    def shift_words(self, before: int = 0, after: int = 0) -> list[str]:
-        """Describe the frames that are missing, or too many, at both ends.
+    def describe_shift(self, before: int = 0, after: int = 0) -> list[str]:
+        """Describe missing and additional frames at both ends.
 
         ``before`` and ``after`` count the frames by which the first and the last frame are later.
         """
         missing = len(self.features) - self.frame - len(self.target) - after
         missing = 0 if self.candidate.source.words.endswith(ZEROS) else missing
-        return fits.frames_in_words({"start": self.row - self.frame - before, "end": -missing})
+        return fits.describe_frame_counts({"start": self.row - self.frame - before, "end": -missing})
 
 
 class Settling:
@@ -108,27 +108,32 @@ class Settling:
         self.search, self.sheet, self.tolerance = search, search.sheet, tolerance
 
     def settle(self, candidate: Candidate) -> Settled | None:
-        """Return the simplest candidate that is as near to the array, with all steps after its features."""
+        """Return the simplest of the nearest candidates, with all steps after the features."""
         budget = self.search.budget
-        best = self._best(map(self._map, budget.limit(candidate.same_framings() or [candidate])))
+        best = self._choose_best(map(self._map, budget.limit(candidate.list_same_framings() or [candidate])))
         if best is None or budget.is_settling_over():
             return best
         self.sheet = self._with_silence(best.candidate)
         best = self._map(best.candidate) or best
-        # A wrong floor may hide the right edges, and wrong edges the right floor, so that both are chosen twice.
-        steps: list[Callable[[Candidate], Iterator[Candidate]]] = [self._levels, _edges, self._levels, _edges]
+        # A wrong floor may hide the right edges, and wrong edges may hide the right floor, so both are chosen twice.
+        steps: list[Callable[[Candidate], Iterator[Candidate]]] = [
+            self._list_levels,
+            _list_edges,
+            self._list_levels,
+            _list_edges,
+        ]
         for step in steps:
-            if not best.fit.words and (rounded := self._within_rounding(best)).is_explained_by(self.tolerance):
+            if not best.fit.words and (rounded := self._explain_by_rounding(best)).is_explained_by(self.tolerance):
                 return rounded
             candidates = itertools.takewhile(lambda _: not budget.is_settling_over(), step(best.candidate))
-            best = self._best([best, *map(self._map, candidates)]) or best
-            if best.fit.residual <= self.tolerance and step == _edges:
+            best = self._choose_best([best, *map(self._map, candidates)]) or best
+            if best.fit.residual <= self.tolerance and step == _list_edges:
                 break
         if len(self.sheet.values) > THRESHOLDS.settled_rows:
             best = map_to(best.candidate, self.sheet, self.tolerance) or best
-        return best if budget.is_settling_over() else self._within_rounding(best)
+        return best if budget.is_settling_over() else self._explain_by_rounding(best)
 
-    def _within_rounding(self, settled: Settled) -> Settled:
+    def _explain_by_rounding(self, settled: Settled) -> Settled:
         """Return a candidate with a more accurate FFT, or with a note, if rounding explains the differences."""
         ratio = THRESHOLDS.own_rounding
         if not self.tolerance < settled.fit.residual < ratio * 1e3 * self.tolerance:
@@ -137,16 +142,16 @@ class Settling:
         other = map_to(accurate, self.sheet, self.tolerance)
         if other is None or other.fit.residual <= self.tolerance:
             return other or settled
-        own = spread_of(np.abs(other.fit.mapped - settled.fit.mapped))
+        own = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
         nearest = np.minimum(np.abs(other.fit.mapped - settled.target), np.abs(settled.fit.mapped - settled.target))
         missing = np.maximum(nearest - ratio * own, 0)[settled.cells]
-        is_rounding = fits.residual_of(missing, np.zeros_like(missing), self.sheet.step) <= self.tolerance
+        is_rounding = fits.measure_residual(missing, np.zeros_like(missing), self.sheet.step) <= self.tolerance
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
     def _map(self, candidate: Candidate) -> Settled | None:
         return map_to(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
-    def _best(self, candidates: Iterable[Settled | None]) -> Settled | None:
+    def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the simplest candidate that explains the array, or else the nearest one."""
         settled = [candidate for candidate in candidates if candidate]
         exact = [candidate for candidate in settled if candidate.fit.residual <= self.tolerance]
@@ -155,10 +160,10 @@ class Settling:
         settled = [candidate for candidate in settled if candidate.cells[0].size == frames]
         return min(settled, key=lambda candidate: candidate.words if exact else candidate.cost(), default=None)
 
-    def _common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
+    def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
         """Return features and the array's values in the rows that both have, and the mask of these rows."""
         stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
-        features = features_of(candidate, rows * stride if rows < len(self.sheet.values) else None)
+        features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
         at = candidate.start + np.arange(rows) * stride
         inside = (at >= 0) & (at < len(features))
         return features[at[inside]], self.sheet.own[:rows][inside], inside
@@ -171,44 +176,44 @@ class Settling:
         is_log = candidate.kind in ("fbank", "spectrogram") and candidate.bins not in ("power", "magnitude")
         if not is_log or (self.sheet.rows.all() and self.sheet.columns.all() and not candidate.source.is_resampled):
             return self.sheet
-        plain = candidate.without_levels()
-        features, _, inside = self._common_rows(plain)
+        plain = candidate.remove_levels()
+        features, _, inside = self._select_common_rows(plain)
         marked, columns = np.zeros(len(self.sheet.rows), bool), self.sheet.columns.copy()
         if candidate.source.is_resampled:
-            quiet = features < plain.of_noise()
+            quiet = features < plain.compute_noise_features()
             columns[self.sheet.arrangement.columns] &= (loud := quiet.mean(0) < 0.5)
             marked[: len(inside)][inside] = quiet[:, loud].any(1)
-            if marked.mean() > 0.5 or loud.mean() < 0.5:  # Too little would remain to compare.
+            if marked.mean() > 0.5 or loud.mean() < 0.5:  # Too few cells would remain to compare.
                 return self.sheet
             return dataclasses.replace(self.sheet, rows=self.sheet.rows & ~marked, columns=columns)
         silent = features < math.log(1e-30)
         # The energy of a filter without a bin of the FFT is the floor.
         columns[self.sheet.arrangement.columns] |= silent.all(0) & (self.sheet.own.min(0) == self.sheet.own.min())
         marked[: len(inside)][inside] = silent[:, 1:].all(1)
-        if marked.any():  # Rows of silence are equal, and masked rows are not.
+        if marked.any():  # All rows of silence are equal, unlike masked rows.
             marked[marked] = (self.sheet.values[marked] == np.median(self.sheet.values[marked], axis=0)).all(1)
         return dataclasses.replace(self.sheet, rows=self.sheet.rows | marked, columns=columns)
 
-    def _levels(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _list_levels(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield variations that change only the scale or offset of columns: floors, scales, DCTs, lifters."""
         if self.sheet.arrangement.taps:  # Deltas have no level.
             yield candidate.change({"scale": 1.0})
             return
         has_energy = (candidate.kind, candidate.bins) == ("spectrogram", "kaldi")
         shapes = [candidate.change({"mel": mel}) for mel in SAME_SHAPE.get(candidate.mel, (candidate.mel,))]
-        if has_energy:  # A first column at a floor does not show whether it is the energy.
+        if has_energy:  # A first column at a floor may or may not be the energy.
             shapes.append(candidate.change({"bins": "log"}))
         for shape in shapes:
-            yield from self._cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._floors(shape)
+            yield from self._list_cepstra(shape) if candidate.kind in ("mfcc", "plp") else self._list_floors(shape)
         if candidate.value("use_energy") or has_energy:
             lowest = self.sheet.own[:, -1 if candidate.value("htk_compat") else 0][self.sheet.rows].min()
             if abs(lowest) < 60:
                 yield candidate.change({"energy_floor": float(f"{math.exp(lowest):.5g}")})
                 yield candidate.change({"energy_floor": 1.0})
 
-    def _floors(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _list_floors(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with scales and floors of its energies."""
-        levels, floors = self.search.levels, values_of("floor")
+        levels, floors = self.search.levels, list_values("floor")
         scales = (*dict.fromkeys((1.0, *levels, *candidate.source.loudness)),)
         yield from (candidate.change({"scale": scale}) for scale in scales)
         if candidate.value("use_log_fbank") is False or candidate.bins in ("power", "magnitude") or candidate.span:
@@ -217,28 +222,28 @@ class Settling:
             yield from (candidate.change({"floor": floor}) for floor in floors[:4])
             return
         yield from (candidate.change({"scale": scale, "floor": 1e-10}) for scale in levels)
-        log_floor, largest = self._floor_of(candidate.change({"scale": 1.0, "floor": 0.0}))
+        log_floor, largest = self._find_floor(candidate.change({"scale": 1.0, "floor": 0.0}))
         power, error = 1.0 if candidate.value("use_power") is False else 2.0, THRESHOLDS.floor_error
         known = [(scale, floor) for scale, floor in itertools.product(scales, floors)
                  if abs(math.log(floor) - power * math.log(scale) - log_floor) < error]  # fmt: skip
         yield from (candidate.change({"scale": scale, "floor": floor}) for scale, floor in known)
         if abs(largest - DB_80["span"] * math.log(10) / 10 - log_floor) < error:
             yield from (candidate.change({"scale": scale} | DB_80) for scale in levels)
-        if math.isnan(log_floor):  # Too few cells are at a floor to show it.
+        if math.isnan(log_floor):  # Too few cells show the floor.
             roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
         elif not known and abs(log_floor) < 300:  # exp(300) and its reciprocal are numbers.
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
-    def _floor_of(self, candidate: Candidate) -> tuple[float, float]:
+    def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
         """Return the log energy of the array's floor, or NaN, and the largest log energy."""
-        energies, values, inside = self._common_rows(candidate)
+        energies, values, inside = self._select_common_rows(candidate)
         energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
-        is_lowest = floored_cells(values)
+        is_lowest = find_floored_cells(values)
         columns = self.sheet.own_columns & is_lowest.any(0)
         columns[: int(bool(candidate.value("use_energy")) and not candidate.value("htk_compat"))] = False
-        if not columns.any():  # The smallest number of all may still be at a floor.
+        if not columns.any():  # The smallest number of the array may still be at a floor.
             lowest = np.unravel_index(int(values.argmin()), values.shape)
             is_lowest[lowest] = columns[lowest[1]] = True
         # A column with a known slope reaches the floor exactly. A filter without a bin has no slope.
@@ -256,24 +261,24 @@ class Settling:
         floor = float(np.median(log_floors)) if log_floors else float(below.max())
         return (floor if floor > below.min() + THRESHOLDS.floor_error else math.nan), float(energies.max())
 
-    def _cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
+    def _list_cepstra(self, candidate: Candidate) -> Iterator[Candidate]:
         """Yield the candidate with the DCTs, lifters and scales of cepstra."""
         is_mfcc = candidate.kind == "mfcc"
         scales = dict.fromkeys((candidate.scale, 1.0, *self.search.levels))
-        lifters = dict.fromkeys((candidate.value("cepstral_lifter"), 22, 0, *self._lifters(candidate)))
+        lifters = dict.fromkeys((candidate.value("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
         bases = [candidate]
         if is_mfcc and candidate.value("htk_compat") and not candidate.value("use_energy"):
             order = (*range(1, candidate.value("num_ceps")), 0)  # C0 last, without the factor that HTK applies.
             bases.append(candidate.change({"htk_compat": False, "order": order}))
         for base, scale, lifter in itertools.product(bases, scales, lifters):
-            for dct in values_of("dct") if is_mfcc and base.order is None else ("kaldi",):
+            for dct in list_values("dct") if is_mfcc and base.order is None else ("kaldi",):
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
-    def _lifters(self, candidate: Candidate) -> list[int]:
+    def _list_lifters(self, candidate: Candidate) -> list[int]:
         """Return the lifter that gives cepstra the sizes of the array's columns, if there is one."""
         if candidate.order is not None or self.sheet.own.shape[1] < 4:
             return []
-        features, values, inside = self._common_rows(candidate.change({"cepstral_lifter": 0}))
+        features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))
         rows = self.sheet.rows[: len(inside)][inside]
         with np.errstate(divide="ignore", invalid="ignore"):
             sizes = (values[rows].std(0) / features[rows].std(0))[1:]
@@ -284,7 +289,7 @@ class Settling:
         return []
 
 
-def features_of(candidate: Candidate, frames: int | None = None) -> Doubles:
+def compute_features(candidate: Candidate, frames: int | None = None) -> Doubles:
     """Return the features of a candidate for the whole audio, or for about ``frames`` frames from its start."""
     samples = np.pad(candidate.source.samples[max(candidate.offset, 0) :], (max(-candidate.offset, 0), 0))
     if frames is not None:
@@ -303,7 +308,7 @@ def map_to(
         candidate: the candidate.
         sheet: the array.
         tolerance: largest residual of an explanation.
-        arrangement: transformation of the features. None for that of the sheet.
+        arrangement: transformation of the features. None for the arrangement of the sheet.
         rows: number of rows that are compared. None for all.
 
     Returns:
@@ -313,7 +318,7 @@ def map_to(
     values, columns, stride = sheet.values[:rows], sheet.columns, arrangement.stride
     frames = len(values) * stride if len(values) < len(sheet.values) else None
     try:
-        plain = features_of(candidate, frames)
+        plain = compute_features(candidate, frames)
     except KaldiCompatError:
         return None
     features = arrangement.apply(plain)
@@ -323,7 +328,7 @@ def map_to(
         return None
     start = round(candidate.start / stride)
     if stride > 1:
-        start = fits.best_shift(features[:, columns], values[:, columns], start, 2)
+        start = fits.find_best_shift(features[:, columns], values[:, columns], start, 2)
     part, target = fits.overlap(features, values, start)
     row, count = max(-start, 0), len(target)
     compared = sheet.rows[row : row + count]
@@ -334,24 +339,24 @@ def map_to(
     cells = np.ix_(compared, columns)
     before: list[fits.Map] = []
     if features.shape[1] > plain.shape[1]:  # The means of frames differ from those of stacked frames.
-        for name, normalized, words in fits.normalizations(plain, plain):
+        for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
             before.append((f"before that: {name}", mapped, words))
-    fit = fits.simplest(part, target, tolerance, cells, others, before, sheet.step)
+    fit = fits.find_simplest(part, target, tolerance, cells, others, before, sheet.step)
     return Settled(candidate, arrangement, fit, row, max(start, 0), target, cells, features, sheet.step)
 
 
-def _edges(candidate: Candidate) -> Iterator[Candidate]:
-    """Yield variations that change only the frames at the edges of the audio, or hardly any other frame."""
-    for framed in candidate.same_framings():
+def _list_edges(candidate: Candidate) -> Iterator[Candidate]:
+    """Yield variations that mainly change the frames at the edges of the audio."""
+    for framed in candidate.list_same_framings():
         yield framed
         if framed.padding:
-            yield framed.change({"source": with_zeros(framed.source)})
+            yield framed.change({"source": append_zeros(framed.source)})
         if candidate.value("preemphasis_coefficient") and not candidate.whole:
             yield framed.change({"whole": ("preemphasis",)})
 
 
-def spread_of(rounding: Doubles) -> Doubles:
+def spread_maximum(rounding: Doubles) -> Doubles:
     """Return the largest value of neighboring frames and columns for every cell."""
     for axis in (0, 1):
         rounding = np.maximum(rounding, np.maximum(np.roll(rounding, 1, axis), np.roll(rounding, -1, axis)))
@@ -365,7 +370,7 @@ class Places:
     Attributes:
         padding: descriptions of rows of padding.
         quiet: descriptions of frames and columns that are too quiet to compare.
-        deviations: the other places.
+        deviations: all other places.
     """
 
     padding: list[str]
@@ -373,7 +378,7 @@ class Places:
     deviations: Deviations
 
 
-def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
+def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     """Return the places of an array that features do not give."""
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
@@ -383,14 +388,14 @@ def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     rows, quiet = ~sheet.rows, np.zeros(len(sheet.rows), bool)
     rows[part] = wrong[:, ~columns].any(1) & ~compared
     if is_resampled:
-        quiet[part] = rows[part] & (sheet.rows[part] | _quiet_rows(settled))
+        quiet[part] = rows[part] & (sheet.rows[part] | _find_quiet_rows(settled))
         rows &= ~quiet
     inner = np.flatnonzero(~rows)
     ends = {"start": int(inner[0]), "end": len(rows) - int(inner[-1]) - 1}
     padding = [f"{n} row{'s' * (n > 1)} of padding at the {where}" for where, n in ends.items() if n]
     is_padding = np.ones(len(rows), bool)
     is_padding[inner[0] : inner[-1] + 1] = False
-    first = first_column(sheet)
+    first = find_first_column(sheet)
     informative = sheet.columns if sheet.arrangement.words else sheet.own_columns
     quiet_columns = np.logical_and(columns & informative, is_resampled)
     ignored = quiet[part][:, None] | quiet_columns | (columns & (np.ptp(mapped[compared], axis=0) == 0))
@@ -398,7 +403,7 @@ def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     slope, offset = fits.line(settled.features[settled.frame :][: len(mapped)], mapped, inside | ~inside.any(0))
     features = slope * settled.features + offset
     features[settled.frame :][: len(mapped)] = mapped
-    if settled.rounding:  # It explains all differences of these cells.
+    if settled.rounding:  # The rounding explains all differences of these cells.
         features[settled.frame :][: len(mapped)][settled.cells] = settled.target[settled.cells]
     comparison = Comparison(
         settled.target, features, settled.frame, slope, offset, tolerance, sheet.step, ignored, is_padding[part],
@@ -406,19 +411,19 @@ def places_of(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
     )  # fmt: skip
     quiet_columns &= wrong[compared].any(0)
     parts = (np.flatnonzero(quiet), "frame"), (np.flatnonzero(quiet_columns) + first, "column")
-    silence = [f"{spans(places, name)} too quiet to compare" for places, name in parts if len(places)]
+    silence = [f"{describe_spans(places, name)} too quiet to compare" for places, name in parts if len(places)]
     return Places(padding, silence, find_deviations(comparison))
 
 
-def first_column(sheet: Sheet) -> int:
+def find_first_column(sheet: Sheet) -> int:
     """Return the number of the first column that features give."""
     return 0 if sheet.arrangement.words else int(np.arange(sheet.values.shape[1])[sheet.arrangement.columns][0])
 
 
-def _quiet_rows(settled: Settled) -> Mask:
-    """Return the mask of rows that are quieter than noise of one bit, where resamplers differ."""
+def _find_quiet_rows(settled: Settled) -> Mask:
+    """Return the mask of rows below the level of one-bit noise, where resamplers differ."""
     if settled.arrangement.words:
         return np.ones(len(settled.target), bool)
-    plain = settled.candidate.without_levels()
-    quiet: Mask = np.any(features_of(plain) < plain.of_noise(), axis=1)
+    plain = settled.candidate.remove_levels()
+    quiet: Mask = np.any(compute_features(plain) < plain.compute_noise_features(), axis=1)
     return quiet[settled.frame :][: len(settled.target)]

@@ -1,4 +1,4 @@
-"""Audio that features may have been computed from: a channel, another sampling rate, clipped samples, swapped bytes."""
+"""Audio from which features may have been computed: channels, other rates, clipped samples, swapped bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_explain.other_libraries import Resampler, resample_as_kaldi, resample_by_fft, resamplers
+from kaldi_explain.other_libraries import Resampler, list_resamplers, resample_as_kaldi, resample_by_fft
 from kaldi_explain.thresholds import THRESHOLDS
 
 RATES = (16000, 8000, 22050, 24000, 44100, 48000, 11025, 32000)  # Usual sampling rates in Hz.
@@ -24,7 +24,7 @@ ZEROS = "zeros after it"
 
 @dataclass(frozen=True, eq=False)
 class AudioSource:
-    """Audio that features may have been computed from.
+    """Audio from which features may have been computed.
 
     Attributes:
         words: description of the steps after the recording. "" without steps.
@@ -64,7 +64,7 @@ class AudioSource:
 
     @functools.cached_property
     def at_other_rates(self) -> list[AudioSource]:
-        """This audio at the six most usual rates, cut at the lower Nyquist frequency: an estimate for any resampler."""
+        """This audio at the six most usual rates. The FFT resampler approximates all resamplers."""
         return [self.resample("", rate, resample_by_fft) for rate in RATES[:6] if rate != self.rate]
 
     @property
@@ -85,7 +85,7 @@ class AudioSource:
     def change(
         self, words: str, make: Callable[[], Any], *, rate: float | None = None, length: float | None = None
     ) -> AudioSource:
-        """Return this audio after one more step."""
+        """Return this audio with one more step and its description."""
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length)
 
@@ -121,7 +121,7 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     return recording
 
 
-def channels_of(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
+def split_channels(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
     """Return the channels of a recording, and their mean."""
     count, length = recording.shape
     if count == 1:
@@ -132,25 +132,25 @@ def channels_of(recording: npt.NDArray[Any], rate: float) -> list[AudioSource]:
     return [*channels, AudioSource("mean of the channels", rate, lambda: recording.mean(0), length)]
 
 
-def part_of(source: AudioSource, first: int, length: int) -> AudioSource:
+def cut_part(source: AudioSource, first: int, length: int) -> AudioSource:
     """Return a part of audio by its first sample and its length."""
     end = min(first + length, len(source.samples))
     words = f"the audio from {first / source.rate:.6g} s" + f" to {end / source.rate:.6g} s" * (end < source.length)
     return source.change(words, lambda: source.samples[first:end], length=end - first)
 
 
-def with_zeros(source: AudioSource) -> AudioSource:
+def append_zeros(source: AudioSource) -> AudioSource:
     """Return audio with a quarter of a second of zeros after it, as in a padded batch."""
     count = int(source.rate / 4)
     return source.change(ZEROS, lambda: np.pad(source.samples, (0, count)), length=source.length + count)
 
 
-def resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
+def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
     """Return audio at another rate, once for each resampler."""
-    return [source.resample(f" {words}", rate, way) for words, way in resamplers(int(source.rate), rate).items()]
+    return [source.resample(f" {words}", rate, way) for words, way in list_resamplers(int(source.rate), rate).items()]
 
 
-def with_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
+def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
     """Return a recording after mistakes: a wrong rate, another speed, swapped bytes, lost samples."""
     rate, length, change = int(source.rate), source.length, source.change
     mistakes = [
@@ -174,7 +174,7 @@ def with_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[Audi
     return mistakes
 
 
-def clippings(source: AudioSource) -> list[AudioSource]:
+def list_clippings(source: AudioSource) -> list[AudioSource]:
     """Return audio multiplied by usual gains and clipped to 16 bits, for every gain that exceeds 16 bits."""
     peak, limit = float(np.abs(source.samples).max()), source.full_scale
 

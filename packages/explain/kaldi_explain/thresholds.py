@@ -37,7 +37,9 @@ class Thresholds:
 
     # Scores of timings: shares of the array's variance that energies of the audio explain, from 0 to 1.
     likely: float = 0.4  # The array is of this audio.
-    certain: float = 0.6  # The rows are where they are assumed. Also the share of the best score that others need.
+    certain: float = (
+        0.6  # The assumed times of the rows are right. Also the share of the best score for a likely timing.
+    )
 
     # Sizes, which bound the work.
     rows: int = 96  # Rows that are compared, in blocks of eight neighbors.
@@ -69,7 +71,7 @@ class Thresholds:
     free_frames: int = 20  # With fewer frames, numbers for all columns explain a result of conform.
 
     # Numbers of an array.
-    same: float = 2e-3  # Cost of columns that are equal but for single precision.
+    same: float = 2e-3  # Cost of columns that differ only by the rounding of single precision.
     alike: float = 0.7  # Correlation of the same column in neighboring frames.
     local: float = 0.6  # Correlation of a column with one narrow filter, if it is a filter itself.
     distinct_values: int = 16  # Features have more distinct values than labels, masks and decisions.
@@ -80,14 +82,14 @@ class Thresholds:
     # Differences that count as explained.
     tolerance: float = 1e-3  # Default of the argument, in units of features.
     outlier: float = 30.0  # Factor of the tolerance that a few values may reach.
-    few_cells: float = 0.1  # Largest share of cells that may differ where the others are mapped exactly.
+    few_cells: float = 0.1  # Largest share of cells that may differ if all other cells are mapped exactly.
     few_places: float = 0.25  # Share of wrong values that makes a frame wrong, and largest share of wrong frames named.
     named: int = 4  # Single values, or copies of frames, that are named.
     resampled: float = 5.0  # Factor of the tolerance for resampled audio, as some filters are known by their output.
     own_rounding: float = 8.0  # Factor of our own rounding that another implementation's may reach.
     recognized: float = 0.01  # Relative error within which a slope or a pitch is recognized.
     floor_error: float = 0.02  # Error of a floor's logarithm within which the floor is recognized.
-    free_cells: int = 20  # Cells of an explained array beyond the numbers of its map, so that chance cannot explain it.
+    free_cells: int = 20  # Cells beyond the numbers of a map that an explained array needs to exclude chance.
 
 
 THRESHOLDS = Thresholds()

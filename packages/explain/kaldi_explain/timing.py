@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain.arrangements import Mask
-from kaldi_explain.other_libraries import mel_filters
+from kaldi_explain.other_libraries import make_mel_filters
 from kaldi_explain.sources import AudioSource
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
-# Usual shifts: the most usual ones in milliseconds, shifts in samples, and rare ones in milliseconds.
+# Usual shifts: common shifts in milliseconds, shifts in samples, and rare shifts in milliseconds.
 SHIFTS_MS, SHIFTS, RARE_SHIFTS_MS = (
     (10.0, 12.5, 5.0),
     (256, 512, 160, 200, 128, 320, 300, 240, 275, 441, 480, 220, 64, 1024),
@@ -48,9 +48,9 @@ class Pattern:
         places = np.flatnonzero(rows)
         self.begin, end = int(places[0]), int(places[-1]) + 1
         self.rows = rows[self.begin : end]
-        # Numbers of rows that the audio may have. Silence at its end may be masked in the array.
+        # Possible numbers of rows of the audio. Silence at the end may be masked in the array.
         self.counts = {len(self.rows)} | ({len(rows)} if not self.begin else set())
-        self.components = components_of(target[self.begin : end], self.rows)
+        self.components = compute_components(target[self.begin : end], self.rows)
 
     def timings(
         self, source: AudioSource, stride: int = 1, *, parts: bool = True, certain: float = THRESHOLDS.certain
@@ -69,36 +69,36 @@ class Pattern:
             """Return the difference between the rows of the whole audio and of the array."""
             return min(abs(source.length / shift / stride - rows) for rows in self.counts)
 
-        shifts = usual_shifts(source.rate)
+        shifts = list_usual_shifts(source.rate)
         whole = sorted(
             (shift for shift in shifts if excess(shift) <= 3 + 2048 / shift / stride), key=lambda x: excess(x) > 2
         )
         if count < THRESHOLDS.timing_rows or self.rows.sum() < THRESHOLDS.timing_rows // 2:
             return [Timing(shift * stride, 0.0125 * source.rate, 0.0, True) for shift in whole]
-        timings = [self._best(source, shift * stride, is_whole=True)[0] for shift in whole]
+        timings = [self._find_best(source, shift * stride, is_whole=True)[0] for shift in whole]
         timings.sort(key=lambda timing: -timing.score)
         if (timings and timings[0].score > certain) or not parts:
             timings = [*timings[:2], *[timing for timing in timings[2:] if excess(timing.shift / stride) <= 2][:2]]
         else:
             exact = [timing for timing in timings if excess(timing.shift / stride) <= 1][:3]
-            # The whole audio remains possible, whatever the correlation is.
+            # The whole audio remains possible even if the correlation is low.
             from_beginning = [Timing(timing.shift, 0.0, timing.score, True) for timing in exact]
             estimated = round(source.length / count / stride)
             if not whole and 0.002 * source.rate < estimated < 0.1 * source.rate:
-                timings.append(self._best(source, estimated * stride, is_whole=True)[0])
+                timings.append(self._find_best(source, estimated * stride, is_whole=True)[0])
             possible = [x * stride for x in shifts if x * stride * (count - 2 * THRESHOLDS.margin) <= source.length]
-            timings += [best for shift in possible for best in self._best(source, shift, is_whole=False)]
+            timings += [best for shift in possible for best in self._find_best(source, shift, is_whole=False)]
             timings.sort(key=lambda timing: -timing.score)
             limit = THRESHOLDS.certain * timings[0].score if timings else 0.0
             likely = [timing for timing in timings if timing.score > limit][:9]
             timings = [*dict.fromkeys([*exact, *from_beginning, *likely])]
         return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
-    def _best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
+    def _find_best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
         """Return the two best timings with a shift in samples that are some frames apart."""
         step = max(int(0.005 * source.rate), 1)
-        energies = energies_of(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
-        bands_of_steps = _uncorrelated(energies, max(1, round(shift / step)))
+        energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
+        bands_of_steps = _decorrelate(energies, max(1, round(shift / step)))
         independent = min(1.0, shift / (0.0125 * source.rate))  # Frames nearer than 12.5 ms are alike.
         count, timings, apart = len(self.rows), list[Timing](), 3
         total = max(int(source.length / shift), count) + 2 * THRESHOLDS.margin
@@ -108,28 +108,28 @@ class Pattern:
             centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
             at = (centers - 2.5 * step) / step
             bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
-            scores = correlations_at(self.components, self.rows, bands)
+            scores = correlate_at_lags(self.components, self.rows, bands)
             inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
-            # A frame later makes the whole audio 2% less likely.
+            # Every frame of delay makes the whole audio 2% less likely.
             scores *= np.clip(1 - 0.02 * np.abs(lags - THRESHOLDS.margin), 0, 1) if is_whole else inside
             for _ in range(6):
                 lag = int(scores.argmax())
                 scores[max(lag - apart, 0) : lag + apart + 1] = 0
                 inside_rows = bands[:, lag : lag + count][:, self.rows]
-                score = explained_share(self.components[:, self.rows], inside_rows, independent)
+                score = compute_explained_share(self.components[:, self.rows], inside_rows, independent)
                 timings.append(Timing(shift, float(centers[lag]), score, is_whole))
         timings.sort(key=lambda timing: -timing.score)
         others = (timing for timing in timings if abs(timing.center - timings[0].center) > apart * shift)
         return [timings[0], *itertools.islice(others, 1)]
 
 
-def usual_shifts(rate: float) -> list[int]:
+def list_usual_shifts(rate: float) -> list[int]:
     """Return the usual numbers of samples from one frame to the next, the most usual first."""
     first, last = ([int(rate * shift / 1000) for shift in shifts] for shifts in (SHIFTS_MS, RARE_SHIFTS_MS))
     return list(dict.fromkeys([*first, *SHIFTS, *last]))
 
 
-def explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
+def compute_explained_share(components: Doubles, bands: Doubles, independent: float = 1.0) -> float:
     """Return the share of the variance of components (n, frames) that is linear in bands (m, frames).
 
     The share that chance explains is subtracted. ``independent`` is the share of frames that differ from their
@@ -143,18 +143,20 @@ def explained_share(components: Doubles, bands: Doubles, independent: float = 1.
     return float(max(0.0, 1 - chance * float((unexplained**2).sum() / max((centered**2).sum(), 1e-30))))
 
 
-def components_of(target: Doubles, rows: Mask) -> Doubles:
+def compute_components(target: Doubles, rows: Mask) -> Doubles:
     """Return the components (THRESHOLDS.components, frames) that vary most. They are zero outside of ``rows``."""
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
-    values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))  # Silence is far from all other values.
+    values = np.clip(
+        values, *np.quantile(values[rows], (0.05, 0.95), axis=0)
+    )  # Without clipping, silence would dominate the variance.
     chosen = values[rows]
     mean, deviation = chosen.mean(0), chosen.std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
     scaled[~rows] = 0
     sample = scaled[rows][:: 1 + int(rows.sum()) // 4000]
-    if sample.shape[1] > 600:  # Means of neighboring columns take less time, and are similar.
+    if sample.shape[1] > 600:  # Means of neighboring columns are faster and similar.
         parts = np.array_split(scaled, THRESHOLDS.components, axis=1)
         return np.stack([part.mean(1) for part in parts])
     _, directions = np.linalg.eigh(sample.T @ sample)
@@ -162,15 +164,15 @@ def components_of(target: Doubles, rows: Mask) -> Doubles:
 
 
 @functools.lru_cache(maxsize=16)
-def energies_of(source: AudioSource, step: int, count: int) -> Doubles:
-    """Return energies of bands (frames, count). Frames have five steps, and begin a step apart."""
+def compute_energies(source: AudioSource, step: int, count: int) -> Doubles:
+    """Return energies of bands (frames, count). A frame is five steps long, and frames start one step apart."""
     size, rate = 5 * step, source.rate
     points = 1 << (size - 1).bit_length()
     if len(source.samples) < size:
         return np.zeros((1, count))
     frames = np.lib.stride_tricks.sliding_window_view(source.samples, size)[::step]
     charge(0.012 * len(frames) * points)
-    bins, weights, starts = mel_filters("hertz", rate, points, count, 0.0, 0.0)
+    bins, weights, starts = make_mel_filters("hertz", rate, points, count, 0.0, 0.0)
     window, energies = np.hanning(size).astype(np.float32), []
     for first in range(0, len(frames), 4096):
         spectrum = np.fft.rfft(frames[first : first + 4096] * window, points)
@@ -179,7 +181,7 @@ def energies_of(source: AudioSource, step: int, count: int) -> Doubles:
     return np.concatenate(energies)
 
 
-def _uncorrelated(energies: Doubles, width: int) -> Doubles:
+def _decorrelate(energies: Doubles, width: int) -> Doubles:
     """Return uncorrelated sums of log energies of bands (frames, count), smoothed over ``width`` frames."""
     padded = np.pad(energies, ((width // 2 + 1, width - width // 2 - 1), (0, 0)), mode="edge")
     sums = np.cumsum(padded, axis=0)
@@ -191,7 +193,7 @@ def _uncorrelated(energies: Doubles, width: int) -> Doubles:
     return np.asarray((bands - bands.mean(0)) @ (directions / np.sqrt(values)))
 
 
-def correlations_at(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
+def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
     """Return for each lag the share of series (n, T) that longer, uncorrelated series (m, U) explain, from 0 to 1.
 
     ``rows`` (T,) are the times that are compared. The first series are zero at other times.

@@ -17,9 +17,9 @@ Item = TypeVar("Item")
 class Budget:
     """Budget of an answer, in units of work that take about a microsecond of a processor core.
 
-    The search ends first. A reserve remains to settle the answer, and a smaller reserve to finish the computation that
-    is under way. Both grow with the length of the audio. The processor time of the thread is an upper bound, which only
-    a slow or busy machine reaches: results repeat as long as the counted work ends the search.
+    The search ends first. One reserve remains for settling the answer, and a smaller reserve for finishing the current
+    computation. Both reserves grow with the length of the audio. The processor time of the thread is an upper bound,
+    which only a slow or busy machine reaches. As long as counted work ends the search, results are repeatable.
     """
 
     def __init__(self, seconds_of_audio: float) -> None:
@@ -51,7 +51,7 @@ class Budget:
 
     def is_settling_over(self) -> bool:
         """Return True if the reserve for settling is used up."""
-        self._calls = -1  # Settling is rare and slow, so that the clock is read every time.
+        self._calls = -1  # Read the clock every time, because these calls are rare and the steps between them are slow.
         return self._read() > self._end_of_settling
 
     def limit(self, computations: Iterable[Item]) -> Iterator[Item]:

@@ -18,7 +18,7 @@ def mel(hertz: npt.ArrayLike) -> Doubles:
     return 1127 * np.log1p(np.asarray(hertz, np.float64) / 700)
 
 
-def hertz_of(mel_value: npt.ArrayLike) -> Doubles:
+def convert_to_hertz(mel_value: npt.ArrayLike) -> Doubles:
     return 700 * np.expm1(np.asarray(mel_value, np.float64) / 1127)
 
 
@@ -37,7 +37,7 @@ def filters(kind: str, bins: int, points: int, rate: float, low: float, high: fl
     if kind == "mel":
         at = mel(at)
     else:
-        edges = hertz_of(edges)
+        edges = convert_to_hertz(edges)
         if kind.startswith("snapped"):
             of = points + (kind == "snapped-more")
             edges = np.floor(edges * of / rate + 1e-9) * rate / points  # 8000 Hz is a bin

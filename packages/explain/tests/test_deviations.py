@@ -15,7 +15,7 @@ from kaldi_compat.numpy import Fbank
 from kaldi_explain.arrangements import storage
 from kaldi_explain.deviations import Comparison, Deviations, find_deviations
 from kaldi_explain.explanation import explain
-from kaldi_explain.fits import residual_of, simplest
+from kaldi_explain.fits import find_simplest, measure_residual
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = io_ark.load(ROOT / "reference_data" / "inputs" / "wav" / "speech16k_b.wav").samples[0]
@@ -141,13 +141,13 @@ def test_explanation_of_clipped_integers_gives_them_within_their_rounding(quanti
 def test_outliers_of_rounded_numbers_are_not_thirty_steps() -> None:
     first, second = np.zeros((100, 20)), np.full((100, 20), 0.5)
     second[3, 4] = 10.0
-    assert residual_of(first, np.full((100, 20), 0.5), step=0.5) == 0
-    assert residual_of(first, second, step=0.5) > 0.3
+    assert measure_residual(first, np.full((100, 20), 0.5), step=0.5) == 0
+    assert measure_residual(first, second, step=0.5) > 0.3
 
 
 @pytest.mark.parametrize("low, high", [(-np.inf, 12.0), (5.0, np.inf), (5.0, 12.0)])
 def test_limits_of_an_array_are_named_beside_its_map(low: float, high: float) -> None:
-    fit = simplest(NOISE, np.clip(NOISE / np.log(10), low / 2.5, high / 2.5), 1e-3)
+    fit = find_simplest(NOISE, np.clip(NOISE / np.log(10), low / 2.5, high / 2.5), 1e-3)
     assert fit.name.startswith("logarithms to base 10; clipped to ")
     assert (f"at least {low / 2.5:g}" in fit.name) == np.isfinite(low)
     assert (f"at most {high / 2.5:g}" in fit.name) == np.isfinite(high)
@@ -155,7 +155,7 @@ def test_limits_of_an_array_are_named_beside_its_map(low: float, high: float) ->
 
 
 def test_few_changed_columns_are_not_called_a_number_for_each_column() -> None:
-    fit = simplest(NOISE, changed(np.s_[:, 4], NOISE[:, 4] + 1), 1e-3)
+    fit = find_simplest(NOISE, changed(np.s_[:, 4], NOISE[:, 4] + 1), 1e-3)
     assert fit.name == ""
 
 

@@ -29,7 +29,7 @@ from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_explain import work
-from kaldi_explain.calls import WHISPER, library_call
+from kaldi_explain.calls import WHISPER, describe_library_call
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
 from kaldi_explain.fits import similarity
@@ -394,7 +394,7 @@ CALLS: dict[str, tuple[FeatureModel, list[str], str]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_call_of_another_library_is_named(name: str) -> None:
     model, steps, call = CALLS[name]
-    assert library_call(model, 1 / 32768, steps) == call
+    assert describe_library_call(model, 1 / 32768, steps) == call
 
 
 @pytest.mark.parametrize("name", ["torchaudio's mel spectrogram", "an STFT"])

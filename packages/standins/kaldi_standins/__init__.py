@@ -1,4 +1,4 @@
-"""Interfaces of other libraries over io_ark and kaldi_compat.
+"""Stand-ins: modules with the interfaces of other libraries, implemented by io_ark and kaldi_compat.
 
 There are stand-ins for torchaudio, kaldifeat, kaldi_native_fbank, lhotse, transformers, kaldiio, kaldi_native_io,
 kaldi_io, kaldi_python_io and omniio. :func:`install` puts them in place of the libraries themselves, as

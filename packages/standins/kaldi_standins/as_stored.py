@@ -24,10 +24,10 @@ class AsStored(Codec[Any]):
         self._single, self._double = codec(kind), codec(f"double-{kind}")
 
     def read(self, source: Source) -> Any:
-        return self._of(source).read(source)
+        return self._choose_codec(source).read(source)
 
     def part(self, source: Source, selection: Range | None) -> Any:
-        return self._of(source).part(source, selection)
+        return self._choose_codec(source).part(source, selection)
 
     def write(self, sink: Sink, value: Any, *, binary: bool = True) -> None:
         if binary and value.ndim == 2 and not value.size:
@@ -35,11 +35,11 @@ class AsStored(Codec[Any]):
         else:
             (self._double if value.dtype.itemsize == 8 else self._single).write(sink, value, binary=binary)
 
-    def _of(self, source: Source) -> Codec[Any]:
+    def _choose_codec(self, source: Source) -> Codec[Any]:
         return self._double if source.peek(3) == b"\0BD" else self._single
 
 
 def write_empty(sink: Sink, matrix: npt.NDArray[Any]) -> None:
-    """Write a matrix without elements with its shape, as other libraries do; Kaldi writes 0 rows and 0 columns."""
+    """Write the shape of a matrix without elements as other libraries do. Kaldi would write 0 rows and 0 columns."""
     token = b"DM " if matrix.dtype.itemsize == 8 else b"FM "
     sink.write(BINARY_MARKER + token + struct.pack("<bibi", 4, matrix.shape[0], 4, matrix.shape[1]))

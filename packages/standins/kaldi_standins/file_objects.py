@@ -55,13 +55,13 @@ def name_of_stream(target: FileOrName) -> str:
 
 @contextmanager
 def open_source(target: FileOrName, access: Access | None = None, *, whole: bool = False) -> Iterator[Source]:
-    """Yield the source of a name or of an open file. Afterwards, the file's position is after the consumed bytes.
+    """Yield the source of a name or of an open file. Leave the position of an open file after the consumed bytes.
 
     Args:
         target: an rxfilename, a path, or an open file.
-        access: permissions (default: all).
-        whole: True if the caller reads the source to its end. A command that fails is then an error, because its output
-            may be incomplete.
+        access: permissions. None permits commands and URLs.
+        whole: True if the caller reads the source to its end. A command that fails then raises an error, because
+            the output of the command may be incomplete.
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.
@@ -76,16 +76,16 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
     if isinstance(stream, io.TextIOBase):
         message = "is a text stream without a binary buffer: open it in binary mode"
         raise OpenError(message, file=name_of_stream(target))
-    source, start = _source_of_file(stream, whole), 0
+    source, start = _open_regular_file(stream, whole), 0
     if source is None:
-        name, position = str(getattr(target, "name", "<stream>")), position_of(stream)
+        name, position = str(getattr(target, "name", "<stream>")), find_position(stream)
         if position is None:
             source = _sources.get(stream)
             if source is None:
-                source = _sources[stream] = StreamSource(_raw(stream), name)
+                source = _sources[stream] = StreamSource(_make_readable(stream), name)
             yield source
             return
-        source, start = StreamSource(_raw(stream), name), position
+        source, start = StreamSource(_make_readable(stream), name), position
     try:
         yield source
     finally:
@@ -94,13 +94,13 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
 
 
 def read_key(stream: Any) -> str | None:
-    """Read the next key of an archive from an open binary file, with the space after it; None at the end.
+    """Read the next key of an archive and the space after the key from an open binary file. Return None at the end.
 
     Raises:
         ArkError: the bytes are not the start of an entry.
     """
     ahead = stream.peek() if type(stream) is io.BufferedReader else b""
-    if b" " in ahead.lstrip():  # the whole key is in the stream's buffer
+    if b" " in ahead.lstrip():  # The stream has the whole key in its buffer, so no source is needed.
         source: Source = BytesSource(ahead, name=name_of_stream(stream))
         key = keys.read_key(source)
         stream.read(source.tell())
@@ -109,8 +109,8 @@ def read_key(stream: Any) -> str | None:
         return keys.read_key(source)
 
 
-def _source_of_file(stream: Any, ahead: bool) -> Source | None:
-    """Return the bytes of an open regular file from its position on; None for other streams."""
+def _open_regular_file(stream: Any, ahead: bool) -> Source | None:
+    """Return a source that starts at the position of an open regular file, and None for any other stream."""
     if type(stream) is not io.BufferedReader or stream.closed or type(stream.raw) is not io.FileIO:
         return None
     status = os.fstat(stream.fileno())
@@ -119,8 +119,8 @@ def _source_of_file(stream: Any, ahead: bool) -> Source | None:
     return FileSource(stream.fileno(), stream.tell(), status.st_size, str(stream.name), stream, ahead)
 
 
-def position_of(stream: Any) -> int | None:
-    """Return the position of a stream, or None if it has none that can be returned to."""
+def find_position(stream: Any) -> int | None:
+    """Return the position of a stream, or None if the stream cannot seek to its position."""
     try:
         position: int = stream.tell()
         stream.seek(position)
@@ -129,7 +129,7 @@ def position_of(stream: Any) -> int | None:
     return position
 
 
-def _raw(stream: Any) -> Any:
+def _make_readable(stream: Any) -> Any:
     return stream if hasattr(stream, "readinto") else _SourceOfRead(stream)
 
 
@@ -154,7 +154,7 @@ def open_sink(target: FileOrName, access: Access | None = None, *, append: bool 
     )
 
 
-def input_file(name: str, access: Access) -> Any:
+def open_input_file(name: str, access: Access) -> Any:
     """Open an rxfilename as a binary file object. A file can seek; a pipe, standard input and a URL cannot.
 
     Raises:
@@ -169,7 +169,7 @@ def input_file(name: str, access: Access) -> Any:
     return io.BufferedReader(_SourceFile(open_input(target, access=access)))
 
 
-def output_file(name: str, access: Access, *, append: bool = False) -> Any:
+def open_output_file(name: str, access: Access, *, append: bool = False) -> Any:
     """Open a wxfilename as a binary file object.
 
     Raises:
@@ -184,7 +184,7 @@ def output_file(name: str, access: Access, *, append: bool = False) -> Any:
 
 
 class _OutputFile(io.BufferedWriter):
-    """A file that writes nothing more, and says so, once it is opened for writing again."""
+    """A file that refuses further writes, with an error, after the same path has been opened for writing again."""
 
     _is_lost = False
 
@@ -231,7 +231,7 @@ class _SinkOfText:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: nothing is buffered."""
+        """Do nothing, because this adapter has no buffer."""
 
 
 class _SourceFile(io.RawIOBase):

@@ -6,8 +6,8 @@
 ...         print(key, matrix.shape)
 
 Each name is a function that creates a :class:`~io_ark.tables.readers.SequentialReader`,
-:class:`~io_ark.tables.random_access.RandomAccessReader` or :class:`~io_ark.tables.writers.Writer` of its kind. The
-``...Mapped`` functions take a second rspecifier, of a map such as ``utt2spk``.
+:class:`~io_ark.tables.random_access.RandomAccessReader` or :class:`~io_ark.tables.writers.Writer` of one kind of
+object. The ``...Mapped`` functions take a second rspecifier, which names a map such as ``utt2spk``.
 
 Type checkers and editors read ``kaldi.pyi``, which ``make generate`` writes.
 """
@@ -50,20 +50,20 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def _mapped(kind: Kind, rspecifier: str, utt2spk: str, **access: Any) -> RandomAccessReader[Any]:
+def _read_mapped(kind: Kind, rspecifier: str, utt2spk: str, **access: Any) -> RandomAccessReader[Any]:
     return RandomAccessReader(rspecifier, kind=kind, utt2spk=utt2spk, **access)
 
 
-def _functions(name: str, kind: Kind) -> dict[str, Any]:
-    """Return the functions that create the readers and the writer of one kind of object, by their names."""
+def _list_functions(name: str, kind: Kind) -> dict[str, Any]:
+    """Return the functions that create readers and the writer of one kind of object. A key is the function's name."""
     return {
         f"Sequential{name}Reader": partial(SequentialReader, kind=kind),
         f"RandomAccess{name}Reader": partial(RandomAccessReader, kind=kind),
-        f"RandomAccess{name}ReaderMapped": partial(_mapped, kind),
+        f"RandomAccess{name}ReaderMapped": partial(_read_mapped, kind),
         f"{name}Writer": partial(Writer, kind=kind),
     }
 
 
-_FUNCTIONS = {name: function for each in KINDS.items() for name, function in _functions(*each).items()}
+_FUNCTIONS = {name: function for row in KINDS.items() for name, function in _list_functions(*row).items()}
 globals().update(_FUNCTIONS)
 __all__ = sorted(_FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Base class of options with another library's names over ours."""
+"""Base class of options that have another library's names, and that convert to options of kaldi-compat."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kaldi_compat.options.base import (
     get_infos,
 )
 
-# Another library's names of options that Kaldi's programs call otherwise.
+# Maps names of Kaldi's options to the shorter names that kaldifeat and kaldi_native_fbank use.
 SHORT_NAMES = {
     "sample_frequency": "samp_freq",
     "frame_length": "frame_length_ms",
@@ -25,16 +25,16 @@ SHORT_NAMES = {
     "num_mel_bins": "num_bins",
 }
 Made = TypeVar("Made", bound="OptionGroups")
-Field = tuple[str, type, Any, str]  # name, type, default (or a function that makes it), meaning
+Field = tuple[str, type, Any, str]  # Name, type, default (or a function that returns the default), and meaning.
 
 
 class NamedOptions:
     """Base of mutable dataclasses of options. A name that is not an option raises OptionError.
 
     Attributes:
-        our_type: our options of the same meaning.
-        their_names: the other library's names of options, by ours, where they differ.
-        name_error: raised for a name that is not an option.
+        our_type: the dataclass of kaldi-compat with the same options.
+        their_names: maps our names of options to the other library's names, where the names differ.
+        name_error: class of the error for a name that is not an option.
     """
 
     our_type: ClassVar[type[Any]]
@@ -48,7 +48,7 @@ class NamedOptions:
             cls._check(name)
         return super().__new__(cls)
 
-    if not TYPE_CHECKING:  # a type checker would take it that every name may be set
+    if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 
         def __setattr__(self, name, value) -> None:
             self._check(name)
@@ -58,13 +58,13 @@ class NamedOptions:
     def _check(cls, name: str) -> None:
         fields = cls.__dataclass_fields__  # type: ignore[attr-defined]
         if name not in fields:
-            known = find_nearest_option(name, cls._described(fields))
-            hint = f"did you mean {known}?" if known else f"it has {', '.join(fields)}"
+            known = find_nearest_option(name, cls._describe_options(fields))
+            hint = f"did you mean {known}?" if known else f"choose from {', '.join(fields)}"
             raise cls.name_error(f"{cls.__name__} has no option {name}: {hint}")
 
     @classmethod
-    def _described(cls, fields: Mapping[str, Any]) -> dict[str, OptionInfo]:
-        """Return how our options are declared, by the names of these fields, with ours as further names."""
+    def _describe_options(cls, fields: Mapping[str, Any]) -> dict[str, OptionInfo]:
+        """Return the declarations of our options by the other library's names. Our names become aliases."""
         declared = get_infos(cls.our_type) if issubclass(cls.our_type, BaseOptions) else {}
         our_names = {cls.their_names.get(name, name): name for name in declared}
         return {
@@ -74,8 +74,8 @@ class NamedOptions:
         }
 
     @classmethod
-    def converted(cls, values: Mapping[str, Any]) -> Any:
-        """Return our options with these values, which have the other library's names; others are left out.
+    def convert(cls, values: Mapping[str, Any]) -> Any:
+        """Return our options with ``values``, whose keys are the other library's names. Unknown keys are ignored.
 
         Raises:
             OptionError: a value that Kaldi refuses.
@@ -88,36 +88,39 @@ class OptionGroups(NamedOptions):
     """Options that hold groups of options, and convert to and from dictionaries."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the options by name; groups of options as dictionaries."""
+        """Return the options by name. A group of options becomes a dictionary."""
         return {name: value.as_dict() if isinstance(value, OptionGroups) else value
                 for name, value in vars(self).items()}  # fmt: skip
 
     @classmethod
     def from_dict(cls: type[Made], data: Mapping[str, Any]) -> Made:
-        """Make options from a dictionary. Absent ones are defaults, unknown names are ignored, types are converted."""
+        """Make options from a dictionary. Absent options keep their defaults. Unknown names are ignored."""
         options = cls()
         for name in vars(options).keys() & dict(data).keys():
             kind = type(getattr(options, name))
             setattr(options, name, getattr(kind, "from_dict", kind)(data[name]))
         return options
 
-    def flat(self) -> dict[str, Any]:
-        """Return the options by name, with those of the groups among them."""
+    def flatten(self) -> dict[str, Any]:
+        """Return all options by name in one dictionary, including the options inside groups."""
         values: dict[str, Any] = {}
         for name, value in vars(self).items():
-            values |= value.flat() if isinstance(value, OptionGroups) else {name: value}
+            values |= value.flatten() if isinstance(value, OptionGroups) else {name: value}
         return values
 
 
-def options_class(
+def make_options_class(
     name: str, base: type[NamedOptions], text: str, our_type: type[Any], *fields: Field, compared: bool = True
 ) -> Any:
-    """Return a mutable dataclass of these fields, in the module of its base's user.
+    """Return a mutable dataclass with ``fields``, in the module ``options`` beside the module of ``base``.
 
     Args:
-        name, base, text: name, base class and docstring of the class; the meanings of the fields follow the text.
-        our_type: our options of the same meaning.
-        compared: instances of equal values are equal.
+        name: name of the class.
+        base: base class.
+        text: docstring, to which the meanings of the fields are appended.
+        our_type: the dataclass of kaldi-compat with the same options.
+        fields: the fields.
+        compared: True if instances with equal values are equal.
     """
     declared = [
         (field, kind, dataclasses.field(**{"default_factory" if callable(default) else "default": default}))
@@ -129,14 +132,14 @@ def options_class(
     return dataclasses.make_dataclass(name, declared, bases=(base,), namespace=body, eq=compared, repr=compared)
 
 
-def fields_of(
+def make_fields(
     our_type: type[Any],
     *names: str,
     meanings: Mapping[str, str] | None = None,
     renamed: Mapping[str, str] = SHORT_NAMES,
     **defaults: Any,
 ) -> list[Field]:
-    """Return fields for these options of ours, under their other names; defaults and meanings may differ."""
+    """Return fields for some options of ``our_type``, renamed by ``renamed``, with other defaults and meanings."""
     known = {field.name: field for field in dataclasses.fields(our_type)}
     fields = [(renamed.get(name, name), defaults.get(name, known[name].default), known[name]) for name in names]
     return [(name, type(default), default, (meanings or {}).get(name) or get_info(field).description)

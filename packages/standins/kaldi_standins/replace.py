@@ -9,10 +9,10 @@ or, before the first import of the libraries::
     import kaldi_standins
     kaldi_standins.install("kaldiio", "kaldi_native_fbank")
 
-Processes that such a process starts inherit the stand-ins through the environment: workers of a DataLoader (fork and
-spawn), ``torchrun``, or a shell script that calls Python. The libraries need not be installed. If torchaudio is
-installed, only its modules that follow Kaldi are replaced, and ``load`` and ``save`` if it lacks torchcodec. lhotse has
-to be installed: its extractors are replaced.
+Child processes inherit the stand-ins through the environment: workers of a DataLoader (fork and spawn), ``torchrun``,
+or a shell script that calls Python. The libraries need not be installed, except for lhotse, of which only the
+extractors are replaced. If torchaudio is installed, only its modules that follow Kaldi are replaced, and ``load`` and
+``save`` if torchcodec cannot be imported.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ LIBRARIES: Mapping[str, Mapping[str, str]] = {
         "torchaudio": "kaldi_standins.torchaudio_package",
     },
 }
-# If these libraries are installed, only their listed modules are replaced, and names that they lack are added.
+# If a library in this tuple is installed, only its listed modules are replaced, and missing names are added.
 PARTLY_REPLACED = ("torchaudio",)
-# The listed modules of these libraries are loaded, and those of their names that the stand-in has are replaced.
+# Modules of a library in this tuple are loaded first. Then the names that the stand-in also has are replaced.
 OVERLAID = ("lhotse",)
 FILES = ("load", "save")  # Functions of torchaudio that need torchcodec since version 2.9.
 
@@ -80,7 +80,7 @@ def install(*names: str) -> dict[str, str]:
 
     Args:
         names: libraries: kaldi_io, kaldi_native_fbank, kaldi_native_io, kaldi_python_io, kaldifeat, kaldiio, lhotse,
-                omniio, torchaudio.
+            omniio, torchaudio.
 
     Returns:
         The replaced modules, mapped to the stand-in's modules.
@@ -101,20 +101,20 @@ def install(*names: str) -> dict[str, str]:
         sys.meta_path.insert(0, finder)
     replaced = {theirs: ours for name in names for theirs, ours in LIBRARIES[name].items()}
     finder.modules.update(replaced)
-    finder.exchange_loaded()
-    os.environ.update(environment(finder.roots))
+    finder.replace_loaded()
+    os.environ.update(make_environment(finder.roots))
     return replaced
 
 
 def install_from_environment() -> None:
-    """Install the stand-ins of the process that started this process."""
+    """Install the stand-ins that the parent process has named in the environment."""
     names = os.environ.get(VARIABLE, "")
     if names:
         install(*names.split(","))
 
 
-def environment(names: Iterable[str]) -> dict[str, str]:
-    """Return environment variables that pass stand-ins to new processes: ``names``, and this process's own."""
+def make_environment(names: Iterable[str]) -> dict[str, str]:
+    """Return environment variables that pass ``names`` and this process's stand-ins to child processes."""
     inherited = filter(None, os.environ.get(VARIABLE, "").split(","))
     path = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != STARTUP]
     return {VARIABLE: ",".join(sorted({*names, *inherited})), "PYTHONPATH": os.pathsep.join([STARTUP, *path])}
@@ -123,8 +123,8 @@ def environment(names: Iterable[str]) -> dict[str, str]:
 class Finder:
     """Finder of Python's import system that finds stand-ins by the names of the original modules.
 
-    It does not derive from the base classes of finders and loaders, because importing these would delay the start of
-    each process by 10 ms.
+    The class does not derive from ``importlib.abc.MetaPathFinder``, because importing ``importlib.abc`` would delay
+    the start of every process by 10 ms.
 
     Attributes:
         modules: maps original modules to the stand-in's modules.
@@ -141,12 +141,12 @@ class Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec that loads the stand-in's module or completes the original. None if it is not replaced.
+        """Return the spec that loads the stand-in's module or completes the original, or None for any other module.
 
         Raises:
             ModuleNotFoundError: the stand-in lacks this module.
         """
-        ours = self._ours(fullname)
+        ours = self._find_stand_in(fullname)
         if ours is None:
             return None
         keeps_original = self._keeps_original(fullname)
@@ -161,15 +161,16 @@ class Finder:
             if keeps_original:  # The installed library may lack an optional module.
                 return None
             library = fullname.partition(".")[0]
-            raise ModuleNotFoundError(f"kaldi_compat's stand-in for {library} has no module {fullname}", name=fullname)
+            message = f"kaldi_compat's stand-in for {library} has no module {fullname}: run without the stand-in"
+            raise ModuleNotFoundError(message, name=fullname)
         alias: Any = _Alias(ours)
         return importlib.util.spec_from_loader(fullname, alias)
 
-    def exchange_loaded(self) -> None:
-        """Remove or complete modules that are already imported. Warn, because their importers keep the original."""
+    def replace_loaded(self) -> None:
+        """Remove or complete modules that are already imported. Warn that their importers still use the originals."""
         stale = []
         for name, module in list(sys.modules.items()):
-            ours = self._ours(name)
+            ours = self._find_stand_in(name)
             if ours is None or getattr(module, "__name__", ours) == ours:
                 continue
             if self._keeps_original(name):
@@ -185,12 +186,12 @@ class Finder:
                 vars(sys.modules[parent]).pop(last, None)
         if stale:
             warnings.warn(
-                f"{', '.join(sorted(stale))}: imported before the stand-in was installed; modules that have imported "
-                "it keep the original: call install first",
+                f"{', '.join(sorted(stale))}: imported before the stand-in was installed, and other modules may use "
+                "the original: call install first",
                 stacklevel=3,
             )
 
-    def _ours(self, fullname: str) -> str | None:
+    def _find_stand_in(self, fullname: str) -> str | None:
         package, suffix = fullname, ""
         while package:
             if package in self.modules:
@@ -200,9 +201,9 @@ class Finder:
         return None
 
     def _keeps_original(self, fullname: str) -> bool:
-        """Return True for a module that stays the original if the library is installed."""
+        """Return True if an installed library keeps its own module of this name."""
         parent = fullname.rpartition(".")[0]
-        if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The parent is the stand-in's.
+        if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The parent package is a stand-in.
             return False
         if fullname in PARTLY_REPLACED or _is_overlaid(fullname):
             return True
@@ -217,10 +218,10 @@ class _Alias:
     """Loads a module under a second name."""
 
     def __init__(self, ours: str) -> None:
-        self._ours = ours
+        self._find_stand_in = ours
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self._ours)
+        module = importlib.import_module(self._find_stand_in)
         self._spec = module.__spec__
         return module
 
@@ -229,10 +230,10 @@ class _Alias:
 
 
 class _Completed:
-    """Loads a module with its own loader, and adds the stand-in's names: those it lacks, or those it has."""
+    """Loads a module with its own loader. Then sets the stand-in's names that are missing, or for lhotse present."""
 
     def __init__(self, loader: Any, ours: str) -> None:
-        self._loader, self._ours = loader, ours
+        self._loader, self._find_stand_in = loader, ours
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -244,12 +245,12 @@ class _Completed:
         try:
             self._loader.exec_module(module)
         except OSError as error:  # The library's C code was built for another version of torch.
-            library, torch = module.__name__.partition(".")[0], _version("torch")
+            library, torch = module.__name__.partition(".")[0], _get_version("torch")
             raise ImportError(
-                f"{library} {_version(library)} cannot be imported with torch {torch}: {_line(error)}; install the "
-                f"{library} for torch {torch}, or none: the stand-in then takes its place"
+                f"{library} {_get_version(library)} cannot be imported with torch {torch}: {_shorten_error(error)}; "
+                f"install the {library} for torch {torch}, or uninstall it to use the whole stand-in"
             ) from error
-        _complete(module, self._ours)
+        _complete(module, self._find_stand_in)
 
 
 def _complete(module: ModuleType, ours: str) -> None:
@@ -257,32 +258,32 @@ def _complete(module: ModuleType, ours: str) -> None:
     with warnings.catch_warnings():  # `hasattr` calls the module's __getattr__, which warns about deprecated names.
         warnings.simplefilter("ignore")
         replaced = [name for name in source.__all__ if hasattr(module, name) == _is_overlaid(module.__name__)]
-        if module.__name__ == "torchaudio" and cannot_read():
+        if module.__name__ == "torchaudio" and find_audio_problem():
             replaced.extend(FILES)
     for name in replaced:
         setattr(module, name, getattr(source, name))
 
 
-def cannot_read() -> str:
+def find_audio_problem() -> str:
     """Return the reason why the installed torchaudio cannot read audio files, or an empty string if it can."""
-    version = _version("torchaudio")
+    version = _get_version("torchaudio")
     if not version or [*map(int, version.split(".")[:2])] < [2, 9]:
         return ""
-    codec_version = _version("torchcodec")
+    codec_version = _get_version("torchcodec")
     if not codec_version:
         return f"torchaudio {version} needs torchcodec, which is not installed"
     try:
         for name in ("decoders", "encoders"):
             importlib.import_module(f"torchcodec.{name}")
     except Exception as error:
-        reason = f"torchcodec {codec_version} cannot be imported with torch {_version('torch')}: {_line(error)}"
-        return f"torchaudio {version} needs torchcodec, and {reason}"
+        reason = f"cannot be imported with torch {_get_version('torch')}: {_shorten_error(error)}"
+        return f"torchaudio {version} needs torchcodec, and torchcodec {codec_version} {reason}"
     return ""
 
 
-def _version(library: str) -> str:
+def _get_version(library: str) -> str:
     """Return the version of an installed library, or an empty string."""
-    import importlib.metadata  # Imported here, because it takes 10 ms and is needed for torchaudio only.
+    import importlib.metadata  # Imported late, because the import takes 10 ms and only torchaudio needs it.
 
     try:
         return importlib.metadata.version(library)
@@ -290,7 +291,7 @@ def _version(library: str) -> str:
         return ""
 
 
-def _line(error: Exception) -> str:
+def _shorten_error(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
@@ -304,7 +305,7 @@ def _exists(module: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run ``python -m kaldi_standins``: become the command, or exit with 2 for an invalid command line."""
+    """Replace this process by the command of ``python -m kaldi_standins``. Exit with 2 for an invalid command line."""
     usage = USAGE.format(names=", ".join(LIBRARIES))
     if {"-h", "--help"} & set(arguments[:2]):
         print(usage, end="")
@@ -322,13 +323,13 @@ def main(arguments: Sequence[str]) -> NoReturn:
             verb = "has the extractors of" if _is_overlaid(theirs) else verb
             print(f"kaldi_compat: {theirs} {verb} {ours}", file=sys.stderr)
         if is_installed and name == "torchaudio":
-            reason = cannot_read()
-            whose = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_version(name)}'s own"
+            reason = find_audio_problem()
+            whose = f"{LIBRARIES[name][name]}'s: {reason}" if reason else f"torchaudio {_get_version(name)}'s own"
             print(f"kaldi_compat: torchaudio.{' and '.join(FILES)} are {whose}", file=sys.stderr)
     program = [sys.executable] if command[0].startswith("-") or command[0].endswith(".py") else []
     sys.stderr.flush()
     try:
-        os.execvpe((program or command)[0], [*program, *command], {**os.environ, **environment(names)})
+        os.execvpe((program or command)[0], [*program, *command], {**os.environ, **make_environment(names)})
     except OSError as error:
         print(f"kaldi_compat: cannot run {command[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(127)  # The status of a shell for a command that cannot be run.

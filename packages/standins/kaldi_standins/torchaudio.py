@@ -1,15 +1,15 @@
-"""API of ``torchaudio.compliance.kaldi``: its names, arguments, defaults and return shapes.
+"""API of ``torchaudio.compliance.kaldi``, with the original's names, arguments, defaults and return shapes.
 
 Code written for torchaudio runs after a change of one import::
 
     import kaldi_standins.torchaudio as kaldi
     features = kaldi.fbank(waveform, num_mel_bins=80, sample_frequency=16000)
 
-In addition, ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
-``(channels, T)``, which gives a list; int16 is accepted; and :func:`plp` exists. Audio shorter than a frame raises
-:class:`WaveformError`, an AssertionError, as in torchaudio. Options that Kaldi refuses raise
-:class:`~kaldi_compat.errors.OptionError`, but for mel bins that hold no bin of the FFT: as in torchaudio, their energy
-is 0 (``allow_empty_bins``).
+Beyond torchaudio, ``waveform`` may be a batch ``(B, channels, T)``, which gives ``(B, frames, dim)``, or a list of
+``(channels, T)``, which gives a list. Samples may be int16, and :func:`plp` computes PLP features. Audio shorter than a
+frame raises :class:`WaveformError`, an AssertionError, as in torchaudio. Options that Kaldi refuses raise
+:class:`~kaldi_compat.errors.OptionError`, except that a mel bin without a bin of the FFT has the energy 0, as in
+torchaudio (``allow_empty_bins``).
 
 As in torchaudio, some defaults differ from Kaldi's: no dithering, ``energy_floor=1.0``, and no energy in MFCCs.
 """
@@ -38,7 +38,7 @@ from kaldi_compat.torch.features.mfcc import Mfcc
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.spectral import MelFeature, SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram
-from kaldi_standins.torchaudio_internals import (  # noqa: F401  names that public code imports
+from kaldi_standins.torchaudio_internals import (  # noqa: F401  Public code imports these names.
     BLACKMAN,
     EPSILON,
     HAMMING,
@@ -87,28 +87,28 @@ _FEATURES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "pl
 
 
 @functools.lru_cache(maxsize=64)
-def _module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.device) -> SpectralFeature:
+def _get_module(feature: str, options: tuple[tuple[str, Any], ...], device: torch.device) -> SpectralFeature:
     """Return the feature for these options; cached, because creating one takes longer than a short utterance."""
     # Created in a new thread, outside of the caller's inference mode, gradients, tracing and transforms, because later
     # calls in other modes use the same constants.
     with ThreadPoolExecutor(1) as thread:
         module = thread.submit(lambda: _FEATURES[feature](**dict(options)).to(device)).result()
-    module._warns_of_scale = False  # as in torchaudio, audio may be on any scale
+    module._warns_of_scale = False  # As in torchaudio, audio may be on any scale.
     return module
 
 
 class WaveformError(AudioError, AssertionError):
-    """The waveform has a wrong shape, lacks the channel or is shorter than a frame: an AssertionError in torchaudio."""
+    """The waveform has a wrong shape, lacks the channel or is shorter than a frame. torchaudio asserts this."""
 
 
-def _with_sizes(options: dict[str, Any]) -> dict[str, Any]:
-    """Return plain options whose window has torchaudio's number of samples, which is rounded in another order."""
-    plain = {name: _plain(name, value) for name, value in options.items()}
+def _set_sizes(options: dict[str, Any]) -> dict[str, Any]:
+    """Return plain options whose frames have torchaudio's numbers of samples, which torchaudio rounds differently."""
+    plain = {name: _to_plain(name, value) for name, value in options.items()}
     rate = plain.get("sample_frequency", 16000.0)
     for name in ("frame_length", "frame_shift"):
         length = plain.get(name)
         if isinstance(length, (int, float)) and isinstance(rate, (int, float)) and 0 < rate * length < math.inf:
-            # A tensor is multiplied in its own precision.
+            # torchaudio multiplies a tensor in the precision of the tensor.
             samples = int(options.get("sample_frequency", 16000.0) * options[name] * MILLISECONDS_TO_SECONDS)
             if samples != int(as_float32(rate) * 0.001 * as_float32(length)):
                 plain[name] = (samples + 0.25) * 1000.0 / rate
@@ -116,7 +116,7 @@ def _with_sizes(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Compiled:
-    """Holder of the modules of compiled code, as attributes."""
+    """Holds the modules that compiled code uses as attributes."""
 
 
 _compiled = _Compiled()
@@ -127,7 +127,7 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
     """Return the name of the attribute of ``_compiled`` that computes this feature. Create a missing attribute."""
     key = feature, tuple(options.items()), device
     if (key, vtln_warp) not in _names:
-        module = _module(*key)
+        module = _get_module(*key)
         if vtln_warp != 1 and isinstance(module, MelFeature):
             module = module._warped(vtln_warp)
         name = f"{feature}{len(_names)}"
@@ -142,13 +142,13 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
 _name_in_compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _constant(value: Any) -> Any:
+def _make_constant(value: Any) -> Any:
     """Return a number that is a constant in compiled code, where torch.compile(dynamic=True) makes floats variables."""
     return float.fromhex(value.hex()) if isinstance(value, float) else value
 
 
-def _plain(name: str, value: Any) -> Any:
-    """Return an argument as Python's own type: torchaudio accepts tensors of one element, and floats for integers."""
+def _to_plain(name: str, value: Any) -> Any:
+    """Convert an argument to a Python type. torchaudio accepts tensors of one element, and floats as integers."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
         value = value.item()
     if _TYPES.get(name) is bool:
@@ -168,43 +168,45 @@ def _compute(
 ) -> Any:
     if not isinstance(waveform, Tensor):
         options |= {"channel": channel, "min_duration": min_duration, "subtract_mean": subtract_mean}
-        return [_compute(feature, one, vtln_warp=vtln_warp, **options) for one in _list_of_tensors(waveform)]
+        return [_compute(feature, one, vtln_warp=vtln_warp, **options) for one in _check_list_of_tensors(waveform)]
     if waveform.ndim not in (2, 3):
         raise WaveformError(
             f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}"
         )
     is_compiled = compiler_says(torch, "is_dynamo_compiling")
     if is_compiled:
-        options = {name: _constant(value) for name, value in options.items()}
+        options = {name: _make_constant(value) for name, value in options.items()}
     size = int(options.get("sample_frequency", 16000.0) * options.get("frame_length", 25.0) * MILLISECONDS_TO_SECONDS)
     if waveform.shape[-1] < size:
         raise WaveformError(f"the waveform has {waveform.shape[-1]} samples, but a frame has {size}: skip or pad it")
-    options = _with_sizes(options)
+    options = _set_sizes(options)
     if feature != "spectrogram":
         options = {"allow_empty_bins": True, **options}
     channel = max(int(channel), 0)
     if channel >= waveform.shape[-2]:
-        raise WaveformError(f"channel={channel} does not exist: the waveform has {waveform.shape[-2]}")
+        raise WaveformError(
+            f"channel={channel} does not exist: the waveform has {waveform.shape[-2]} channels, from 0 on"
+        )
     samples = waveform[..., channel, :]
     if samples.shape[-1] < min_duration * options.get("sample_frequency", 16000.0):
         return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)
-    # The utterances of a batch have the same length: no padding enters the mean.
+    # The utterances of a batch have the same length, so no padding enters the mean.
     features: Tensor
     if is_compiled:
-        name = _name_in_compiled(feature, samples.device, _constant(vtln_warp), **options)
+        name = _name_in_compiled(feature, samples.device, _make_constant(vtln_warp), **options)
         features = getattr(_compiled, name)(samples)
     else:
-        features = _module(feature, tuple(options.items()), samples.device)(samples, vtln_warp=vtln_warp)
-    return _without_mean(features) if subtract_mean else features
+        features = _get_module(feature, tuple(options.items()), samples.device)(samples, vtln_warp=vtln_warp)
+    return _subtract_mean(features) if subtract_mean else features
 
 
-def _list_of_tensors(waveforms: Any) -> list[Tensor]:
+def _check_list_of_tensors(waveforms: Any) -> list[Tensor]:
     if not isinstance(waveforms, list | tuple) or not all(isinstance(one, Tensor) for one in waveforms):
         raise WaveformError("the waveform must be a tensor, or a list of tensors: torch.from_numpy makes them")
     return list(waveforms)
 
 
-def _without_mean(features: Tensor) -> Tensor:
+def _subtract_mean(features: Tensor) -> Tensor:
     """Subtract each column's mean. For a single utterance on a CPU, the mean is rounded like Kaldi's."""
     plain = features.ndim == 2 and features.dtype == torch.float32
     if plain and features.device.type == "cpu" and not is_traced_or_differentiated(features):
@@ -212,7 +214,7 @@ def _without_mean(features: Tensor) -> Tensor:
     return features - features.mean(-2, keepdim=True)
 
 
-def _computes(function: F) -> F:
+def _let_compute(function: F) -> F:
     """Let a function of these arguments compute the feature of its name; torch.compile does not trace ``locals()``."""
     feature, parameters = function.__name__, inspect.signature(function).parameters.values()
     names = [parameter.name for parameter in parameters]
@@ -220,13 +222,13 @@ def _computes(function: F) -> F:
 
     @functools.wraps(function)
     def compute(*arguments: Any, **named: Any) -> Any:
-        function(*arguments, **named)  # refuses other arguments
+        function(*arguments, **named)  # Raises Python's TypeError for arguments that the function does not have.
         return _compute(feature, **{**defaults, **dict(zip(names, arguments, strict=False)), **named})
 
     return compute  # type: ignore[return-value]
 
 
-@_computes
+@_let_compute
 def spectrogram(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -249,14 +251,14 @@ def spectrogram(
 
     Args:
         waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
-        channel: the channel; -1 is the first.
-        min_duration: in seconds; shorter audio gives an empty tensor of one axis.
+        channel: the channel, from 0 on. -1 is the first channel, too.
+        min_duration: duration in seconds. Shorter audio gives an empty tensor of shape (0,).
         subtract_mean: subtract each column's mean.
 
-    The others are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.
+    The other arguments are fields of :class:`~kaldi_compat.options.spectral.SpectrogramOptions`.
 
     Returns:
-        ``(frames, padded_window_size // 2 + 1)``; for a batch ``(B, frames, ...)``, for a list a list.
+        ``(frames, padded_window_size // 2 + 1)``. A batch gives ``(B, frames, ...)``, and a list gives a list.
 
     Raises:
         WaveformError: the channel does not exist, or the waveform has another shape or is shorter than a frame.
@@ -267,7 +269,7 @@ def spectrogram(
     """
 
 
-@_computes
+@_let_compute
 def fbank(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -298,15 +300,15 @@ def fbank(
 ) -> Any:
     """Compute log-mel filter bank features like ``torchaudio.compliance.kaldi.fbank``.
 
-    Args, returns and raises as :func:`spectrogram`, with the fields of
-    :class:`~kaldi_compat.options.spectral.FbankOptions`; ``vtln_warp`` is the VTLN factor.
+    Arguments, results and errors are as in :func:`spectrogram`, with the fields of
+    :class:`~kaldi_compat.options.spectral.FbankOptions`. ``vtln_warp`` is the VTLN factor.
 
     >>> fbank(torch.zeros(1, 16000), num_mel_bins=80).shape
     torch.Size([98, 80])
     """
 
 
-@_computes
+@_let_compute
 def mfcc(
     waveform: Waveform,
     blackman_coeff: float = 0.42,
@@ -337,7 +339,8 @@ def mfcc(
 ) -> Any:
     """Compute mel-frequency cepstral coefficients like ``torchaudio.compliance.kaldi.mfcc``.
 
-    Args, returns and raises as :func:`fbank`, with :class:`~kaldi_compat.options.spectral.MfccOptions`.
+    Arguments, results and errors are as in :func:`fbank`, with the fields of
+    :class:`~kaldi_compat.options.spectral.MfccOptions`.
 
     >>> mfcc(torch.zeros(2, 1, 16000)).shape
     torch.Size([2, 98, 13])
@@ -353,9 +356,9 @@ def plp(
     dither: float = 0.0,
     **options: Any,
 ) -> Any:
-    """Compute perceptual linear prediction cepstra, called like :func:`fbank`; torchaudio has no such function.
+    """Compute perceptual linear prediction cepstra, which torchaudio does not have.
 
-    Args, returns and raises as :func:`fbank`; ``options`` are the fields of
+    Arguments, results and errors are as in :func:`fbank`. ``options`` are the fields of
     :class:`~kaldi_compat.options.spectral.PlpOptions`, with Kaldi's defaults.
 
     >>> plp(torch.zeros(1, 16000)).shape
@@ -392,7 +395,7 @@ def get_mel_banks(
         "vtln_low": vtln_low,
         "vtln_high": vtln_high,
     }
-    plain = {name: _plain(name, value) for name, value in options.items()}
+    plain = {name: _to_plain(name, value) for name, value in options.items()}
     banks = mel.mel_banks(
         FbankOptions(round_to_power_of_two=False, allow_empty_bins=True, **plain), float(vtln_warp_factor)
     )
@@ -407,14 +410,14 @@ def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_f
     return resample(waveform, orig_freq, new_freq, lowpass_filter_width)
 
 
-def _in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
+def _apply_in_float32(function: Callable[[Any], Any], x: Tensor) -> Tensor:
     """Apply a NumPy function of float32 to a tensor."""
     return torch.from_numpy(np.asarray(function(x.detach().cpu().float().numpy()))).to(x)
 
 
 def mel_scale(freq: Tensor) -> Tensor:
     """Convert Hz to mel, in float32 as in Kaldi."""
-    return _in_float32(mel.mel_scale, freq)
+    return _apply_in_float32(mel.mel_scale, freq)
 
 
 def mel_scale_scalar(freq: float) -> float:
@@ -424,7 +427,7 @@ def mel_scale_scalar(freq: float) -> float:
 
 def inverse_mel_scale(mel_freq: Tensor) -> Tensor:
     """Convert mel to Hz, in float32 as in Kaldi."""
-    return _in_float32(mel.inverse_mel_scale, mel_freq)
+    return _apply_in_float32(mel.inverse_mel_scale, mel_freq)
 
 
 def inverse_mel_scale_scalar(mel_freq: float) -> float:
@@ -446,7 +449,7 @@ def vtln_warp_freq(
         OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.
     """
     points = (low_freq, high_freq, vtln_low_cutoff, vtln_high_cutoff, vtln_warp_factor)
-    return _in_float32(mel.VtlnWarp(*(np.float32(value) for value in points)), freq)
+    return _apply_in_float32(mel.VtlnWarp(*(np.float32(value) for value in points)), freq)
 
 
 def vtln_warp_mel_freq(
@@ -457,6 +460,6 @@ def vtln_warp_mel_freq(
     vtln_warp_factor: float,
     mel_freq: Tensor,
 ) -> Tensor:
-    """Warp frequencies in mel by the VTLN warp; raises as :func:`vtln_warp_freq`."""
+    """Warp frequencies in mel by the VTLN warp. Errors are as in :func:`vtln_warp_freq`."""
     hertz = inverse_mel_scale(mel_freq)
     return mel_scale(vtln_warp_freq(vtln_low_cutoff, vtln_high_cutoff, low_freq, high_freq, vtln_warp_factor, hertz))

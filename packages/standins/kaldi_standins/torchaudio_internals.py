@@ -1,4 +1,4 @@
-"""The helpers of ``torchaudio.compliance.kaldi`` that public code imports although they are private, and its constants.
+"""Constants and private helpers of ``torchaudio.compliance.kaldi`` that public code imports.
 
 Import them from :mod:`kaldi_standins.torchaudio`. Names, arguments, results and AssertionErrors are torchaudio's.
 """
@@ -29,12 +29,12 @@ def _get_epsilon(device: torch.device | str, dtype: torch.dtype) -> Tensor:
 
 
 def _next_power_of_2(x: int) -> int:
-    """Return the smallest power of two that is at least ``x``, 1 for 0."""
+    """Return the smallest power of two that is at least ``x``. The result for 0 is 1."""
     return 1 << (x - 1).bit_length() if x else 1
 
 
 def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edges: bool) -> Tensor:
-    """Cut audio (T,) into frames (frames, window_size); (0, 0) for audio shorter than a frame with ``snip_edges``."""
+    """Cut audio (T,) into frames (frames, window_size). With ``snip_edges``, short audio gives the shape (0, 0)."""
     assert waveform.dim() == 1, f"waveform must have one axis, not {waveform.dim()}"
     if snip_edges and len(waveform) < window_size:
         return waveform.new_empty(0, 0)
@@ -65,7 +65,7 @@ def _get_waveform_and_window_properties(
 ) -> tuple[Tensor, int, int, int]:
     """Return a channel of audio (channels, T), and the window's shift, size and padded size in samples."""
     channel = max(channel, 0)
-    assert channel < len(waveform), f"channel {channel} does not exist: there are {len(waveform)}"
+    assert channel < len(waveform), f"channel {channel} does not exist: choose one of 0 to {len(waveform) - 1}"
     samples = waveform[channel]
     shift = int(sample_frequency * frame_shift * MILLISECONDS_TO_SECONDS)
     size = int(sample_frequency * frame_length * MILLISECONDS_TO_SECONDS)

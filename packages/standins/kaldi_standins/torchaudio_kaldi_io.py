@@ -2,7 +2,7 @@
 
 A function takes an rspecifier (``ark:feats.ark``, ``scp:feats.scp``, ``ark:gunzip -c feats.ark.gz |``), the path of
 an archive or script file (which may be gzipped: ``feats.ark.gz``), or an open file. It returns an iterator of
-``(key, tensor)``. As there, a range of a script file is a slice of Python, without its end.
+``(key, tensor)``. As in torchaudio, a range in a script file is a slice of Python, which excludes its end.
 
 >>> for key, matrix in read_mat_scp("feats.scp"):  # doctest: +SKIP
 ...     print(key, matrix.shape)
@@ -33,41 +33,41 @@ FileOrName = str | PathLike[str] | IO[bytes] | IO[str]
 
 
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float matrices of an archive: tensors (rows, columns), float64 if stored as such, else float32.
+    """Read the float matrices of an archive: tensors (rows, columns), float64 for stored float64 values, else float32.
 
     Args:
         file_or_fd: the archive.
-        pipes: False refuses to run commands.
+        pipes: allow commands.
         network: allow URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a matrix.
     """
-    return _tensors(kaldi_io.read_mat_ark(file_or_fd, pipes=pipes, network=network))
+    return _convert_to_tensors(kaldi_io.read_mat_ark(file_or_fd, pipes=pipes, network=network))
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float matrices that a script file names; see :func:`read_mat_ark`."""
-    return _tensors(kaldi_io.read_mat_scp(file_or_fd, pipes=pipes, network=network))
+    return _convert_to_tensors(kaldi_io.read_mat_scp(file_or_fd, pipes=pipes, network=network))
 
 
 def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float vectors of an archive: tensors (elements,), float64 if stored as such, else float32.
+    """Read the float vectors of an archive: tensors (elements,), float64 for stored float64 values, else float32.
 
     Args:
         file_or_fd: the archive.
-        pipes: False refuses to run commands.
+        pipes: allow commands.
         network: allow URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector.
     """
-    return _tensors(kaldi_io.read_vec_flt_ark(file_or_fd, pipes=pipes, network=network))
+    return _convert_to_tensors(kaldi_io.read_vec_flt_ark(file_or_fd, pipes=pipes, network=network))
 
 
 def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _tensors(kaldi_io.read_vec_flt_scp(file_or_fd, pipes=pipes, network=network))
+    return _convert_to_tensors(kaldi_io.read_vec_flt_scp(file_or_fd, pipes=pipes, network=network))
 
 
 def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
@@ -75,21 +75,21 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: the archive.
-        pipes: False refuses to run commands.
+        pipes: allow commands.
         network: allow URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
-    return _tensors(kaldi_io.read_vec_int_ark(file_or_fd, pipes=pipes, network=network))
+    return _convert_to_tensors(kaldi_io.read_vec_int_ark(file_or_fd, pipes=pipes, network=network))
 
 
 def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
     """Read the integer vectors that a script file names; see :func:`read_vec_int_ark`."""
-    return _tensors(kaldi_io.read_vec_int_scp(file_or_fd, pipes=pipes, network=network))
+    return _convert_to_tensors(kaldi_io.read_vec_int_scp(file_or_fd, pipes=pipes, network=network))
 
 
 @repeat_errors
-def _tensors(entries: Iterator[tuple[str, Any]]) -> Entries:
+def _convert_to_tensors(entries: Iterator[tuple[str, Any]]) -> Entries:
     for key, value in entries:
         yield key, torch.from_numpy(value)

@@ -1,4 +1,4 @@
-"""Feature extractors of Hugging Face transformers that compute Kaldi's filter banks, computed by this package.
+"""Stand-ins for the feature extractors of Hugging Face transformers that compute Kaldi's filter banks.
 
 Code written for transformers runs after a change of one import::
 
@@ -6,9 +6,9 @@ Code written for transformers runs after a change of one import::
     extractor = SeamlessM4TFeatureExtractor.from_pretrained("facebook/w2v-bert-2.0")
     inputs = extractor(audio, sampling_rate=16000, return_tensors="pt")
 
-:func:`drop_in` converts an extractor or a processor that exists already. Each class is a subclass of the original with
-its arguments, outputs and files, so the original can load a directory that it has saved. This package computes only the
-filter bank, of all utterances at once and, with ``device="cuda"``, on a GPU.
+:func:`drop_in` converts an existing extractor or processor. Every class is a subclass of the original class, with the
+same arguments, outputs and files, so the original can load a directory that a stand-in has saved. Only the filter bank
+is computed differently: for all utterances at once and, with ``device="cuda"``, on a GPU.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ __all__ = [
 ]
 
 Extractor = TypeVar("Extractor")
-# Features of the utterances of the present call, in the order in which the original asks for them.
+# Features of the current call's utterances, in the order in which the original requests them.
 _ready: contextvars.ContextVar[Iterator[Any] | None] = contextvars.ContextVar("ready", default=None)
 
 
 @functools.lru_cache(maxsize=16)
-def _fbank(settings: FbankSettings, device: torch.device) -> Fbank:
+def _get_fbank(settings: FbankSettings, device: torch.device) -> Fbank:
     return Fbank._from_settings(settings).to(device)
 
 
-def _as_arrays(raw_speech: Any) -> list[Any] | None:
+def _to_arrays(raw_speech: Any) -> list[Any] | None:
     """Return the utterances of a call as one-dimensional arrays, or None if an utterance has a different shape."""
     is_batch = getattr(raw_speech, "ndim", 1) > 1 or (
         isinstance(raw_speech, (list, tuple)) and len(raw_speech) > 0 and np.ndim(raw_speech[0]) > 0
@@ -58,7 +58,7 @@ def _as_arrays(raw_speech: Any) -> list[Any] | None:
 
 
 class _Extractor:
-    """Mixin: computes the filter banks of all utterances of a call before the original asks for them one by one."""
+    """Mixin that computes the filter banks of all utterances of a call before the original requests the first one."""
 
     dtype = torch.float32  # Type of the original's computation.
 
@@ -66,13 +66,14 @@ class _Extractor:
         """Compute the model's input for one or more utterances, like the original.
 
         Args:
-            raw_speech: audio in -1 to 1: an array, a tensor, a list of numbers, or a list of these.
-            arguments: see the original.
-            keywords: see the original.
-            device: device of the computation and of returned tensors, such as "cuda"; the CPU if None.
+            raw_speech: audio in -1 to 1: an array, a tensor or a list of numbers (T,), or a list of utterances.
+            arguments, keywords: arguments of the original.
+            device: device of the computation and of returned tensors, such as "cuda". None for the CPU.
         """
-        utterances = _as_arrays(raw_speech)
-        computed = None if utterances is None else iter(self._features(utterances, torch.device(device or "cpu")))
+        utterances = _to_arrays(raw_speech)
+        computed = (
+            None if utterances is None else iter(self._compute_features(utterances, torch.device(device or "cpu")))
+        )
         token = _ready.set(computed)
         try:
             result = super().__call__(raw_speech, *arguments, **keywords)  # type: ignore[misc]
@@ -80,8 +81,8 @@ class _Extractor:
             _ready.reset(token)
         return result if device is None or keywords.get("return_tensors") != "pt" else result.to(device)
 
-    def _features(self, utterances: list[Any], device: torch.device) -> list[Any]:
-        fbank = _fbank(read_fbank_settings(self), device)
+    def _compute_features(self, utterances: list[Any], device: torch.device) -> list[Any]:
+        fbank = _get_fbank(read_fbank_settings(self), device)
         tensors = [torch.from_numpy(utterance).to(device, self.dtype) for utterance in utterances]
         if device.type == "cpu":
             features_of_utterances = fbank(tensors)
@@ -94,7 +95,7 @@ class _Extractor:
     def _extract_fbank_features(self, waveform: Any, **parameters: Any) -> Any:
         computed = _ready.get()
         if computed is None:
-            return self._features([np.asarray(waveform, np.float32).reshape(-1)], torch.device("cpu"))[0]
+            return self._compute_features([np.asarray(waveform, np.float32).reshape(-1)], torch.device("cpu"))[0]
         return next(computed)
 
 
@@ -103,7 +104,7 @@ class Speech2TextFeatureExtractor(_Extractor, transformers.Speech2TextFeatureExt
 
 
 class SeamlessM4TFeatureExtractor(_Extractor, transformers.SeamlessM4TFeatureExtractor):
-    """``transformers.SeamlessM4TFeatureExtractor``, also of Wav2Vec2-BERT: pairs of frames of 80 log-mel bins."""
+    """``transformers.SeamlessM4TFeatureExtractor``, also for Wav2Vec2-BERT: pairs of frames of 80 log-mel bins."""
 
     dtype = torch.float64
 
@@ -120,7 +121,7 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
     """``transformers.Phi4MultimodalFeatureExtractor``: 80 log-mel bins up to 7690 Hz, floored at 0."""
 
     def _torch_extract_fbank_features(self, waveform: Tensor, audio_lengths: Tensor, device: Any = "cpu") -> Tensor:
-        fbank = _fbank(read_fbank_settings(self), torch.device(device))
+        fbank = _get_fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
         # The original sets frames past the end of shorter utterances to zero, except for the last frames of the batch.
         lengths = audio_lengths.to(frames.device).unsqueeze(-1)
@@ -132,17 +133,17 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
 
 
 class LasrFeatureExtractor(transformers.LasrFeatureExtractor):
-    """``transformers.LasrFeatureExtractor``, of MedASR: 128 log-mel bins."""
+    """``transformers.LasrFeatureExtractor``, for MedASR: 128 log-mel bins."""
 
     def _torch_extract_fbank_features(self, waveform: Tensor, device: Any = "cpu") -> Tensor:
-        fbank = _fbank(read_fbank_settings(self), torch.device(device))
+        fbank = _get_fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
         return fbank._features_in_blocks(frames, self.mel_filters.to(frames))
 
 
 _CLASSES: dict[str, type[Any]] = {
-    each.__name__: each
-    for each in (
+    extractor.__name__: extractor
+    for extractor in (
         ASTFeatureExtractor,
         LasrFeatureExtractor,
         Phi4MultimodalFeatureExtractor,
@@ -153,14 +154,14 @@ _CLASSES: dict[str, type[Any]] = {
 
 
 def drop_in(extractor: Extractor) -> Extractor:
-    """Return a feature extractor of this module with the settings of transformers' own.
+    """Return the stand-in for a feature extractor of transformers, with the same settings.
 
     Args:
-        extractor: a feature extractor, such as from ``AutoFeatureExtractor.from_pretrained``, or a processor
-            (``AutoProcessor``), whose feature extractor is replaced.
+        extractor: a feature extractor, for example from ``AutoFeatureExtractor.from_pretrained``, or a processor from
+            ``AutoProcessor``, whose feature extractor is replaced.
 
     Returns:
-        A new feature extractor, or the same processor.
+        A new feature extractor, or the changed processor itself.
 
     Raises:
         OptionError: the extractor does not compute Kaldi's filter bank.
@@ -176,7 +177,7 @@ def drop_in(extractor: Extractor) -> Extractor:
         return extractor
     kind = _CLASSES.get(type(extractor).__name__)
     if kind is None:
-        raise OptionError(f"{type(extractor).__name__} is not one of {', '.join(_CLASSES)}")
+        raise OptionError(f"{type(extractor).__name__} has no stand-in: pass one of {', '.join(_CLASSES)}")
     settings = {name: value for name, value in vars(extractor).items() if name not in ("mel_filters", "window")}
     replaced: Extractor = kind(**settings)
     return replaced

@@ -199,7 +199,7 @@ def test_groups_of_options_have_kaldifeats_order_and_defaults() -> None:
 @pytest.mark.parametrize("kind", ["Fbank", "Mfcc", "Plp", "Spectrogram"])
 def test_defaults_are_kaldis_but_for_empty_mel_bins(kind: str) -> None:
     empty = {} if kind == "Spectrogram" else {"allow_empty_bins": True}
-    assert getattr(kaldifeat, f"{kind}Options")().ours() == getattr(ours, f"{kind}Options")(**empty)
+    assert getattr(kaldifeat, f"{kind}Options")().to_our_options() == getattr(ours, f"{kind}Options")(**empty)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_an_option_of_kaldifeat_is_ignored(theirs: str, our_name: str, value: An
     options = kaldifeat.PlpOptions()
     *group, name = theirs.split(".")
     setattr(getattr(options, group[0]) if group else options, name, value)
-    assert options.ours() == dataclasses.replace(ours.PlpOptions(allow_empty_bins=True), **{our_name: value})
+    assert options.to_our_options() == dataclasses.replace(ours.PlpOptions(allow_empty_bins=True), **{our_name: value})
 
 
 def test_audio_of_any_scale_is_accepted_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,10 +166,10 @@ def test_kaldis_extractors_have_kaldis_defaults() -> None:
     assert [kind.name for kind in kinds] == [f"kaldi-compat-{name}" for name in names]
     for kind in kinds:
         config = kind.config_type()
-        kaldis, bins = type(config.ours())(), {"num_mel_bins": 80} if kind is KaldiFbank else {}
+        kaldis, bins = type(config.to_our_options())(), {"num_mel_bins": 80} if kind is KaldiFbank else {}
         expected = dataclasses.replace(kaldis, dither=0.0, snip_edges=False, waveform_scale=32768.0, **bins)
         assert dataclasses.replace(
-            config.ours(), **({} if kind is KaldiSpectrogram else {"allow_empty_bins": False})
+            config.to_our_options(), **({} if kind is KaldiSpectrogram else {"allow_empty_bins": False})
         ) == (expected)
     config = FbankConfig(num_mel_bins=40)
     assert (config.num_filters, config.num_mel_bins) == (40, None)  # the other name does not outlive a change

@@ -15,7 +15,7 @@ import pytest
 import kaldi_standins
 from kaldi_compat.errors import OptionError
 from kaldi_standins import replace
-from kaldi_standins.replace import LIBRARIES, Finder, environment, main
+from kaldi_standins.replace import LIBRARIES, Finder, main, make_environment
 
 WORKERS = """
 import multiprocessing, subprocess, sys
@@ -179,12 +179,12 @@ def test_processes_that_are_started_know_all_stand_ins() -> None:
     assert sum(isinstance(each, Finder) for each in sys.meta_path) == 1
     replace.install_from_environment()
     assert os.environ[replace.VARIABLE] == "kaldi_io,omniio"
-    assert environment(["kaldiio"])[replace.VARIABLE] == "kaldi_io,kaldiio,omniio"  # of a switch within a switch
+    assert make_environment(["kaldiio"])[replace.VARIABLE] == "kaldi_io,kaldiio,omniio"  # of a switch within a switch
 
 
 def test_the_users_own_sitecustomize_is_executed(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('mine')")
-    variables = environment(["kaldi_io"])
+    variables = make_environment(["kaldi_io"])
     variables["PYTHONPATH"] += os.pathsep + str(tmp_path)
     command = [sys.executable, "-c", "import kaldi_io; print(kaldi_io.__name__)"]
     done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=True)
@@ -222,7 +222,7 @@ def test_stand_ins_have_the_version_that_programs_print(library: str) -> None:
 
 
 def test_deprecated_names_of_torchaudio_bring_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replace, "cannot_read", lambda: "")
+    monkeypatch.setattr(replace, "find_audio_problem", lambda: "")
     module = ModuleType("torchaudio")
 
     def deprecated(name: str) -> object:
@@ -269,7 +269,7 @@ def test_a_torchaudio_that_cannot_read_files_is_recognized(
     fake(tmp_path, "torchaudio", version)
     if decoders is not None:
         fake(tmp_path, "torchcodec", "0.8.1", decoders=decoders, encoders="")
-    assert replace.cannot_read() == reason
+    assert replace.find_audio_problem() == reason
 
 
 def test_files_are_read_by_the_stand_in_where_torchaudio_cannot(tmp_path: Path) -> None:

@@ -371,7 +371,7 @@ def test_constants_made_in_inference_mode_do_not_spoil_training() -> None:
 @pytest.mark.parametrize("transform", ["trace", "grad", "export"])
 def test_first_call_can_be_traced_differentiated_or_exported(transform: str) -> None:
     waveform = torch.randn(1, 4000, generator=torch.Generator().manual_seed(0)) * 1000
-    compliance._module.cache_clear()
+    compliance._get_module.cache_clear()
     if transform == "grad":
         gradient = torch.func.grad(lambda x: Forty()(x).sum())(waveform)
         assert gradient.shape == waveform.shape and gradient.abs().sum() > 0
@@ -386,7 +386,7 @@ def test_first_call_can_be_traced_differentiated_or_exported(transform: str) -> 
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_first_compiled_call_breaks_the_graph_or_differs(dynamic: bool | None) -> None:
     torch._dynamo.reset()
-    compliance._module.cache_clear()
+    compliance._get_module.cache_clear()
     compliance._names.clear()
     graphs = 0
 

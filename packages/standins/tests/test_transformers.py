@@ -113,7 +113,7 @@ def test_processor_keeps_its_extractor() -> None:
     processor = ours.drop_in(Processor())
     assert isinstance(processor.feature_extractor, ours.SeamlessM4TFeatureExtractor)
     assert processor.feature_extractor.num_mel_bins == 40
-    with pytest.raises(OptionError, match="WhisperFeatureExtractor is not one of"):
+    with pytest.raises(OptionError, match="WhisperFeatureExtractor has no stand-in: pass one of"):
         ours.drop_in(transformers.WhisperFeatureExtractor())
 
 
@@ -151,7 +151,7 @@ def test_settings_of_configurations() -> None:
         read_fbank_settings({"feature_extractor_type": "LasrFeatureExtractor", "n_fft": 400})
     with pytest.raises(OptionError, match="has no feature_extractor_type"):
         Fbank.from_feature_extractor({"sampling_rate": 16000})
-    with pytest.raises(OptionError, match="WhisperFeatureExtractor is not one"):
+    with pytest.raises(OptionError, match="WhisperFeatureExtractor has no stand-in"):
         Fbank.from_feature_extractor(transformers.WhisperFeatureExtractor())
 
 

@@ -37,7 +37,7 @@ def lister() -> dict[str, Any]:
 
 
 def assert_page_lists_nodes(name: str, lengths: bool, nodes: Any) -> None:
-    stated = lister()["stated_nodes"]((DOCS / "frontends" / "onnx.md").read_text())
+    stated = lister()["parse_nodes"]((DOCS / "frontends" / "onnx.md").read_text())
     assert set(nodes) == stated[name, lengths], "run: python tools/list_onnx.py"
 
 
@@ -125,8 +125,8 @@ def test_table_of_nodes_is_stale(name: str, lengths: bool, tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_table_of_accuracy_is_stale() -> None:
-    stated = lister()["stated_accuracy"]((DOCS / "frontends" / "onnx.md").read_text())
-    measured = lister()["measured_accuracy"]()
+    stated = lister()["parse_accuracy"]((DOCS / "frontends" / "onnx.md").read_text())
+    measured = lister()["measure_accuracy"]()
     assert list(stated) == list(measured)
     for title, pairs in measured.items():
         for (mean, largest), (stated_mean, stated_largest) in zip(pairs, stated[title], strict=True):

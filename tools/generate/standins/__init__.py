@@ -1,4 +1,4 @@
-"""Generated files of the stand-ins: names that type checkers read."""
+"""Generated stubs of the stand-ins, for type checkers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers and writers under Kaldi's names, and under kaldi_native_io's."""
+"""Stubs of readers and writers with the names of Kaldi and of kaldi_native_io."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VALUES = {
     "nnet-chain-example": "Any",
 }
 
-# What kaldi_native_io's functions return.
+# Types that kaldi_native_io's functions return.
 READ = {
     "read_int32_vector": "list[int]",
     "read_int8_vector": "list[int]",
@@ -94,8 +94,8 @@ from kaldi_standins.kaldi_native_io.kinds import CompressedMatrixWriter as Compr
 from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
 from kaldi_standins.kaldi_native_io.values import WaveData, WaveInfo
 
-def classes_of(row: Row) -> dict[str, tuple[type, str]]: ...
-def function_of(row: Row) -> Callable[..., Any]: ...
+def describe_classes(row: Row) -> dict[str, tuple[type, str]]: ...
+def make_reading_function(row: Row) -> Callable[..., Any]: ...
 
 """
 
@@ -112,7 +112,7 @@ def kaldi_source() -> str:
             f"{stem}Writer": "_Writer",
         }.items()
     ]
-    return KALDI + "".join(lines) + _all(kaldi.__all__)
+    return KALDI + "".join(lines) + _format_all(kaldi.__all__)
 
 
 def kaldi_native_io_source() -> str:
@@ -120,7 +120,7 @@ def kaldi_native_io_source() -> str:
     classes = [
         f'class {name}({base.__name__}):\n    """{text}"""\n\n'
         for row in ROWS
-        for name, (base, text) in table_types.classes_of(row).items()
+        for name, (base, text) in table_types.describe_classes(row).items()
     ]
     arguments = "rxfilename: str, *, pipes: bool = True, network: bool = True"
     functions = [
@@ -128,8 +128,8 @@ def kaldi_native_io_source() -> str:
         for row in ROWS
         if row.function
     ]
-    return KALDI_NATIVE_IO + "".join(classes + functions) + _all(table_types.__all__)
+    return KALDI_NATIVE_IO + "".join(classes + functions) + _format_all(table_types.__all__)
 
 
-def _all(names: list[str]) -> str:
+def _format_all(names: list[str]) -> str:
     return "\n__all__ = [\n" + "".join(f'    "{name}",\n' for name in names) + "]\n"

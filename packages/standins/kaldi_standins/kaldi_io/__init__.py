@@ -1,8 +1,8 @@
 """API of Karel Vesely's ``kaldi_io``, implemented by io_ark: NumPy arrays by key.
 
-Replace ``import kaldi_io`` with ``from kaldi_standins import kaldi_io``. A function takes an rspecifier or wspecifier
-(``ark:feats.ark``), a file name (which may be gzipped, ``feats.ark.gz``, or have an offset, ``feats.ark:123``), a
-command with ``|``, or an open file. docs/migrating/kaldi_io.md lists the differences.
+Replace ``import kaldi_io`` with ``from kaldi_standins import kaldi_io``. The functions take an rspecifier or wspecifier
+(``ark:feats.ark``), a file name (such as ``feats.ark``, ``feats.ark.gz`` or, with an offset, ``feats.ark:123``), a
+command with ``|``, or an open file. docs/migrating/kaldi_io.md lists the differences from the original.
 
 >>> import os, tempfile
 >>> import numpy as np
@@ -54,12 +54,12 @@ from kaldi_standins.as_stored import AsStored
 from kaldi_standins.file_objects import (
     FileOrName,
     check_whole,
-    input_file,
     mark_broken,
     name_of_stream,
+    open_input_file,
+    open_output_file,
     open_sink,
     open_source,
-    output_file,
     read_key,
 )
 
@@ -123,10 +123,10 @@ class UnknownMatrixHeader(FormatError):
     """A binary object that is not a float matrix."""
 
 
-# A gzipped file and its offset. A command is not one, even if it ends in the name of such a file.
+# A gzipped file and its offset. A command that starts with "|" and ends in such a name does not match.
 _GZIPPED = re.compile(r"([^|].*\.gz)(?::([0-9]+))?", re.DOTALL)
 
-# Specifiers that kaldi_io accepts in front of a name.
+# Prefixes that kaldi_io accepts before a name.
 _PREFIX = re.compile(r"(ark|scp)(,scp|,b|,t|,n?f|,n?p|,b?o|,n?s|,n?cs)*:")
 
 
@@ -134,8 +134,8 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     """Open a file, a gzipped file or a command with ``|``. An open file is returned unchanged.
 
     Args:
-        file: the name, with or without ``ark:`` or ``scp:`` before it and an offset after it.
-        mode: "rb" or "wb"; without "b" for text.
+        file: the name. A prefix ``ark:`` or ``scp:`` and an offset after the name are allowed.
+        mode: "rb" or "wb" for bytes, "r" or "w" for text.
         pipes: allow commands.
         network: allow URLs.
 
@@ -144,13 +144,13 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     """
     if not isinstance(file, str | PathLike):
         return file
-    name = _without_prefix(decode_file_name(file))
+    name = _strip_prefix(decode_file_name(file))
     if gzipped := ".gz" in name and _GZIPPED.fullmatch(name):
         opened: Any = _open_gzipped(gzipped, mode)
     elif "w" in mode or "a" in mode or name.startswith("|"):
-        opened = output_file(name, Access(pipes, network), append="a" in mode)
+        opened = open_output_file(name, Access(pipes, network), append="a" in mode)
     else:
-        opened = input_file(name, Access(pipes, network))
+        opened = open_input_file(name, Access(pipes, network))
     return opened if "b" in mode else io.TextIOWrapper(opened, encoding="utf-8")
 
 
@@ -171,74 +171,74 @@ def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 def read_vec_int_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the vectors of integers of an archive: int32, or int64 if they are text.
+    """Iterate over the vectors of integers of an archive: int32 for binary entries, int64 for entries in text.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
     """
-    return _archive(_INTEGERS, file_or_fd, Access(pipes, network))
+    return _read_archive(_INTEGERS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_int_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the vectors of integers that a script file names; see :func:`read_vec_int_ark`."""
-    return _script(_INTEGERS, file_or_fd, Access(pipes, network))
+    return _read_script(_INTEGERS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one vector of integers: int32, or int64 if it is text.
+    """Read one vector of integers: int32 for a binary object, int64 for text.
 
     Raises:
         ArkError: the vector cannot be opened or read.
     """
-    return np.asarray(_single(_INTEGERS, file_or_fd, Access(pipes, network)))
+    return np.asarray(_read_single(_INTEGERS, file_or_fd, Access(pipes, network)))
 
 
 def read_vec_flt_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
-    return _script(_VECTORS, file_or_fd, Access(pipes, network))
+    return _read_script(_VECTORS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the float vectors of an archive: float32, or float64 if they are stored as double or text.
+    """Iterate over the float vectors of an archive: float64 for entries in double precision or text, else float32.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
     """
-    return _archive(_VECTORS, file_or_fd, Access(pipes, network))
+    return _read_archive(_VECTORS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one float vector; see :func:`read_vec_flt_ark`."""
-    return np.asarray(_single(_VECTORS, file_or_fd, Access(pipes, network)))
+    return np.asarray(_read_single(_VECTORS, file_or_fd, Access(pipes, network)))
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
     """Iterate over the matrices that a script file names; see :func:`read_mat_ark`.
 
-    A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io: here 9 rows. (For Kaldi and the rest of
-    this package it includes both ends, and has 10 rows.)
+    A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io, and selects 9 rows. Kaldi and io_ark
+    include both ends, and select 10 rows.
     """
-    return _script(_MATRICES, file_or_fd, Access(pipes, network))
+    return _read_script(_MATRICES, file_or_fd, Access(pipes, network))
 
 
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
-    """Iterate over the matrices of an archive: float32, or float64 if they are stored as double.
+    """Iterate over the matrices of an archive: float64 for entries in double precision, else float32.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
     """
-    return _archive(_MATRICES, file_or_fd, Access(pipes, network))
+    return _read_archive(_MATRICES, file_or_fd, Access(pipes, network))
 
 
 def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one matrix; see :func:`read_mat_ark`."""
-    return np.asarray(_single(_MATRICES, file_or_fd, Access(pipes, network)))
+    return np.asarray(_read_single(_MATRICES, file_or_fd, Access(pipes, network)))
 
 
 def read_cnet_ark(
@@ -252,20 +252,20 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
     """Iterate over the posteriors of ``ark:...`` or ``scp:...``.
 
     Raises:
-        SpecifierError: the name starts with neither.
+        SpecifierError: the name does not start with ``ark:`` or ``scp:``.
     """
     if file_.startswith("ark:"):
         return read_post_ark(file_, pipes=pipes, network=network)
     if file_.startswith("scp:"):
         return read_post_scp(file_, pipes=pipes, network=network)
-    raise SpecifierError(f"{file_!r} does not start with 'ark:' or 'scp:'")
+    raise SpecifierError(f"{file_!r} does not start with 'ark:' or 'scp:': write ark:FILE or scp:FILE")
 
 
 def read_post_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the posteriors that a script file names."""
-    return _script(codec("posterior"), file_or_fd, Access(pipes, network))
+    return _read_script(codec("posterior"), file_or_fd, Access(pipes, network))
 
 
 def read_post_ark(
@@ -276,12 +276,12 @@ def read_post_ark(
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a posterior.
     """
-    return _archive(codec("posterior"), file_or_fd, Access(pipes, network))
+    return _read_archive(codec("posterior"), file_or_fd, Access(pipes, network))
 
 
 def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Posterior:
     """Read one posterior."""
-    value: Posterior = _single(codec("posterior"), file_or_fd, Access(pipes, network))
+    value: Posterior = _read_single(codec("posterior"), file_or_fd, Access(pipes, network))
     return value
 
 
@@ -289,22 +289,22 @@ def read_cntime_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds."""
-    return _archive(_TIMES, file_or_fd, Access(pipes, network))
+    return _read_archive(_TIMES, file_or_fd, Access(pipes, network))
 
 
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
     """Read the times of one confusion network: pairs (begin, end) in seconds."""
-    value: list[tuple[float, float]] = _single(_TIMES, file_or_fd, Access(pipes, network))
+    value: list[tuple[float, float]] = _read_single(_TIMES, file_or_fd, Access(pipes, network))
     return value
 
 
 def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: bool = True, network: bool = True) -> None:
-    """Write a vector of integers in binary, after its key if there is one.
+    """Write a vector of integers in binary, as an entry of an archive or as a single object.
 
     Args:
-        file_or_fd: the file; an open file stays open, for the next entry.
+        file_or_fd: the file. An open file stays open, so that more entries can follow.
         v: int32 array of shape (size,).
-        key: the key, in an archive.
+        key: key of the entry. An empty key writes a single object.
         pipes: allow commands.
         network: allow URLs.
 
@@ -327,7 +327,7 @@ def write_mat(file_or_fd: FileOrName, m: Array, key: str = "", *, pipes: bool = 
 
 
 def write_ark_scp(key: str, mat: Array, ark_fout: Any, scp_out: Any) -> None:
-    """Write a matrix to an open archive and its place to an open script file, as in WeNet's copy of kaldi_io.
+    """Write a matrix to an open archive, and its location to an open script file, as WeNet's copy of kaldi_io does.
 
     Args:
         key: the key.
@@ -356,41 +356,48 @@ def read_segments_as_bool_vec(
     """Read the segments of one recording as a mask of frames, at 100 frames per second.
 
     Args:
-        segments_file: a segments file: lines of an utterance, the recording, begin and end in seconds.
-        return_key: also return the recording.
+        segments_file: a segments file. Every line has an utterance, the recording, and begin and end in seconds.
+        return_key: also return the name of the recording.
         pipes: allow commands.
         network: allow URLs.
 
     Returns:
-        A bool array that ends with the last segment; with ``return_key`` a pair of it and the recording's name.
+        A bool array (frames,) that ends with the last segment. With ``return_key``, a pair of the array and the name of
+        the recording.
 
     Raises:
-        FormatError: the file has no segments, or has segments of several recordings, or they are not in order.
+        FormatError: the file has no segments, segments of several recordings, or segments out of order.
     """
     name = name_of_stream(segments_file)
     with open_source(segments_file, Access(pipes, network), whole=True) as source:
         lines = [line.split() for line in source.read_text().decode("utf-8", "surrogateescape").splitlines()]
     fields = [line for line in lines if line]
     if not fields or any(len(line) < 4 for line in fields):
-        raise FormatError("is not a segments file: each line has an utterance, a recording, begin and end", file=name)
+        raise FormatError(
+            "is not a segments file: write an utterance, a recording, begin and end on every line", file=name
+        )
     recordings = {line[1] for line in fields}
     if len(recordings) > 1:
-        raise FormatError(f"has segments of {len(recordings)} recordings, but only one is supported", file=name)
+        raise FormatError(
+            f"has segments of {len(recordings)} recordings: split the file into one for each recording", file=name
+        )
     try:
         seconds = np.array([line[2:4] for line in fields], np.float32)
     except ValueError as error:
         raise FormatError(f"has a time that is not a number: {error}", file=name) from error
     frames = np.rint(100 * seconds).astype(int)
     if (np.diff(np.append(0, frames)) < 0).any():
-        raise FormatError("has segments that overlap or are not in order of time", file=name)
+        raise FormatError(
+            "has segments that overlap or are not in order of time: sort them, and remove the overlaps", file=name
+        )
     mask = np.zeros(frames[-1, 1], bool)
     for first, last in frames:
         mask[first:last] = True
     return (mask, fields[0][1]) if return_key else mask
 
 
-# Public code imports these private functions, such as WeSpeaker's and VBx's reader of PLDA models. It reads the bytes
-# around an object by itself, so they read no byte beyond the object.
+# Public code imports the following private functions, for example WeSpeaker's and VBx's readers of PLDA models. These
+# readers parse the bytes around an object themselves, so the functions must not read beyond the object.
 
 _PIECE = 1 << 20
 
@@ -401,14 +408,14 @@ def _read_mat_binary(fd: Any) -> Array:
     if token.startswith(b"CM"):
         return _read_compressed_mat(fd, token.decode())
     sizes = fd.read(10)
-    elements = _int32(sizes[1:5]) * _int32(sizes[6:10])
-    return _decoded(_MATRICES, token, sizes + _read_exactly(fd, elements * _size_of_element(token)), fd)
+    elements = _parse_int32(sizes[1:5]) * _parse_int32(sizes[6:10])
+    return _decode(_MATRICES, token, sizes + _read_exactly(fd, elements * _get_element_size(token)), fd)
 
 
 def _read_vec_flt_binary(fd: Any) -> Array:
     """Read a float vector from an open file after its binary marker."""
     token, size = fd.read(3), fd.read(5)
-    return _decoded(_VECTORS, token, size + _read_exactly(fd, _int32(size[1:]) * _size_of_element(token)), fd)
+    return _decode(_VECTORS, token, size + _read_exactly(fd, _parse_int32(size[1:]) * _get_element_size(token)), fd)
 
 
 def _read_compressed_mat(fd: Any, format: str) -> Array:
@@ -417,9 +424,9 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
     if token in (b"CM2", b"CM3"):
         token += fd.read(1)
     header = fd.read(16)
-    rows, columns = _int32(header[8:12]), _int32(header[12:])
+    rows, columns = _parse_int32(header[8:12]), _parse_int32(header[12:])
     size = {b"CM ": (rows + 8) * columns, b"CM2 ": 2 * rows * columns, b"CM3 ": rows * columns}.get(token, 0)
-    return _decoded(_MATRICES, token, header + _read_exactly(fd, size), fd)
+    return _decode(_MATRICES, token, header + _read_exactly(fd, size), fd)
 
 
 def _read_mat_ascii(fd: Any) -> Array:
@@ -432,16 +439,16 @@ def _read_mat_ascii(fd: Any) -> Array:
     return np.asarray(_MATRICES.read(BytesSource(b" ".join(lines), name=f"{name_of_stream(fd)} (matrix)")))
 
 
-def _int32(data: bytes) -> int:
+def _parse_int32(data: bytes) -> int:
     return max(0, int.from_bytes(data, "little", signed=True))
 
 
-def _size_of_element(token: bytes) -> int:
+def _get_element_size(token: bytes) -> int:
     return 8 if token.startswith(b"D") else 4
 
 
 def _read_exactly(fd: Any, size: int) -> bytes:
-    """Read this many bytes, or those that are left; a size from a damaged file takes no memory in advance."""
+    """Read ``size`` bytes, or fewer at the end, in pieces, so that the size in a damaged file allocates no memory."""
     pieces: list[bytes] = []
     while size > 0 and (piece := fd.read(min(size, _PIECE))):
         pieces.append(piece)
@@ -449,12 +456,12 @@ def _read_exactly(fd: Any, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _decoded(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
+def _decode(kind: Codec[Any], token: bytes, data: bytes, fd: Any) -> Array:
     return np.asarray(kind.read(BytesSource(BINARY_MARKER + token + data, name=f"{name_of_stream(fd)} (object)")))
 
 
 class _Matrices(AsStored):
-    """Codec of matrices, with kaldi_io's error for other objects."""
+    """Codec of matrices. Any other binary object raises kaldi_io's error."""
 
     def __init__(self) -> None:
         super().__init__("matrix")
@@ -465,7 +472,7 @@ class _Matrices(AsStored):
 
 
 class _Vectors(AsStored):
-    """Codec of vectors; those in text have double precision."""
+    """Codec of vectors. Vectors in text are float64."""
 
     def __init__(self) -> None:
         super().__init__("vector")
@@ -474,8 +481,8 @@ class _Vectors(AsStored):
         _check_token(source, (b"FV ", b"DV "), UnknownVectorHeader, "vector")
         return super().read(source)
 
-    def _of(self, source: Source) -> Codec[Any]:
-        return super()._of(source) if source.peek(2) == BINARY_MARKER else self._double
+    def _choose_codec(self, source: Source) -> Codec[Any]:
+        return super()._choose_codec(source) if source.peek(2) == BINARY_MARKER else self._double
 
 
 def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatError], what: str) -> None:
@@ -485,7 +492,7 @@ def _check_token(source: Source, tokens: tuple[bytes, ...], error: type[FormatEr
 
 
 class _Integers(Codec[Array]):
-    """Codec of vectors of integers; those in text are int64, and may be in brackets."""
+    """Codec of vectors of integers. Vectors in text are int64, with or without brackets."""
 
     def __init__(self) -> None:
         self._codec = codec("int-vector")
@@ -504,7 +511,7 @@ class _Integers(Codec[Array]):
 
 
 class _Times(Codec[list[tuple[float, float]]]):
-    """Codec of pairs of times."""
+    """Codec of pairs (begin, end) in seconds."""
 
     def __init__(self) -> None:
         self._codec = codec("float-pair-vector")
@@ -516,7 +523,7 @@ class _Times(Codec[list[tuple[float, float]]]):
 _MATRICES, _VECTORS, _INTEGERS, _TIMES = _Matrices(), _Vectors(), _Integers(), _Times()
 
 
-def _without_prefix(name: str) -> str:
+def _strip_prefix(name: str) -> str:
     prefix = ":" in name and _PREFIX.match(name)
     return name[prefix.end() :] if prefix else name
 
@@ -532,9 +539,9 @@ def _open_gzipped(name: re.Match[str], mode: str) -> Any:
     return stream
 
 
-def _source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
+def _open_source(file: FileOrName, access: Access, whole: bool) -> AbstractContextManager[Source]:
     if isinstance(file, str | PathLike):
-        name = _without_prefix(decode_file_name(file))
+        name = _strip_prefix(decode_file_name(file))
         if gzipped := _GZIPPED.fullmatch(name):
             return _gzipped_source(gzipped)
         file = name
@@ -548,19 +555,19 @@ def _gzipped_source(name: re.Match[str]) -> Iterator[Source]:
 
 
 @repeat_errors
-def _archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    with _source(file, access, True) as source:
+def _read_archive(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    with _open_source(file, access, True) as source:
         yield from read_entries(source, kind)
 
 
-def _single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
-    with _source(file, access, False) as source:
+def _read_single(kind: Codec[Any], file: FileOrName, access: Access) -> Any:
+    with _open_source(file, access, False) as source:
         return kind.read(source)
 
 
 @repeat_errors
-def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
-    with _source(file, access, True) as source:
+def _read_script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tuple[str, Any]]:
+    with _open_source(file, access, True) as source:
         script = Script(source.read_text(), source.name)
     loader = Loader(kind, access, in_order=True)
 
@@ -568,7 +575,7 @@ def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tupl
         if not _GZIPPED.fullmatch(place):
             return loader.load_value(key, place)
         try:
-            return _single(kind, place, access)
+            return _read_single(kind, place, access)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
 
@@ -578,24 +585,26 @@ def _script(kind: Codec[Any], file: FileOrName, access: Access) -> Iterator[tupl
             yield key, load(key, place)
             continue
         value = load(key, ranged[1])
-        parts = _slices(ranged[2], key)
+        parts = _parse_slices(ranged[2], key)
         if len(parts) > value.ndim:
-            raise RangeError(f"the range [{ranged[2]}] does not fit an array of {value.ndim} dimensions", key=key)
+            dimensions = f"{len(parts)} dimensions, but the array has {value.ndim}: shorten it"
+            raise RangeError(f"the range [{ranged[2]}] has {dimensions}", key=key)
         yield key, value[parts].copy()
 
 
-def _slices(text: str, key: str) -> tuple[slice, ...]:
-    """Parse a range as kaldi_io does: Python's slices, whose ends are excluded (in Kaldi they are included)."""
+def _parse_slices(text: str, key: str) -> tuple[slice, ...]:
+    """Parse a range as kaldi_io does. The slices exclude their ends, unlike Kaldi's ranges."""
     parts = [_INTERVAL.fullmatch(part) for part in text.split(",")]
     if None in parts:
-        raise RangeSyntaxError(f"'[{text}]' is not a range such as [0:10] or [:,0:13]", key=key)
+        raise RangeSyntaxError(f"'[{text}]' is not a range: write a range such as [0:10] or [:,0:13]", key=key)
     ends = [[int(end) if end else None for end in part.groups()] for part in parts if part]
     return tuple(slice(*pair) for pair in ends)
 
 
 def _check_float(array: Array) -> None:
     if not isinstance(array, np.ndarray) or array.dtype not in _FLOATS:
-        raise UnsupportedDataType(f"needs an array of float32 or float64, not {getattr(array, 'dtype', type(array))}")
+        dtype = getattr(array, "dtype", type(array))
+        raise UnsupportedDataType(f"needs an array of float32 or float64, not {dtype}: convert it with .astype")
 
 
 def _write(kind: Codec[Any], file: FileOrName, value: Any, key: str, access: Access) -> None:

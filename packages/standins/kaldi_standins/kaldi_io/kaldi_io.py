@@ -1,4 +1,4 @@
-"""kaldi_io's only module, for ``from kaldi_io.kaldi_io import ...``: see :mod:`kaldi_standins.kaldi_io`."""
+"""Module for ``from kaldi_io.kaldi_io import ...``. See :mod:`kaldi_standins.kaldi_io`."""
 
 from kaldi_standins.kaldi_io import *  # noqa: F403  the names that its __all__ lists
 from kaldi_standins.kaldi_io import (  # noqa: F401  names that public code imports

@@ -1,4 +1,4 @@
-"""API of kaldi_native_fbank, with its options, features and functions, without PyTorch.
+"""API of kaldi_native_fbank without PyTorch: options, features and functions.
 
 Code written for kaldi_native_fbank runs after a change of one import::
 
@@ -50,7 +50,7 @@ from kaldi_standins.kaldi_native_fbank.options import (
 from kaldi_standins.kaldi_native_fbank.pitch import OnlinePitch, compute_and_process_kaldi_pitch
 from kaldi_standins.kaldi_native_fbank.stft import IStft, Rfft, Stft, StftResult
 
-__version__ = "1.23.0"  # the version of kaldi-native-fbank whose names these are
+__version__ = "1.23.0"  # Version of kaldi-native-fbank that has these names.
 
 __all__ = [
     "CmvnAccumulator",

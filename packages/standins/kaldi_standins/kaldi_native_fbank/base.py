@@ -14,11 +14,11 @@ from kaldi_standins.named_options import OptionGroups
 
 
 class WrongOptionError(OptionError, AttributeError, TypeError):
-    """An option that does not exist, or a value of a wrong type: an AttributeError or a TypeError in the original."""
+    """An option does not exist, or a value has a wrong type. The original raises AttributeError or TypeError."""
 
 
 class StreamError(KaldiCompatError, IndexError, RuntimeError):
-    """A frame that is not there, or audio after its end: an IndexError or a RuntimeError in the original."""
+    """A frame does not exist, or audio follows its end. The original raises IndexError or RuntimeError."""
 
 
 class Options(OptionGroups):
@@ -26,12 +26,12 @@ class Options(OptionGroups):
 
     name_error = WrongOptionError
 
-    if not TYPE_CHECKING:  # a type checker would take it that every name may be set
+    if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 
         def __setattr__(self, name, value) -> None:
             self._check(name)
             kind = self.__dataclass_fields__[name].type
-            converted = _CONVERTERS.get(kind, _copied)(value)
+            converted = _CONVERTERS.get(kind, _copy_group)(value)
             if not isinstance(converted, kind):
                 raise WrongOptionError(f"{type(self).__name__}.{name} must be of type {kind.__name__}, not {value!r}")
             vars(self)[name] = converted
@@ -43,14 +43,15 @@ class Options(OptionGroups):
         vars(self).update(vars(self.from_dict(state)))
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={_shown(value)}' for name, value in vars(self).items())})"
+        words = [f"{name}={_format_value(value)}" for name, value in vars(self).items()]
+        return f"{type(self).__name__}({', '.join(words)})"
 
 
 class ListedOptions(Options):
-    """Base of the options whose text has a line for each."""
+    """Base of the options whose ``str()`` has one line for each option."""
 
     def __str__(self) -> str:
-        return "".join(_line(name, value) for name, value in vars(self).items())
+        return "".join(_format_line(name, value) for name, value in vars(self).items())
 
 
 class PitchExtractionBase(Options):
@@ -59,20 +60,20 @@ class PitchExtractionBase(Options):
     @property
     def nccf_window_size(self) -> int:
         """Resampled samples in the window that is correlated."""
-        return self.ours().window_size
+        return self.to_our_options().window_size
 
     @property
     def nccf_window_shift(self) -> int:
         """Resampled samples from the start of one frame to the start of the next."""
-        return self.ours().window_shift
+        return self.to_our_options().window_shift
 
-    def ours(self) -> PitchOptions:
-        """Return the same as this package's options.
+    def to_our_options(self) -> PitchOptions:
+        """Convert to the options of kaldi-compat.
 
         Raises:
             OptionError: a value that Kaldi refuses.
         """
-        options: PitchOptions = self.converted(self.flat() | {"resample_frequency": vars(self)["resample_freq"]})
+        options: PitchOptions = self.convert(self.flatten() | {"resample_frequency": vars(self)["resample_freq"]})
         return options
 
 
@@ -84,18 +85,18 @@ class ProcessPitchBase(Options):
         """Number of columns of the features."""
         return sum(value for name, value in vars(self).items() if name.startswith("add_"))
 
-    def ours(self) -> ProcessPitchOptions:
-        """Return the same as this package's options.
+    def to_our_options(self) -> ProcessPitchOptions:
+        """Convert to the options of kaldi-compat.
 
         Raises:
             OptionError: a value that Kaldi refuses.
         """
-        options: ProcessPitchOptions = self.converted(self.flat())
+        options: ProcessPitchOptions = self.convert(self.flatten())
         return options
 
 
 class StftBase(Options):
-    """Text of the options of the STFT: strings are quoted, and the window's samples are left out."""
+    """Base of the options of the STFT. Their ``str()`` quotes strings and leaves out the window's samples."""
 
     def __str__(self) -> str:
         shown = {name: f'"{value}"' if isinstance(value, str) else value for name, value in vars(self).items()}
@@ -105,7 +106,7 @@ class StftBase(Options):
 # The following functions convert a value to the type of an option, or return None if the value does not fit the type.
 
 
-def _copied(group: Any) -> Any:
+def _copy_group(group: Any) -> Any:
     if not isinstance(group, Options):
         return None
     copied = object.__new__(type(group))
@@ -113,37 +114,37 @@ def _copied(group: Any) -> Any:
     return copied
 
 
-def _bool(value: Any) -> bool | None:
+def _to_bool(value: Any) -> bool | None:
     return bool(value) if value is None or hasattr(value, "__bool__") else None
 
 
-def _str(value: Any) -> str | None:
+def _to_str(value: Any) -> str | None:
     return str(value.decode() if isinstance(value, bytes) else value) if isinstance(value, str | bytes) else None
 
 
-def _int(value: Any) -> int | None:
+def _to_int(value: Any) -> int | None:
     number = operator.index(value) if hasattr(value, "__index__") else 2**31
     return number if -(2**31) <= number < 2**31 else None
 
 
-def _float(value: Any) -> float | None:
+def _to_float(value: Any) -> float | None:
     return float(np.float32(value)) if hasattr(value, "__float__") or hasattr(value, "__index__") else None
 
 
 _CONVERTERS: dict[type[Any], Callable[[Any], Any]] = {
-    bool: _bool,
-    str: _str,
+    bool: _to_bool,
+    str: _to_str,
     list: list,
-    int: _int,
-    float: _float,
+    int: _to_int,
+    float: _to_float,
 }
 
 
-def _line(name: str, value: Any) -> str:
+def _format_line(name: str, value: Any) -> str:
     if isinstance(value, Options):
         return f"{name}: \n{value}\n" + "\n" * (name == "frame_opts")
-    return f"{name}: {_shown(int(value) if isinstance(value, bool) else value)}\n"
+    return f"{name}: {_format_value(int(value) if isinstance(value, bool) else value)}\n"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)

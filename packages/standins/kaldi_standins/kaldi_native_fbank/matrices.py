@@ -19,12 +19,12 @@ from kaldi_compat.options import postprocessing as ours
 from kaldi_compat.options.base import require
 from kaldi_standins.kaldi_native_fbank.base import StreamError
 from kaldi_standins.kaldi_native_fbank.options import CmvnOptions, DeltaOptions, SpliceOptions
-from kaldi_standins.kaldi_native_fbank.plans import make_checked
+from kaldi_standins.kaldi_native_fbank.plans import make_our_options
 
 SPLICED = SpliceOptions()
 
 
-def _matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
+def _to_matrix(features: npt.ArrayLike, needed_by: str = "") -> Floats:
     matrix = np.ascontiguousarray(features, np.float32)
     if matrix.ndim != 2 or (needed_by and not matrix.size):
         raise FeatureError(f"{needed_by or 'features'}: expected a matrix (frames, dim), not the shape {matrix.shape}")
@@ -35,22 +35,22 @@ def compute_cmvn_stats(feats: npt.ArrayLike) -> Doubles:
     """Return the statistics (2, dim + 1) of features (frames, dim): sums and count, then sums of squares.
 
     Raises:
-        FeatureError: not a matrix, or one without columns.
+        FeatureError: the features are not a matrix, or have no columns.
     """
-    features = _matrix(feats)
+    features = _to_matrix(feats)
     if features.shape[1] == 0:
-        raise FeatureError("dim must be > 0")
+        raise FeatureError("dim must be > 0: pass features with columns")
     return np.asarray(cmvn.cmvn_statistics(features), np.float64)
 
 
 def apply_cmvn(stats: npt.ArrayLike, opts: CmvnOptions, feats: npt.ArrayLike) -> Floats:
-    """Return features (frames, dim) that are normalized by statistics.
+    """Return features (frames, dim) normalized by statistics (2, dim + 1).
 
     Raises:
-        FeatureError: statistics of another dimension, or without variances where ``opts.norm_vars`` needs them.
+        FeatureError: the statistics have another dimension, or lack the variances that ``opts.norm_vars`` needs.
     """
-    chosen = make_checked(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
-    return np.asarray(cmvn.apply_cmvn(_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
+    chosen = make_our_options(ours.CmvnOptions, norm_vars=opts.norm_vars, reverse=opts.reverse)
+    return np.asarray(cmvn.apply_cmvn(_to_matrix(feats), np.asarray(stats, np.float64), chosen), np.float32)
 
 
 def apply_cmvn_(stats: npt.ArrayLike, opts: CmvnOptions, feats: Floats) -> None:
@@ -62,7 +62,7 @@ class CmvnAccumulator:
     """Accumulates the statistics of frames.
 
     Args:
-        dim: number of columns; 0 takes it from the first features.
+        dim: number of columns. 0 for the number of columns of the first features.
 
     >>> accumulator = CmvnAccumulator()
     >>> accumulator.add(2, [1.0, 2.0])
@@ -83,7 +83,7 @@ class CmvnAccumulator:
         """Add features (frames, dim).
 
         Raises:
-            FeatureError: features of another dimension.
+            FeatureError: the features have another dimension.
         """
         self._add(compute_cmvn_stats(feats))
 
@@ -91,7 +91,7 @@ class CmvnAccumulator:
         """Add a frame (dim,) with a weight.
 
         Raises:
-            FeatureError: a frame of another dimension.
+            FeatureError: the frame has another dimension.
         """
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
@@ -100,7 +100,9 @@ class CmvnAccumulator:
 
     def _add(self, stats: Doubles) -> None:
         if self._stats.size and self._stats.shape != stats.shape:
-            raise FeatureError(f"stats must be 2 x (dim+1): {self._stats.shape}, not {stats.shape}")
+            raise FeatureError(
+                f"stats must be 2 x (dim+1): {self._stats.shape}, not {stats.shape}: change the dimension"
+            )
         self._stats = self._stats + stats if self._stats.size else stats
 
 
@@ -108,10 +110,10 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
     """Return features (frames, dim) with their deltas: (frames, dim * (order + 1)).
 
     Raises:
-        FeatureError: no frames.
+        FeatureError: the features have no frames.
     """
-    chosen = make_checked(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
-    matrix = _matrix(feats, "compute_deltas")
+    chosen = make_our_options(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
+    matrix = _to_matrix(feats, "compute_deltas")
     return deltas(matrix, np.array([0, len(matrix)]), chosen)
 
 
@@ -119,11 +121,11 @@ def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Fl
     """Return features (frames, dim) with their neighbors: (frames, dim * (1 + left_context + right_context)).
 
     Raises:
-        FeatureError: no frames.
+        FeatureError: the features have no frames.
     """
     opts = opts or SPLICED
-    chosen = make_checked(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
-    matrix = _matrix(feats, "splice_frames")
+    chosen = make_our_options(ours.SpliceOptions, left_context=opts.left_context, right_context=opts.right_context)
+    matrix = _to_matrix(feats, "splice_frames")
     return splice_block(matrix, np.array([0, len(matrix)]), chosen)
 
 
@@ -138,8 +140,8 @@ class FeatureTransform:
     """
 
     def __init__(self, mat: npt.ArrayLike) -> None:
-        self._matrix = np.array(mat, np.float32)
-        require(self._matrix.ndim == 2, f"a transform is a matrix, not an array of shape {self._matrix.shape}")
+        self._to_matrix = np.array(mat, np.float32)
+        require(self._to_matrix.ndim == 2, f"a transform is a matrix, not an array of shape {self._to_matrix.shape}")
 
     @staticmethod
     def read(filename: str) -> FeatureTransform:
@@ -156,12 +158,12 @@ class FeatureTransform:
     @property
     def input_dim(self) -> int:
         """Number of columns of the matrix."""
-        return int(self._matrix.shape[1])
+        return int(self._to_matrix.shape[1])
 
     @property
     def output_dim(self) -> int:
         """Number of rows of the matrix."""
-        return len(self._matrix)
+        return len(self._to_matrix)
 
     def is_affine(self, input_dim: int) -> bool:
         """Return True if features of this dimension need the last column as an offset."""
@@ -171,9 +173,9 @@ class FeatureTransform:
         """Transform features (frames, dim).
 
         Raises:
-            FeatureError: features of another dimension.
+            FeatureError: the features have another dimension.
         """
-        return np.asarray(apply_transform(_matrix(feats), self._matrix), np.float32)
+        return np.asarray(apply_transform(_to_matrix(feats), self._to_matrix), np.float32)
 
 
 def transform_features(feats: npt.ArrayLike, transform: FeatureTransform) -> Floats:

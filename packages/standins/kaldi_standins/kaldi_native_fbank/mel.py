@@ -11,17 +11,17 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
-from kaldi_standins.kaldi_native_fbank.online import as_samples
+from kaldi_standins.kaldi_native_fbank.online import to_samples
 from kaldi_standins.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
-from kaldi_standins.kaldi_native_fbank.plans import filters, frame_options, window_of
+from kaldi_standins.kaldi_native_fbank.plans import make_filters, make_frame_options, make_window
 
 
 class MelBanks:
     """Triangular mel filters.
 
     Args:
-        opts: the filters; the defaults if None.
-        frame_opts: gives the sampling rate and the points of the FFT; the defaults if None.
+        opts: options of the filters. None for the defaults.
+        frame_opts: options that determine the sampling rate and the points of the FFT. None for the defaults.
         vtln_warp_factor: VTLN factor.
 
     Raises:
@@ -38,8 +38,8 @@ class MelBanks:
         vtln_warp_factor: float = 1.0,
     ) -> None:
         opts = opts or MelBanksOptions()
-        values = (frame_opts or FrameExtractionOptions()).flat() | opts.flat()
-        self._weights: Floats = np.ascontiguousarray(filters(tuple(values.items()), vtln_warp_factor).T)
+        values = (frame_opts or FrameExtractionOptions()).flatten() | opts.flatten()
+        self._weights: Floats = np.ascontiguousarray(make_filters(tuple(values.items()), vtln_warp_factor).T)
         self._is_floored = opts.htk_mode
 
     @property
@@ -56,7 +56,7 @@ class MelBanks:
         """Return mel energies (dim,) of a power spectrum (points // 2 + 1,).
 
         Raises:
-            AudioError: an array of another shape, or one that is not contiguous (a ValueError).
+            AudioError: the array has another shape, or is not contiguous (a ValueError).
         """
         energies = np.asarray(fft_energies, np.float32)
         if not energies.flags.c_contiguous:
@@ -98,8 +98,8 @@ class FeatureWindowFunction:
     """
 
     def __init__(self, opts: FrameExtractionOptions) -> None:
-        size = frame_options(opts.flat()).window_size
-        self._window = window_of(opts.window_type, size, opts.blackman_coeff)
+        size = make_frame_options(opts.flatten()).window_size
+        self._window = make_window(opts.window_type, size, opts.blackman_coeff)
 
     @property
     def window(self) -> list[float]:
@@ -108,8 +108,8 @@ class FeatureWindowFunction:
         return values
 
     def apply(self, wave: Sequence[float]) -> list[float]:
-        """Multiply the first samples of audio by the window, and return all samples."""
-        frame = as_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
+        """Return audio (T,) whose first samples are multiplied by the window."""
+        frame = to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         frame[: len(self._window)] *= self._window
         values: list[float] = frame.tolist()
         return values

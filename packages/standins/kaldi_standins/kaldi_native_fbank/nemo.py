@@ -9,16 +9,16 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import librosa_filters
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_standins.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
+from kaldi_standins.kaldi_native_fbank.online import Samples, check_chunk, check_options, to_samples
 from kaldi_standins.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
-from kaldi_standins.kaldi_native_fbank.plans import cached_by_options, window_of
-from kaldi_standins.kaldi_native_fbank.stft import checked_config, spectra
+from kaldi_standins.kaldi_native_fbank.plans import cached_by_options, make_window
+from kaldi_standins.kaldi_native_fbank.stft import check_config, compute_spectra
 
-GUARD = 2.0**-24  # NeMo adds this to the energies before the log.
+GUARD = 2.0**-24  # Constant that NeMo adds to the energies before the logarithm.
 
 
 @cached_by_options
-def _tables(
+def _make_tables(
     rate: float, shift: float, length: float, num_mel_bins: int, low_freq: float, high_freq: float
 ) -> tuple[StftConfig, Floats, Floats]:
     """Return the transform, its window, and mel filters (points // 2 + 1, num_mel_bins).
@@ -34,13 +34,13 @@ def _tables(
     frames = FrameOptions(sample_frequency=rate, frame_shift=shift, frame_length=length)
     points = frames.padded_window_size
     before = (points - frames.window_size) // 2
-    window = np.pad(window_of("hanning", frames.window_size), (before, points - frames.window_size - before))
+    window = np.pad(make_window("hanning", frames.window_size), (before, points - frames.window_size - before))
     config = StftConfig(points, frames.window_shift, points, pad_mode="constant", window=window.tolist())
-    return *checked_config(config), librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
+    return *check_config(config), librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
 
 
 class OnlineNemoFbank:
-    """NeMo's log-mel features of audio in -1 to 1. They are computed again for each requested range of frames.
+    """NeMo's log-mel features of audio in -1 to 1. Every request for a range of frames computes the range again.
 
     Raises:
         OptionError: a value that Kaldi refuses.
@@ -53,9 +53,9 @@ class OnlineNemoFbank:
     """
 
     def __init__(self, opts: NemoFbankOptions) -> None:
-        opts = checked_options(self, opts, NemoFbankOptions)
+        opts = check_options(self, opts, NemoFbankOptions)
         sizes = opts.samp_freq, opts.frame_shift_ms, opts.frame_length_ms
-        self._stft, self._window, self._filters = _tables(*sizes, opts.num_mel_bins, opts.low_freq, opts.high_freq)
+        self._stft, self._window, self._filters = _make_tables(*sizes, opts.num_mel_bins, opts.low_freq, opts.high_freq)
         self._hop = self._stft.hop_length
         self._preemphasis, self._capacity = np.float32(opts.preemph_coeff), opts.buffered_capacity
         self._rate: float = opts.samp_freq
@@ -91,10 +91,10 @@ class OnlineNemoFbank:
         """Add a chunk of audio (T,).
 
         Raises:
-            AudioError: another sampling rate (a ValueError).
+            AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
-        samples = as_samples(waveform)
+        samples = to_samples(waveform)
         check_chunk(sampling_rate, self._rate, self._finished)
         self._samples = np.concatenate((self._samples, samples))
 
@@ -103,12 +103,12 @@ class OnlineNemoFbank:
         self._finished = True
 
     def get_frames(self, frame_index: int, n: int, is_final: bool = False) -> tuple[Floats, int]:
-        """Compute frames. The audio before them is discarded.
+        """Compute consecutive frames, and discard the audio before the first frame.
 
         Args:
             frame_index: number of the first frame.
             n: number of frames.
-            is_final: also use the last samples of the audio, which are less than a frame shift.
+            is_final: also use the samples after the last whole frame shift.
 
         Returns:
             Features (n, dim), and the number of samples that were skipped at the start, so that the audio does not
@@ -127,11 +127,11 @@ class OnlineNemoFbank:
             end += self.num_trailing_samples
         offset = end - first - n * self._hop if n == self._capacity else 0
         self._samples, self._start = self._samples[first - self._start :], first
-        return self._features(self._samples[offset : end - first], n), offset
+        return self._compute_features(self._samples[offset : end - first], n), offset
 
-    def _features(self, samples: Floats, max_frames: int) -> Floats:
+    def _compute_features(self, samples: Floats, max_frames: int) -> Floats:
         emphasized = samples.copy()
         emphasized[1:] -= self._preemphasis * samples[:-1]
-        power = np.abs(spectra(self._stft, self._window, emphasized, max_frames)) ** 2
+        power = np.abs(compute_spectra(self._stft, self._window, emphasized, max_frames)) ** 2
         features: Floats = np.log(power.dot(self._filters) + GUARD)
         return features

@@ -21,30 +21,30 @@ from kaldi_standins.kaldi_native_fbank.options import (
     RawAudioSamplesOptions,
     WhisperFeatureOptions,
 )
-from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, plan_of, whisper_options
+from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, make_plan, make_whisper_options
 
 Samples = Sequence[float] | npt.NDArray[Any]
 
 NOTHING = np.empty(0, np.float32)
-# The frame of a chunk that gives only one waits until this many frames fill a SIMD vector, or one of them is asked for.
+# A chunk that completes one frame defers the computation until this many frames fill a SIMD vector, or a frame is read.
 TOGETHER = 16
-LOUD = 1e20  # energy from which sums over frames may overflow
-# The original draws from the C library's rand(), which is one for the process.
+LOUD = 1e20  # Energy of a chunk from which the energies of frames may overflow in single precision.
+# One generator for the process, because the original draws from the C library's rand().
 _noise = KaldiRandom()
 
 
-def as_samples(waveform: Samples) -> npt.NDArray[Any]:
-    """Return audio as an array (T,): int16 and float32 arrays as they are, everything else as float32.
+def to_samples(waveform: Samples) -> npt.NDArray[Any]:
+    """Convert audio to an array (T,). Arrays of int16 and float32 stay unchanged. All other types become float32.
 
     Raises:
-        WrongOptionError: not a sequence of numbers, which is a TypeError.
+        WrongOptionError: the audio is not a sequence of numbers (a TypeError).
     """
     if isinstance(waveform, list | tuple):
         packed = np.empty(len(waveform), np.float32)
         try:
             pack_floats(waveform, packed)
             return packed
-        except (struct.error, OverflowError):  # not numbers, or one that is infinite in single precision
+        except (struct.error, OverflowError):  # A value is not a number, or is infinite in single precision.
             pass
     samples = np.asarray(waveform)
     if samples.ndim == 1 and samples.dtype.kind in "iufb":
@@ -55,7 +55,7 @@ def as_samples(waveform: Samples) -> npt.NDArray[Any]:
 
 
 class FrameStore:
-    """Frames by number. The first frames may have been discarded."""
+    """Store of frames by number. The caller may discard the first frames."""
 
     def __init__(self) -> None:
         self._frames: list[Floats] = []
@@ -91,7 +91,7 @@ class FrameStore:
         raise StreamError(f"frame {frame} is not available: {known}")
 
     def pop(self, n: int) -> None:
-        """Discard the first ``n`` frames that are there; the others keep their numbers."""
+        """Discard the first ``n`` stored frames. The remaining frames keep their numbers."""
         self._compute()
         n = min(max(n, 0), len(self._frames))
         del self._frames[:n]
@@ -105,11 +105,11 @@ class OnlineFeature(FrameStore):
 
     def __init__(self, opts: Any) -> None:
         super().__init__()
-        self._start(checked_options(self, opts, self.options_type))
+        self._start(check_options(self, opts, self.options_type))
 
     def _start(self, opts: Any) -> None:
-        self._plan: Plan = plan_of(opts)
-        self._at_once = self._plan.options.dither != 0  # the noise of two streams is drawn in the order of their chunks
+        self._plan: Plan = make_plan(opts)
+        self._at_once = self._plan.options.dither != 0  # Noise is drawn in order of chunks.
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
         self._shift = opts.frame_opts.frame_shift_ms
@@ -128,15 +128,15 @@ class OnlineFeature(FrameStore):
         """Add a chunk of audio.
 
         Args:
-            sampling_rate: must be ``frame_opts.samp_freq``.
+            sampling_rate: sampling rate in Hz, which must be ``frame_opts.samp_freq``.
             waveform: samples (T,): an array, a list or another sequence.
 
         Raises:
-            AudioError: another sampling rate (a ValueError).
+            AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """
         if not isinstance(waveform, list):
-            waveform = as_samples(waveform)
+            waveform = to_samples(waveform)
         length = len(waveform)
         if not length:
             return
@@ -145,11 +145,11 @@ class OnlineFeature(FrameStore):
         waited, stream = self._waiting, self._stream
         try:
             samples = stream.history.append(waveform, length)
-        except (struct.error, OverflowError):  # not numbers, or one that is infinite in single precision
-            samples = stream.history.append(as_samples(waveform), length)
+        except (struct.error, OverflowError):  # A value is not a number, or is infinite in single precision.
+            samples = stream.history.append(to_samples(waveform), length)
         self._waiting = known = stream.waiting
         if not samples.dot(samples) < LOUD:
-            self._at_once = True  # to refuse a NaN here
+            self._at_once = True  # Compute now, so that this call refuses a NaN.
         if self._at_once or known > waited + 1 or known >= TOGETHER:
             self._compute()
 
@@ -165,22 +165,20 @@ class OnlineFeature(FrameStore):
         else:
             features = self._stream.next_frames(self._waiting, _noise.frame_seeds)
         self._waiting = 0
-        if (
-            self._at_once and np.isnan(features).any()
-        ):  # audio that is not loud has no NaN, and no energy that overflows
-            raise StreamError("mel energy is nan: the audio holds a NaN or an infinity")
-        features = self._completed(features)
-        if len(features) == 1:  # in a third of the time
+        if self._at_once and np.isnan(features).any():  # Only loud audio has a NaN or energies that overflow.
+            raise StreamError("mel energy is nan: the audio holds a NaN or an infinity: pass finite samples")
+        features = self._complete(features)
+        if len(features) == 1:  # append takes a third of the time of extend.
             self._frames.append(features[0])
         else:
             self._frames.extend(features)
 
-    def _completed(self, features: Floats) -> Floats:
-        """Apply the last step to new frames."""
+    def _complete(self, features: Floats) -> Floats:
+        """Apply the last step of the feature to new frames (frames, dim)."""
         return features
 
 
-def checked_options(owner: object, opts: Any, kind: type[Any]) -> Any:
+def check_options(owner: object, opts: Any, kind: type[Any]) -> Any:
     """Check the type of options, and return them.
 
     Raises:
@@ -192,7 +190,7 @@ def checked_options(owner: object, opts: Any, kind: type[Any]) -> Any:
 
 
 def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
-    """Raise an error if a chunk has another sampling rate, or comes after the end."""
+    """Raise an error if a chunk has another sampling rate than ``expected``, or the audio has ended."""
     if finished:
         raise StreamError("accept_waveform was called after input_finished: make a new object for the next utterance")
     if sampling_rate != expected and np.float32(sampling_rate) != expected:
@@ -217,13 +215,13 @@ class OnlineFbank(OnlineFeature):
 
     def _start(self, opts: FbankOptions) -> None:
         super()._start(opts)
-        values = opts.flat()
+        values = opts.flatten()
         self._first_bin = int(opts.use_energy and not opts.htk_compat)
         self._unfinished = not has_kaldis_log(values) and (opts.use_log_fbank or opts.mel_opts.htk_mode)
         self._floor, self._log = 1.0 if opts.mel_opts.htk_mode else 0.0, opts.use_log_fbank
         self._log_floor, self._eps = opts.use_log_floor, np.float32(opts.eps)
 
-    def _completed(self, features: Floats) -> Floats:
+    def _complete(self, features: Floats) -> Floats:
         if self._unfinished:
             bins = features[:, self._first_bin : self._first_bin + self._plan.num_mel_bins]
             np.maximum(bins, np.float32(self._floor), out=bins)
@@ -239,15 +237,15 @@ class OnlineMfcc(OnlineFeature):
 
 
 class OnlineWhisperFbank(OnlineFbank):
-    """Mel energies of Whisper's features, of audio in -1 to 1; their logs and Whisper's scaling are the caller's."""
+    """Mel energies of Whisper's features of audio in -1 to 1. The caller applies the logarithm and the scaling."""
 
     options_type = WhisperFeatureOptions
 
     def _start(self, opts: Any) -> None:
-        super()._start(whisper_options(opts))
+        super()._start(make_whisper_options(opts))
 
 
 class OnlineRawAudioSamples(OnlineFeature):
-    """The frames of the audio themselves."""
+    """Frames of audio without a transform."""
 
     options_type = RawAudioSamplesOptions

@@ -1,4 +1,4 @@
-"""kaldi_native_fbank's options, with its names, order and defaults, made of ours.
+"""Options with the names, order and defaults of kaldi_native_fbank, generated from kaldi-compat's options.
 
 Type checkers and editors read ``options.pyi``, which ``make generate`` writes.
 """
@@ -16,42 +16,42 @@ from kaldi_standins.kaldi_native_fbank.base import (
     ProcessPitchBase,
     StftBase,
 )
-from kaldi_standins.named_options import Field, fields_of, options_class
+from kaldi_standins.named_options import Field, make_fields, make_options_class
 
 ENERGY = ("use_energy", "energy_floor", "raw_energy")
 EPSILON = 2.0**-23
 MEANINGS = {"window_type": f"window function; one of {', '.join(spectral.WINDOW_TYPES)}, hann (of a period)"}
 
 
-def _made(name: str, text: str, our_type: type[Any], *fields: Field, base: type = Options) -> Any:
-    return options_class(name, base, text, our_type, *fields, compared=False)
+def _make_class(name: str, text: str, our_type: type[Any], *fields: Field, base: type = Options) -> Any:
+    return make_options_class(name, base, text, our_type, *fields, compared=False)
 
 
-def _feature(name: str, our_type: type[Any], *fields: Field, base: type = ListedOptions) -> Any:
-    return _made(name, f"Options of :class:`Online{name[:-7]}`.", our_type, *fields, base=base)
+def _make_feature_class(name: str, our_type: type[Any], *fields: Field, base: type = ListedOptions) -> Any:
+    return _make_class(name, f"Options of :class:`Online{name[:-7]}`.", our_type, *fields, base=base)
 
 
-FrameExtractionOptions = _made(
+FrameExtractionOptions = _make_class(
     "FrameExtractionOptions",
     "How audio is cut into frames: :class:`~kaldi_compat.options.spectral.FrameOptions` with the original's names.",
     spectral.FrameOptions,
-    *fields_of(
+    *make_fields(
         spectral.FrameOptions,
         *("sample_frequency", "frame_shift", "frame_length", "dither", "preemphasis_coefficient", "remove_dc_offset"),
         *("window_type", "round_to_power_of_two", "blackman_coeff", "snip_edges"),
-        dither=0.00003,  # Kaldi's 1.0, for audio in -1 to 1
+        dither=0.00003,  # Kaldi's 1.0 divided by 32768, for audio in -1 to 1.
         meanings=MEANINGS,
     ),
     base=ListedOptions,
 )
-MelBanksOptions = _made(
+MelBanksOptions = _make_class(
     "MelBanksOptions",
     "The mel filter bank: :class:`~kaldi_compat.options.spectral.MelOptions` with the original's names.",
     spectral.MelOptions,
-    *fields_of(
+    *make_fields(
         spectral.MelOptions,
         *("num_mel_bins", "low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel"),
-        num_mel_bins=25,  # but 23 in the defaults of the features
+        num_mel_bins=25,  # The options of the features use 23.
     ),
     ("htk_mode", bool, False, "floor mel energies at 1, and drop the first FFT bin of the lowest mel bin, as HTK does"),
     ("is_librosa", bool, False, "librosa's filters, not Kaldi's; they are used with ``low_freq`` 0"),
@@ -62,32 +62,32 @@ MelBanksOptions = _made(
 )
 _FRAMES: Field = ("frame_opts", FrameExtractionOptions, FrameExtractionOptions, "how audio is cut into frames")
 _MEL: Field = ("mel_opts", MelBanksOptions, lambda: MelBanksOptions(num_bins=23), "the mel filter bank")
-FbankOptions = _feature(
+FbankOptions = _make_feature_class(
     "FbankOptions",
     spectral.FbankOptions,
     _FRAMES,
     _MEL,
-    *fields_of(spectral.FbankOptions, *ENERGY, "htk_compat", "use_log_fbank"),
+    *make_fields(spectral.FbankOptions, *ENERGY, "htk_compat", "use_log_fbank"),
     ("use_log_floor", bool, True, "log of the energies floored at ``eps``, as in Kaldi; False adds ``eps``, as NeMo"),
     ("eps", float, EPSILON, "floor of the energies, or added to them, before the log"),
-    *fields_of(spectral.FbankOptions, "use_power"),
+    *make_fields(spectral.FbankOptions, "use_power"),
 )
-MfccOptions = _feature(
+MfccOptions = _make_feature_class(
     "MfccOptions",
     spectral.MfccOptions,
     _FRAMES,
     _MEL,
-    *fields_of(spectral.MfccOptions, "num_ceps", *ENERGY, "cepstral_lifter", "htk_compat"),
+    *make_fields(spectral.MfccOptions, "num_ceps", *ENERGY, "cepstral_lifter", "htk_compat"),
     base=Options,
 )
-WhisperFeatureOptions = _made(
+WhisperFeatureOptions = _make_class(
     "WhisperFeatureOptions",
-    "Options of :class:`OnlineWhisperFbank`, whose frames are Whisper's, whatever ``frame_opts`` says.",
+    "Options of :class:`OnlineWhisperFbank`, which always uses Whisper's frames and ignores ``frame_opts``.",
     object,
     _FRAMES,
     ("dim", int, 80, "number of mel bins; 128 for large-v3"),
 )
-RawAudioSamplesOptions = _feature(
+RawAudioSamplesOptions = _make_feature_class(
     "RawAudioSamplesOptions",
     spectral.SpectrogramOptions,
     (
@@ -98,60 +98,60 @@ RawAudioSamplesOptions = _feature(
         "how audio is cut into frames; nothing is done to them by default",
     ),
 )
-NemoFbankOptions = _feature(
+NemoFbankOptions = _make_feature_class(
     "NemoFbankOptions",
     object,
-    *fields_of(spectral.FrameOptions, "sample_frequency", "frame_shift", "frame_length"),
+    *make_fields(spectral.FrameOptions, "sample_frequency", "frame_shift", "frame_length"),
     ("num_mel_bins", int, 80, "number of mel bins"),
-    *fields_of(spectral.MelOptions, "low_freq", "high_freq", low_freq=0.0),
-    *fields_of(spectral.FrameOptions, "preemphasis_coefficient"),
+    *make_fields(spectral.MelOptions, "low_freq", "high_freq", low_freq=0.0),
+    *make_fields(spectral.FrameOptions, "preemphasis_coefficient"),
     ("buffered_capacity", int, 0, "most frames of a request, to which its audio is cut; 0 does not cut"),
 )
-PitchExtractionOptions = _made(
+PitchExtractionOptions = _make_class(
     "PitchExtractionOptions",
     "The pitch tracker: :class:`~kaldi_compat.options.pitch.PitchOptions` with the original's names.",
     pitch.PitchOptions,
-    *fields_of(
+    *make_fields(
         pitch.PitchOptions,
         *("sample_frequency", "frame_shift", "frame_length", "preemphasis_coefficient", "min_f0", "max_f0"),
         *("soft_min_f0", "penalty_factor", "lowpass_cutoff"),
     ),
-    *(("resample_freq", *field[1:]) for field in fields_of(pitch.PitchOptions, "resample_frequency")),
-    *fields_of(
+    *(("resample_freq", *field[1:]) for field in make_fields(pitch.PitchOptions, "resample_frequency")),
+    *make_fields(
         pitch.PitchOptions,
         *("delta_pitch", "nccf_ballast", "lowpass_filter_width", "upsample_filter_width", "max_frames_latency"),
         *("frames_per_chunk", "simulate_first_pass_online", "recompute_frame", "nccf_ballast_online", "snip_edges"),
     ),
     base=PitchExtractionBase,
 )
-ProcessPitchOptions = _made(
+ProcessPitchOptions = _make_class(
     "ProcessPitchOptions",
     "Features made of a pitch track: :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.",
     pitch.ProcessPitchOptions,
-    *fields_of(pitch.ProcessPitchOptions, *(field.name for field in dataclasses.fields(pitch.ProcessPitchOptions))),
+    *make_fields(pitch.ProcessPitchOptions, *(field.name for field in dataclasses.fields(pitch.ProcessPitchOptions))),
     base=ProcessPitchBase,
 )
-CmvnOptions = _made(
+CmvnOptions = _make_class(
     "CmvnOptions",
     "Options of :func:`apply_cmvn`.",
     postprocessing.CmvnOptions,
-    *fields_of(postprocessing.CmvnOptions, "norm_vars", "reverse"),
+    *make_fields(postprocessing.CmvnOptions, "norm_vars", "reverse"),
 )
-DeltaOptions = _made(
+DeltaOptions = _make_class(
     "DeltaOptions",
     "Options of :func:`compute_deltas`.",
     object,
     ("order", int, 2, "order of the highest delta"),
     ("window", int, 2, "frames on each side from which the delta is computed"),
 )
-SpliceOptions = _made(
+SpliceOptions = _make_class(
     "SpliceOptions",
     "Options of :func:`splice_frames`.",
     object,
     ("left_context", int, 3, "frames before each frame"),
     ("right_context", int, 3, "frames after each frame"),
 )
-StftConfig = _made(
+StftConfig = _make_class(
     "StftConfig",
     "Options of :class:`Stft` and :class:`IStft`.",
     object,

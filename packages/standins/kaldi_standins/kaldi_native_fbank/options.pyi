@@ -119,7 +119,7 @@ class MfccOptions(Options):
 
 @dataclass(eq=False)
 class WhisperFeatureOptions(Options):
-    """Options of :class:`OnlineWhisperFbank`, whose frames are Whisper's, whatever ``frame_opts`` says.
+    """Options of :class:`OnlineWhisperFbank`, which always uses Whisper's frames and ignores ``frame_opts``.
 
     Attributes:
         frame_opts: how audio is cut into frames.

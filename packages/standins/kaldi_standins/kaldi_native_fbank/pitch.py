@@ -9,7 +9,7 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.pitch.online import Analysis, first_pass_features, online_tracks
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal, process_pitch
 from kaldi_compat.pitch.tracker import track_pitch
-from kaldi_standins.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
+from kaldi_standins.kaldi_native_fbank.online import FrameStore, Samples, check_chunk, check_options, to_samples
 from kaldi_standins.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
 
 
@@ -24,8 +24,8 @@ def compute_and_process_kaldi_pitch(
         OptionError: a value that Kaldi refuses.
         AudioError: a sample is infinite or NaN.
     """
-    tracking, processing = pitch_opts.ours(), process_opts.ours()
-    samples, noise = as_samples(wave), KaldiRandom()
+    tracking, processing = pitch_opts.to_our_options(), process_opts.to_our_options()
+    samples, noise = to_samples(wave), KaldiRandom()
     if tracking.simulate_first_pass_online:
         return first_pass_features(Analysis.of(samples, tracking), tracking, processing, noise)
     features: Floats = process_pitch(track_pitch(samples, tracking), processing, generator=noise)
@@ -35,8 +35,8 @@ def compute_and_process_kaldi_pitch(
 class OnlinePitch(FrameStore):
     """Pitch features of audio in chunks, on Kaldi's scale (Kaldi: OnlinePitchFeature and OnlineProcessPitch).
 
-    As in Kaldi, a frame that is asked for before the end may change later. The first look at frames after a chunk
-    tracks the pitch of all audio so far.
+    As in Kaldi, a frame that is read before the end may change later. The first access to frames after a chunk tracks
+    the pitch of all audio received so far.
 
     Raises:
         OptionError: a value that Kaldi refuses.
@@ -50,8 +50,8 @@ class OnlinePitch(FrameStore):
 
     def __init__(self, opts: PitchExtractionOptions, popts: ProcessPitchOptions | None = None) -> None:
         super().__init__()
-        opts = checked_options(self, opts, PitchExtractionOptions)
-        self._tracking, self._processing = opts.ours(), (popts or ProcessPitchOptions()).ours()
+        opts = check_options(self, opts, PitchExtractionOptions)
+        self._tracking, self._processing = opts.to_our_options(), (popts or ProcessPitchOptions()).to_our_options()
         self._rate, self._shift = opts.samp_freq, opts.frame_shift_ms
         self._chunks: list[Floats] = []
         self._is_current = True
@@ -85,23 +85,23 @@ class OnlinePitch(FrameStore):
         """Add a chunk of audio (T,).
 
         Raises:
-            AudioError: another sampling rate (a ValueError).
+            AudioError: the chunk has another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
-        samples = as_samples(waveform)
+        samples = to_samples(waveform)
         check_chunk(sampling_rate, self._rate, self._finished)
         self._chunks.append(samples.astype(np.float32))
         self._is_current = False
 
     def input_finished(self) -> None:
-        """End the audio: the features of all frames are known."""
+        """End the audio, so that the features of all frames are final."""
         self._finished, self._is_current = True, False
 
     def _update(self) -> None:
         if not self._is_current:
-            self._frames, self._is_current = list(self._features()), True
+            self._frames, self._is_current = list(self._compute_features()), True
 
-    def _features(self) -> Floats:
+    def _compute_features(self) -> Floats:
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
         # The tracker learns that the audio has ended only after the last chunk, so an empty chunk is appended.
         analysis = Analysis.of(audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)])

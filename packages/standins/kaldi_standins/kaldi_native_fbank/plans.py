@@ -33,8 +33,8 @@ cached_by_options = functools.lru_cache(maxsize=64)
 
 
 @cached_by_options
-def make_checked(kind: Any, **values: Any) -> Any:
-    """Return our options of this type.
+def make_our_options(kind: Any, **values: Any) -> Any:
+    """Return an instance of a class of kaldi-compat's options.
 
     Raises:
         OptionError: a value that Kaldi refuses.
@@ -42,20 +42,20 @@ def make_checked(kind: Any, **values: Any) -> Any:
     return kind(**values)
 
 
-def plan_of(opts: Computed) -> exact.Plan:
+def make_plan(opts: Computed) -> exact.Plan:
     """Return the plan of a feature.
 
     Raises:
         OptionError: a value that Kaldi refuses.
     """
     kind: Any = type(opts)
-    return _plan(kind, tuple(opts.flat().items()))
+    return _plan(kind, tuple(opts.flatten().items()))
 
 
 @cached_by_options
 def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
     values = dict(items)
-    window = checked_window(values["window_type"])
+    window = check_window(values["window_type"])
     values["window_type"] = "hanning" if window == "hann" else window
     values["allow_empty_bins"] = values.get("is_librosa", False)
     values["use_log_fbank"] = values.get("use_log_fbank", True) and has_kaldis_log(values)
@@ -63,14 +63,14 @@ def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
         values["energy_floor"] = 0.0
     elif values["htk_mode"] and kind is MfccOptions:
         raise OptionError("htk_mode=True is supported for FbankOptions only: compute log-mel features")
-    plan = exact.plan_of(kind.converted(values))
+    plan = exact.plan_of(kind.convert(values))
     changes: dict[str, Any] = {}
     if window == "hann":
         changes["window"] = tables.window(window, plan.size)
     if kind is RawAudioSamplesOptions:
         changes |= {"kind": "frames", "dim": plan.size, "use_energy": False}
     elif values["is_librosa"] or values["htk_mode"]:
-        changes["mel"] = exact.table_of(filters(items), np.zeros(values["num_bins"], np.float32))
+        changes["mel"] = exact.table_of(make_filters(items), np.zeros(values["num_bins"], np.float32))
     return dataclasses.replace(plan, **changes) if changes else plan
 
 
@@ -81,8 +81,8 @@ def has_kaldis_log(values: dict[str, Any]) -> bool:
     )
 
 
-def checked_window(name: str) -> str:
-    """Check the name of a window, and return it.
+def check_window(name: str) -> str:
+    """Return the name of a window after a check.
 
     Raises:
         OptionError: the name is not in :data:`WINDOWS`.
@@ -92,25 +92,25 @@ def checked_window(name: str) -> str:
 
 
 @cached_by_options
-def window_of(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
+def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     """Return a window (size,), which callers must not modify because it is cached.
 
     Raises:
         OptionError: the name is not in :data:`WINDOWS`, or the size is not positive.
     """
     require(size > 0, f"a window has at least one sample, not {size}")
-    return tables.window(checked_window(name), size, blackman_coeff)
+    return tables.window(check_window(name), size, blackman_coeff)
 
 
 @cached_by_options
-def filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
-    """Return mel filters (points // 2 + 1, num_bins), not to be changed, for the options of frames and of mel bins.
+def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Floats:
+    """Return read-only mel filters (points // 2 + 1, num_bins) for options of frames and of mel bins.
 
     Raises:
         OptionError: a value that Kaldi refuses.
     """
     values = dict(items)
-    frames = frame_options(values)
+    frames = make_frame_options(values)
     if values["is_librosa"]:
         return librosa_filters(
             values["num_bins"],
@@ -124,7 +124,7 @@ def filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Float
         )
     mel = {name: values[name] for name in ("low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel")}
     weights = mel_banks(
-        ours.MelFeatureOptions(num_mel_bins=values["num_bins"], **mel, **_ours_of_frames(values)), vtln_warp
+        ours.MelFeatureOptions(num_mel_bins=values["num_bins"], **mel, **_rename_frame_options(values)), vtln_warp
     ).weights
     if values["htk_mode"] and values["low_freq"] != 0:
         weights = weights.copy()
@@ -132,18 +132,18 @@ def filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> Float
     return weights
 
 
-def frame_options(values: dict[str, Any]) -> ours.FrameOptions:
-    """Return our options of frames with the sizes that these options give.
+def make_frame_options(values: dict[str, Any]) -> ours.FrameOptions:
+    """Return kaldi-compat's options of frames, with the sizes that options of kaldi_native_fbank specify.
 
     Raises:
         OptionError: a value that Kaldi refuses.
     """
-    options: ours.FrameOptions = make_checked(ours.FrameOptions, **_ours_of_frames(values))
+    options: ours.FrameOptions = make_our_options(ours.FrameOptions, **_rename_frame_options(values))
     return options
 
 
-def _ours_of_frames(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that decide the points of the FFT, by our names."""
+def _rename_frame_options(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that determine the sizes of frames and of the FFT, under kaldi-compat's names."""
     return {
         "sample_frequency": values["samp_freq"],
         "frame_length": values["frame_length_ms"],
@@ -152,7 +152,7 @@ def _ours_of_frames(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def whisper_options(opts: WhisperFeatureOptions) -> FbankOptions:
+def make_whisper_options(opts: WhisperFeatureOptions) -> FbankOptions:
     """Return the options of a filter bank that computes Whisper's mel energies."""
     return FbankOptions(
         FrameExtractionOptions(

@@ -12,19 +12,23 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.options.base import require
-from kaldi_standins.kaldi_native_fbank.online import Samples, as_samples
+from kaldi_standins.kaldi_native_fbank.online import Samples, to_samples
 from kaldi_standins.kaldi_native_fbank.options import StftConfig
-from kaldi_standins.kaldi_native_fbank.plans import window_of
+from kaldi_standins.kaldi_native_fbank.plans import make_window
 
-AT_ONCE = 256  # frames, to save memory
-PADDING: dict[str, Literal["reflect", "edge"]] = {"reflect": "reflect", "replicate": "edge"}  # else with zeros
+BLOCK_FRAMES = 256  # Spectra that are converted together, which bounds the memory.
+# Modes of numpy.pad by pad_mode. All other modes pad with zeros.
+PADDING: dict[str, Literal["reflect", "edge"]] = {
+    "reflect": "reflect",
+    "replicate": "edge",
+}
 
 
 class Rfft:
     """The FFT of ``n`` real samples, ``n`` even, or its inverse times ``n``.
 
-    A spectrum is a list of ``n`` numbers: the real parts of the bins 0 and n / 2, then real and imaginary part of each
-    bin between them.
+    A spectrum is a list of ``n`` numbers: the real parts of the bins 0 and n / 2, then the real and imaginary parts of
+    the bins 1 to n / 2 - 1.
 
     Raises:
         OptionError: ``n`` is odd.
@@ -43,23 +47,23 @@ class Rfft:
         Raises:
             AudioError: ``d`` does not have ``n`` numbers.
         """
-        values = as_samples(d).astype(np.float64)
+        values = to_samples(d).astype(np.float64)
         if len(values) != self._n:
             raise AudioError(f"expected {self._n} numbers, not {len(values)}")
         if self._inverse:
             unpacked = np.zeros(self._n + 2)
             unpacked[: self._n] = values
             unpacked[1], unpacked[self._n] = 0, values[1]
-            return as_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
+            return to_list(np.fft.irfft(unpacked.view(np.complex128), self._n, norm="forward"))
         spectrum = np.fft.rfft(values)
-        packed = as_list(spectrum.view(np.float64))
+        packed = to_list(spectrum.view(np.float64))
         packed[1] = packed[-2]
         del packed[-2:]
         return packed
 
 
-def as_list(values: npt.NDArray[Any]) -> list[float]:
-    """Return numbers in single precision as a list."""
+def to_list(values: npt.NDArray[Any]) -> list[float]:
+    """Round numbers to single precision, and return them as a list."""
     numbers: list[float] = values.astype(np.float32, copy=False).tolist()
     return numbers
 
@@ -73,17 +77,17 @@ class StftResult:
     """
 
     def __init__(self, real: Samples, imag: Samples, num_frames: int) -> None:
-        self._real, self._imag, self._num_frames = as_samples(real), as_samples(imag), num_frames
+        self._real, self._imag, self._num_frames = to_samples(real), to_samples(imag), num_frames
 
     @property
     def real(self) -> list[float]:
         """Real parts, frame by frame."""
-        return as_list(self._real)
+        return to_list(self._real)
 
     @property
     def imag(self) -> list[float]:
         """Imaginary parts, frame by frame."""
-        return as_list(self._imag)
+        return to_list(self._imag)
 
     @property
     def num_frames(self) -> int:
@@ -99,14 +103,14 @@ class StftResult:
         size = self._num_frames * bins
         if not len(self._real) == len(self._imag) == size:
             raise AudioError(f"{self._num_frames} spectra have {size} numbers, not {len(self._real)}")
-        for first in range(0, size, AT_ONCE * bins):
-            block = np.empty(min(AT_ONCE * bins, size - first), np.complex64)
+        for first in range(0, size, BLOCK_FRAMES * bins):
+            block = np.empty(min(BLOCK_FRAMES * bins, size - first), np.complex64)
             block.real, block.imag = (part[first : first + len(block)] for part in (self._real, self._imag))
             yield block.reshape(-1, bins)
 
 
-def checked_config(config: StftConfig) -> tuple[StftConfig, Floats]:
-    """Return a copy of the configuration, and its window, padded with ones to ``n_fft`` samples.
+def check_config(config: StftConfig) -> tuple[StftConfig, Floats]:
+    """Return a copy of a configuration, and the window, padded with ones to ``n_fft`` samples.
 
     Raises:
         OptionError: the window is unknown or has more than ``n_fft`` samples, ``n_fft`` is odd, or ``hop_length`` is
@@ -117,13 +121,13 @@ def checked_config(config: StftConfig) -> tuple[StftConfig, Floats]:
     window = np.ones(config.n_fft, np.float32)
     shape = np.array(config.window, np.float32)
     if not len(shape) and config.window_type:
-        shape = window_of(config.window_type, config.win_length)
+        shape = make_window(config.window_type, config.win_length)
     require(len(shape) <= len(window), f"the window has {len(shape)} samples, more than n_fft={config.n_fft}")
     window[: len(shape)] = shape
     return replace(config), window
 
 
-def spectra(
+def compute_spectra(
     config: StftConfig, window: Floats, samples: Floats, max_frames: int | None = None
 ) -> npt.NDArray[np.complex64]:
     """Return the spectra of all frames of audio (T,), or of the first ``max_frames``: (frames, n_fft // 2 + 1).
@@ -132,7 +136,7 @@ def spectra(
         AudioError: the audio is shorter than a frame.
     """
     if config.center:
-        samples = _padded(samples, config.n_fft // 2, config.pad_mode)
+        samples = _pad(samples, config.n_fft // 2, config.pad_mode)
     if len(samples) < config.n_fft:
         raise AudioError(f"the audio has {len(samples)} samples, less than a frame of n_fft={config.n_fft}")
     count = (len(samples) - config.n_fft) // config.hop_length + 1
@@ -144,8 +148,8 @@ def spectra(
     return np.fft.rfft(windowed, norm="ortho" if config.normalized else "backward").astype(np.complex64)
 
 
-def _padded(samples: Floats, size: int, mode: str) -> Floats:
-    """Return audio with ``size`` samples before and after it."""
+def _pad(samples: Floats, size: int, mode: str) -> Floats:
+    """Return audio with ``size`` more samples before and after it."""
     if mode in PADDING:
         return np.pad(samples, size, mode=PADDING[mode])
     padded = np.zeros(len(samples) + 2 * size, np.float32)
@@ -157,14 +161,14 @@ class Stft:
     """The short-time Fourier transform of audio.
 
     Raises:
-        OptionError: an unknown window, an odd ``n_fft``, or no distance between frames.
+        OptionError: the window is unknown, ``n_fft`` is odd, or ``hop_length`` is not positive.
 
     >>> Stft(StftConfig(4, 2, 4))([1.0, 2.0, 3.0, 4.0]).num_frames
     3
     """
 
     def __init__(self, config: StftConfig) -> None:
-        self._config, self._window = checked_config(config)
+        self._config, self._window = check_config(config)
 
     def __call__(self, input: Samples) -> StftResult:
         """Compute the spectra of audio (T,).
@@ -172,24 +176,24 @@ class Stft:
         Raises:
             AudioError: the audio is shorter than a frame.
         """
-        result = spectra(self._config, self._window, as_samples(input).astype(np.float32, copy=False))
+        result = compute_spectra(self._config, self._window, to_samples(input).astype(np.float32, copy=False))
         return StftResult(result.real.ravel(), result.imag.ravel(), len(result))
 
     compute = __call__
 
 
 class IStft:
-    """The inverse of :class:`Stft`: frames are windowed again, added up, and divided by the sum of squared windows.
+    """The inverse of :class:`Stft`, which sums windowed frames and divides by the sum of the squared windows.
 
     Raises:
         OptionError: as for :class:`Stft`.
     """
 
     def __init__(self, config: StftConfig) -> None:
-        self._config, self._window = checked_config(config)
+        self._config, self._window = check_config(config)
 
     def __call__(self, stft_result: StftResult) -> list[float]:
-        """Return the audio of spectra, without the padding of ``center``.
+        """Return the audio (T,) of spectra, without the padding that ``center`` adds.
 
         Raises:
             AudioError: the result does not have ``num_frames`` spectra.
@@ -206,6 +210,6 @@ class IStft:
         weight[weight == 0] = 1
         samples /= weight
         half = config.n_fft // 2 if config.center else 0
-        return as_list(samples[half : max(size - half, half)])
+        return to_list(samples[half : max(size - half, half)])
 
     compute = __call__

@@ -1,8 +1,8 @@
 """API of kaldi_native_io, implemented by io_ark.
 
-Replace ``import kaldi_native_io`` with ``from kaldi_standins import kaldi_native_io``. Classes, their methods and
-values are kaldi_native_io's. Errors are :class:`TableError`, a RuntimeError. docs/migrating/kaldi_native_io.md lists
-the differences.
+Replace ``import kaldi_native_io`` with ``from kaldi_standins import kaldi_native_io``. The classes have the methods and
+values of kaldi_native_io. All errors are a :class:`TableError`, which is a RuntimeError.
+docs/migrating/kaldi_native_io.md lists the differences.
 
 >>> import os, tempfile
 >>> import numpy as np
@@ -23,7 +23,7 @@ from io_ark.streams.input import open_input as _open_input
 from kaldi_standins.kaldi_native_io import table_types
 from kaldi_standins.kaldi_native_io.blob import BlobCodec as _BlobCodec
 from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error
-from kaldi_standins.kaldi_native_io.table_types import *  # noqa: F403  the classes and functions that its __all__ lists
+from kaldi_standins.kaldi_native_io.table_types import *  # noqa: F403  __all__ lists the names.
 from kaldi_standins.kaldi_native_io.values import (
     CompressionMethod,
     DoubleMatrix,
@@ -36,7 +36,7 @@ from kaldi_standins.kaldi_native_io.values import (
     WaveInfo,
 )
 
-__version__ = "1.23.0"  # the version of kaldi_native_io whose names these are
+__version__ = "1.23.0"  # Version of kaldi_native_io that has these names.
 
 __all__ = [
     "CompressionMethod",
@@ -55,7 +55,7 @@ __all__ += table_types.__all__
 
 
 def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> bytes:
-    """Read bytes, or a range of them: ``blobs.ark:20[0:9]``, both ends included; ``[5:-1]`` up to the last byte.
+    """Read bytes, or a range of bytes such as ``blobs.ark:20[0:9]``, which includes both ends. -1 is the last byte.
 
     Args:
         rxfilename: the place of the object.
@@ -72,6 +72,6 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
         try:
             first, last = (0, -1) if part == ":" else map(int, part.split(":"))
         except ValueError:
-            raise TableError(f"{rxfilename!r} ends in ']' but not in a range such as [0:9]") from None
+            raise TableError(f"{rxfilename!r} ends in ']' but not in a range: write a range such as [0:9]") from None
         with _open_input(name, access=_Access(pipes, network)) as opened:
             return _BlobCodec().read_slice(opened.source, first, last)

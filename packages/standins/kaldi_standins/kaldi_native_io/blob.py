@@ -1,4 +1,4 @@
-"""Bytes as an object: a number that marks it, its size in 8 bytes, and the bytes. Only kaldi_native_io has it.
+"""Blobs, an object of kaldi_native_io only: a magic number, the size in 8 bytes, and the bytes.
 
 Source: ``kaldi_native_io/python/csrc/blob.h`` in kaldi_native_io.
 """
@@ -21,22 +21,24 @@ class BlobCodec(Codec[bytes]):
     kind = "blob"
 
     def read_body(self, source: Source, binary: bool) -> bytes:
-        return bytes(source.read(self._size(source, binary)))
+        return bytes(source.read(self._read_size(source, binary)))
 
     def read_slice(self, source: Source, first: int, last: int) -> bytes:
-        """Read the bytes from ``first`` to ``last``, both included; -1 for the last byte.
+        """Read the bytes from ``first`` to ``last`` inclusive. ``last`` may be -1 for the last byte.
 
         Raises:
             RangeError: the blob has no such bytes.
         """
-        size = self._size(source, read_marker(source))
+        size = self._read_size(source, read_marker(source))
         end = size - 1 if last == -1 else last
         if not 0 <= first <= end < size:
-            raise RangeError(f"the range [{first}:{last}] is outside a blob of {size} bytes", file=source.name)
+            raise RangeError(
+                f"the range [{first}:{last}] is outside a blob of {size} bytes: use 0 to {size - 1}", file=source.name
+            )
         source.skip(first)
         return bytes(source.read(end + 1 - first))
 
-    def _size(self, source: Source, binary: bool) -> int:
+    def _read_size(self, source: Source, binary: bool) -> int:
         if not binary:
             source.fail("expected a binary object: a blob has no text format")
         magic, size = _HEADER.unpack(source.read(_HEADER.size))

@@ -1,4 +1,4 @@
-"""Errors of kaldi_native_io's names, which are RuntimeErrors as in kaldi_native_io."""
+"""Errors of the stand-in for kaldi_native_io. As in kaldi_native_io, they are RuntimeErrors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ class TableError(ArkError, RuntimeError):
     """Any error of this package. Its cause is the more specific error of :mod:`io_ark.errors`."""
 
 
-def table_error(error: ArkError, key: str | None = None) -> TableError:
-    """Convert an error of io_ark, with this key unless it has one."""
+def to_table_error(error: ArkError, key: str | None = None) -> TableError:
+    """Convert an error of io_ark. ``key`` is added if the error has no key."""
     return TableError(error.message, file=error.file, offset=error.offset, key=error.key or key)
 
 
 class as_table_error:
-    """Context manager that turns errors of io_ark into :class:`TableError`, with this key unless they have one."""
+    """Context manager that converts errors of io_ark to :class:`TableError`, and adds a missing key."""
 
     __slots__ = ("_key",)
 
@@ -27,4 +27,4 @@ class as_table_error:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, ArkError) and not isinstance(error, TableError):
-            raise table_error(error, self._key) from error
+            raise to_table_error(error, self._key) from error

@@ -1,6 +1,6 @@
-"""The kinds of kaldi_native_io's tables, one row each, and how their values are converted.
+"""The kinds of kaldi_native_io's tables, one row for each kind, and the conversions of their values.
 
-:mod:`~kaldi_standins.kaldi_native_io.table_types` makes a reader, a look-up and a writer of each row.
+:mod:`~kaldi_standins.kaldi_native_io.table_types` makes two readers and a writer from each row.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from io_ark.codecs.kinds import Kind
 from io_ark.errors import FormatError
 from kaldi_standins.kaldi_native_io.blob import BlobCodec
 from kaldi_standins.kaldi_native_io.errors import as_table_error
-from kaldi_standins.kaldi_native_io.tables import TableWriter, unchanged
+from kaldi_standins.kaldi_native_io.tables import TableWriter, keep_value
 from kaldi_standins.kaldi_native_io.values import CompressionMethod, HtkHeader, MatrixShape, WaveData, WaveInfo
 
 Array = npt.NDArray[Any]
 
 
-def as_list(values: Array) -> list[int]:
+def to_list(values: Array) -> list[int]:
     """Convert a vector of integers to a list."""
     numbers: list[int] = values.tolist()
     return numbers
 
 
-def as_lists(vectors: list[Array]) -> list[list[int]]:
+def to_lists(vectors: list[Array]) -> list[list[int]]:
     """Convert vectors of integers to lists."""
     return [vector.tolist() for vector in vectors]
 
 
-def as_pairs(values: Array) -> list[tuple[Any, ...]]:
+def to_pairs(values: Array) -> list[tuple[Any, ...]]:
     """Convert an array of shape (pairs, 2) to pairs."""
     return [tuple(pair) for pair in values.tolist()]
 
 
-def as_htk(value: HtkFeatures) -> tuple[Array, HtkHeader]:
+def to_htk(value: HtkFeatures) -> tuple[Array, HtkHeader]:
     """Convert features to an array and a header."""
     frames, columns = value.features.shape
     return value.features, HtkHeader(frames, value.sample_period, 4 * columns, value.parameter_kind)
@@ -54,8 +54,8 @@ def from_htk(value: tuple[Array, HtkHeader]) -> HtkFeatures:
     return HtkFeatures(float_matrix(features), header.sample_period, header.sample_kind)
 
 
-def _needing(dtype: type, ndim: int) -> Callable[[Any], Array]:
-    """Return a function that returns its argument if it is an array of this type and number of dimensions."""
+def _make_array_check(dtype: type, ndim: int) -> Callable[[Any], Array]:
+    """Return a function that checks the type and the number of dimensions of an array, and returns the array."""
 
     def check(value: Any) -> Array:
         array = as_array(value)
@@ -67,10 +67,10 @@ def _needing(dtype: type, ndim: int) -> Callable[[Any], Array]:
     return check
 
 
-float_vector = _needing(np.float32, 1)
-double_vector = _needing(np.float64, 1)
-float_matrix = _needing(np.float32, 2)
-double_matrix = _needing(np.float64, 2)
+float_vector = _make_array_check(np.float32, 1)
+double_vector = _make_array_check(np.float64, 1)
+float_matrix = _make_array_check(np.float32, 2)
+double_matrix = _make_array_check(np.float64, 2)
 
 
 class Row(NamedTuple):
@@ -78,7 +78,7 @@ class Row(NamedTuple):
 
     Attributes:
         name: kaldi_native_io's name, as in ``SequentialNAMEReader``.
-        kind: the kind of the objects, or their codec.
+        kind: the kind of the objects, or the codec for them.
         value: description of the values' type, for docstrings.
         read: converts a value that was read to kaldi_native_io's type.
         write: converts a value of kaldi_native_io's type for writing.
@@ -89,21 +89,21 @@ class Row(NamedTuple):
     name: str
     kind: Kind | Codec[Any]
     value: str
-    read: Callable[[Any], Any] = unchanged
-    write: Callable[[Any], Any] = unchanged
+    read: Callable[[Any], Any] = keep_value
+    write: Callable[[Any], Any] = keep_value
     is_written: bool = True
     function: str = ""
 
 
 ROWS = (
     Row("Int32", "int", "int"),
-    Row("Int32Vector", "int-vector", "list of int", read=as_list, function="read_int32_vector"),
+    Row("Int32Vector", "int-vector", "list of int", read=to_list, function="read_int32_vector"),
     Row("Blob", BlobCodec(), "bytes"),
-    Row("Int8Vector", "int8-vector", "list of int", read=as_list, function="read_int8_vector"),
-    Row("Int32VectorVector", "int-vector-vector", "list of lists of int", read=as_lists),
-    Row("Int32PairVector", "int-pair-vector", "list of pairs of int", read=as_pairs),
+    Row("Int8Vector", "int8-vector", "list of int", read=to_list, function="read_int8_vector"),
+    Row("Int32VectorVector", "int-vector-vector", "list of lists of int", read=to_lists),
+    Row("Int32PairVector", "int-pair-vector", "list of pairs of int", read=to_pairs),
     Row("Float", "float", "float"),
-    Row("FloatPairVector", "float-pair-vector", "list of pairs of float", read=as_pairs),
+    Row("FloatPairVector", "float-pair-vector", "list of pairs of float", read=to_pairs),
     Row("Double", "double", "float"),
     Row("Bool", "bool", "bool"),
     Row("Token", "token", "str"),
@@ -112,17 +112,17 @@ ROWS = (
     Row("DoubleVector", "double-vector", "float64 array of shape (size,)", write=double_vector),
     Row("FloatMatrix", "matrix", "float32 array of shape (rows, columns)", write=float_matrix),
     Row("DoubleMatrix", "double-matrix", "float64 array of shape (rows, columns)", write=double_matrix),
-    Row("HtkMatrix", "htk", "pair of a float32 array and an :class:`HtkHeader`", read=as_htk, write=from_htk),
+    Row("HtkMatrix", "htk", "pair of a float32 array and an :class:`HtkHeader`", read=to_htk, write=from_htk),
     Row("Posterior", "posterior", "list (frames) of lists of pairs of int and float"),
     Row("GaussPost", "gauss-posterior", "list (frames) of lists of pairs of int and float32 array"),
-    Row("MatrixShape", InfoCodec("matrix"), ":class:`MatrixShape`", read=MatrixShape.of, is_written=False),
-    Row("Wave", "wave", ":class:`WaveData`", read=WaveData.of, write=WaveData.as_wave, function="read_wave"),
+    Row("MatrixShape", InfoCodec("matrix"), ":class:`MatrixShape`", read=MatrixShape.from_array, is_written=False),
+    Row("Wave", "wave", ":class:`WaveData`", read=WaveData.from_wave, write=WaveData.to_wave, function="read_wave"),
     Row("WaveInfo", "wave-info", ":class:`WaveInfo`", read=WaveInfo, is_written=False, function="read_wave_info"),
 )
 
 
 class CompressedMatrixWriter(TableWriter):
-    """Writes a table of compressed matrices; the method may differ from entry to entry."""
+    """Writes a table of compressed matrices. Every entry may have another compression method."""
 
     _kind = "compressed-matrix"
 

@@ -1,5 +1,4 @@
-"""kaldi_native_io's readers and writers, and functions that read one value, made of the rows in
-:mod:`kaldi_standins.kaldi_native_io.kinds`.
+"""Readers, writers and functions that read one value, generated from :data:`kaldi_standins.kaldi_native_io.kinds.ROWS`.
 
 Type checkers and editors read ``table_types.pyi``, which ``make generate`` writes.
 """
@@ -15,8 +14,8 @@ from kaldi_standins.kaldi_native_io.kinds import ROWS, CompressedMatrixWriter, R
 from kaldi_standins.kaldi_native_io.tables import RandomAccessTableReader, SequentialTableReader, TableWriter
 
 
-def classes_of(row: Row) -> dict[str, tuple[type, str]]:
-    """Return the base class and the docstring of each class of a kind of table, by name."""
+def describe_classes(row: Row) -> dict[str, tuple[type, str]]:
+    """Map the name of every class of a kind of table to its base class and docstring."""
     classes: dict[str, tuple[type, str]] = {
         f"Sequential{row.name}Reader": (SequentialTableReader, f"Reads a table of values of type {row.value}."),
         f"RandomAccess{row.name}Reader": (RandomAccessTableReader, f"Looks up a table of values of type {row.value}."),
@@ -26,14 +25,14 @@ def classes_of(row: Row) -> dict[str, tuple[type, str]]:
     return classes
 
 
-def _made(name: str, base: type, text: str, row: Row) -> type:
+def _make_class(name: str, base: type, text: str, row: Row) -> type:
     convert = row.write if base is TableWriter else row.read
     body: dict[str, Any] = {"_kind": row.kind, "_convert": staticmethod(convert)}
     return type(name, (base,), {"__doc__": text, "__module__": __name__, **body})
 
 
-def function_of(row: Row) -> Callable[..., Any]:
-    """Return the function that reads one value of a kind."""
+def make_reading_function(row: Row) -> Callable[..., Any]:
+    """Return a function that reads one value of a kind of object."""
 
     def read(rxfilename: str, *, pipes: bool = True, network: bool = True) -> Any:
         with as_table_error():
@@ -53,7 +52,7 @@ def function_of(row: Row) -> Callable[..., Any]:
     return read
 
 
-_CLASSES = {name: _made(name, *made, row) for row in ROWS for name, made in classes_of(row).items()}
-_FUNCTIONS = {row.function: function_of(row) for row in ROWS if row.function}
+_CLASSES = {name: _make_class(name, *made, row) for row in ROWS for name, made in describe_classes(row).items()}
+_FUNCTIONS = {row.function: make_reading_function(row) for row in ROWS if row.function}
 globals().update(_CLASSES | _FUNCTIONS)
 __all__ = sorted([*_CLASSES, *_FUNCTIONS, CompressedMatrixWriter.__name__])

@@ -13,22 +13,22 @@ from io_ark.tables import repeat_errors
 from io_ark.tables.random_access import RandomAccessReader
 from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
-from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, table_error
+from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, to_table_error
 
-# Converts a value between io_ark's type and kaldi_native_io's.
+# Function that converts a value between the types of io_ark and kaldi_native_io.
 Convert: TypeAlias = "staticmethod[[Any], Any]"
 
 
-def unchanged(value: Any) -> Any:
-    """Return the value."""
+def keep_value(value: Any) -> Any:
+    """Return a value that needs no conversion."""
     return value
 
 
 class Table:
-    """Base class: an open table, or none."""
+    """Base class of readers and writers, which may have an open table."""
 
     _kind: ClassVar[Kind | Codec[Any]]
-    _convert: ClassVar[Convert] = staticmethod(unchanged)
+    _convert: ClassVar[Convert] = staticmethod(keep_value)
     _table: Any = None
 
     @property
@@ -37,7 +37,7 @@ class Table:
         return self._table is not None
 
     def close(self) -> None:
-        """Close the table; a second call does nothing."""
+        """Close the table. A second call does nothing."""
         table, self._table = self._table, None
         if table is not None:
             with as_table_error():
@@ -51,7 +51,7 @@ class Table:
 
 
 class SequentialTableReader(Table):
-    """Reads a table in its order: by ``for key, value in reader``, or by ``done``, ``key``, ``value`` and ``next()``.
+    """Reads a table in order, by ``for key, value in reader`` or by ``done``, ``key``, ``value`` and ``next()``.
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
@@ -68,13 +68,13 @@ class SequentialTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open a table, and close the one that was open."""
+        """Close the open table, if there is one, and open another table."""
         self.close()
         with as_table_error():
             self._table = SequentialReader(rspecifier, kind=self._kind, **self._access)
             self._entries = self._table.entries()
             self._current = next(self._entries, None)
-        self._value: list[Any] = []  # the current value, once it has been loaded
+        self._value: list[Any] = []  # Holds the current value after it has been loaded.
 
     @property
     def done(self) -> bool:
@@ -88,13 +88,13 @@ class SequentialTableReader(Table):
     @property
     def key(self) -> str:
         """Key of the current entry."""
-        return self._entry()[0]
+        return self._get_entry()[0]
 
     @property
     def value(self) -> Any:
         """Value of the current entry, which is loaded once."""
         if not self._value:
-            load = self._entry()[1]
+            load = self._get_entry()[1]
             with as_table_error():
                 self._value.append(self._convert(load()))
         return self._value[0]
@@ -105,7 +105,7 @@ class SequentialTableReader(Table):
 
     def next(self) -> None:
         """Go to the next entry."""
-        self._entry()
+        self._get_entry()
         self._value = []
         try:
             with as_table_error():
@@ -122,19 +122,19 @@ class SequentialTableReader(Table):
             self.next()
 
     def close(self) -> None:
-        """Close the table; a second call does nothing."""
+        """Close the table. A second call does nothing."""
         self._current = None
         self._value = []
         super().close()
 
     def _check_open(self) -> None:
         if self._table is None:
-            raise TableError("the reader is closed")
+            raise TableError("the reader is closed: open a table with open()")
 
-    def _entry(self) -> tuple[str, Callable[[], Any]]:
+    def _get_entry(self) -> tuple[str, Callable[[], Any]]:
         self._check_open()
         if self._current is None and self.done:
-            raise TableError("all entries have been read, so there is no current entry")
+            raise TableError("all entries have been read, so there is no current entry: check reader.done first")
         assert self._current is not None
         return self._current
 
@@ -156,24 +156,24 @@ class RandomAccessTableReader(Table):
         self.open(rspecifier)
 
     def open(self, rspecifier: str) -> None:
-        """Open a table, and close the one that was open."""
+        """Close the open table, if there is one, and open another table."""
         self.close()
         with as_table_error():
             self._table = RandomAccessReader(rspecifier, kind=self._kind, **self._access)
 
     def __contains__(self, key: str) -> bool:
         with as_table_error():
-            return key in self._opened()
+            return key in self._get_table()
 
     def __getitem__(self, key: str) -> Any:
-        try:  # faster than `with as_table_error()`
-            return self._convert(self._opened()[key])
+        try:  # A try statement is faster than `with as_table_error()`.
+            return self._convert(self._get_table()[key])
         except ArkError as error:
-            raise table_error(error) from error
+            raise to_table_error(error) from error
 
-    def _opened(self) -> Any:
+    def _get_table(self) -> Any:
         if self._table is None:
-            raise ClosedError("the reader is closed")
+            raise ClosedError("the reader is closed: open a table with open()")
         return self._table
 
 
@@ -194,7 +194,7 @@ class TableWriter(Table):
         self.open(wspecifier)
 
     def open(self, wspecifier: str) -> None:
-        """Open a table, and close the one that was open."""
+        """Close the open table, if there is one, and open another table."""
         self.close()
         with as_table_error():
             self._table = Writer(wspecifier, kind=self._kind, **self._access)
@@ -202,26 +202,27 @@ class TableWriter(Table):
     def write(self, key: str, value: Any) -> None:
         """Write one entry."""
         with as_table_error(key):
-            writer = self._opened(key)
+            writer = self._get_table(key)
             try:
                 converted = self._convert(value)
             except ArkError:
                 raise
             except (AttributeError, TypeError, ValueError) as error:
-                raise FormatError(f"a {type(value).__name__} is not what {type(self).__name__} writes") from error
+                name = type(self).__name__
+                raise FormatError(f"{name} cannot write a {type(value).__name__}: use another writer") from error
             writer.write(key, converted)
 
     def __setitem__(self, key: str, value: Any) -> None:
         self.write(key, value)
 
     def flush(self) -> None:
-        """Pass all buffered entries to the system."""
+        """Pass all buffered entries to the operating system."""
         with as_table_error():
-            self._opened(None).flush()
+            self._get_table(None).flush()
 
-    def _opened(self, key: str | None) -> Any:
+    def _get_table(self, key: str | None) -> Any:
         if self._table is None:
-            raise ClosedError("the writer is closed", key=key)
+            raise ClosedError("the writer is closed: open a table with open()", key=key)
         return self._table
 
     def __del__(self) -> None:

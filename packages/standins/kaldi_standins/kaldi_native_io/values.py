@@ -19,7 +19,7 @@ from io_ark.codecs.wave import WaveInfo as _Header
 from io_ark.errors import ArkError
 from io_ark.streams.access import Access
 from io_ark.tables.loader import read_from
-from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, table_error
+from kaldi_standins.kaldi_native_io.errors import TableError, as_table_error, to_table_error
 
 Self = TypeVar("Self", bound="_Array")
 _ANYTHING = Access()
@@ -41,7 +41,7 @@ class _Array:
     """Base class of matrices and vectors: an array that reads and writes itself.
 
     Args:
-        array: the values; converted to the class's precision. Default: empty.
+        array: the values, which are converted to the precision of the class. None for an empty array.
     """
 
     __slots__ = ("__weakref__", "_values")
@@ -83,7 +83,7 @@ class _Array:
                 cls._codec, rxfilename, _ANYTHING if pipes and network else Access(pipes, network)
             )
         except ArkError as error:
-            raise table_error(error) from error
+            raise to_table_error(error) from error
         return result
 
     def write(self, wxfilename: str, binary: bool, *, pipes: bool = True, network: bool = True) -> None:
@@ -91,7 +91,7 @@ class _Array:
 
         Args:
             wxfilename: the file.
-            binary: write in binary, not in text.
+            binary: True for binary, False for text.
             pipes: allow commands.
             network: allow URLs.
 
@@ -194,17 +194,17 @@ class MatrixShape:
             TableError: the object cannot be opened or read, or is not a matrix.
         """
         with as_table_error():
-            return cls.of(load(rxfilename, kind=InfoCodec("matrix"), pipes=pipes, network=network))
+            return cls.from_array(load(rxfilename, kind=InfoCodec("matrix"), pipes=pipes, network=network))
 
     @classmethod
-    def of(cls, matrix: Any) -> MatrixShape:
-        """Return the shape of an array, or of the info of one."""
+    def from_array(cls, matrix: Any) -> MatrixShape:
+        """Return the shape of an array, or of a matrix's info."""
         rows, columns = matrix.shape
         return cls(int(rows), int(columns))
 
 
-def _duration(samples: int, frequency: float) -> float:
-    """Return a duration with the rounding of Kaldi and kaldi_native_io, from which others derive times."""
+def _compute_duration(samples: int, frequency: float) -> float:
+    """Return a duration in seconds, rounded as in Kaldi and kaldi_native_io, because users derive times from it."""
     return float(np.float32(samples) / np.float32(frequency))
 
 
@@ -233,24 +233,24 @@ class WaveData:
     @property
     def duration(self) -> float:
         """Duration in seconds, in float32."""
-        return _duration(self._data.shape[1], self._frequency)
+        return _compute_duration(self._data.shape[1], self._frequency)
 
     def __str__(self) -> str:
         channels = self._data.shape[0]
         return f"sample_freq: {self._frequency:g} Hz\nnum_channels: {channels}\nduration: {self.duration:g} s\n"
 
     @classmethod
-    def of(cls, wave: Wave) -> WaveData:
-        """Convert audio of io_ark."""
+    def from_wave(cls, wave: Wave) -> WaveData:
+        """Convert audio from io_ark's type."""
         return cls(wave.sample_frequency, wave.samples)
 
-    def as_wave(self) -> Wave:
-        """Convert to audio of io_ark."""
+    def to_wave(self) -> Wave:
+        """Convert to io_ark's type of audio."""
         return Wave(self._frequency, self._data.numpy())
 
 
 class WaveInfo:
-    """Fields of the header of a wave file. Numbers are -1 if the header does not have them (audio from a pipe)."""
+    """Fields of the header of a wave file. ``sample_count`` is -1 if the header lacks it, as for audio from a pipe."""
 
     def __init__(self, header: _Header | None = None) -> None:
         self._header = _Header(0.0, 0, 0, False, 0) if header is None else header
@@ -274,7 +274,7 @@ class WaveInfo:
     @property
     def duration(self) -> float:
         """Duration in seconds, in float32."""
-        return _duration(self.sample_count, self.sample_freq) if self.sample_freq else 0.0
+        return _compute_duration(self.sample_count, self.sample_freq) if self.sample_freq else 0.0
 
     @property
     def block_align(self) -> int:

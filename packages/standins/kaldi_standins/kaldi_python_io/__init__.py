@@ -1,7 +1,7 @@
 """API of Jian Wu's ``kaldi_python_io`` 1.2, implemented by io_ark: readers and writers by class.
 
-Replace ``import kaldi_python_io`` with ``from kaldi_standins import kaldi_python_io``. The differences are in
-docs/migrating/kaldi_python_io.md.
+Replace ``import kaldi_python_io`` with ``from kaldi_standins import kaldi_python_io``.
+docs/migrating/kaldi_python_io.md lists the differences.
 
 >>> import os, tempfile
 >>> import numpy as np

@@ -16,10 +16,10 @@ Array = npt.NDArray[Any]
 
 
 def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bool = True) -> Array:
-    """Read the matrix of a file, such as CMVN statistics: float32, or float64 if it is stored as double.
+    """Read the matrix of a file, such as CMVN statistics: float64 for a matrix in double precision, else float32.
 
     Args:
-        file: the file, with an offset or a range after it if there is one, or a command with ``|``.
+        file: the file, optionally followed by an offset or a range, or a command with ``|``.
         pipes: allow commands.
         network: allow URLs.
 

@@ -23,7 +23,7 @@ from io_ark.tables.loader import Loader
 from io_ark.tables.readers import repeat_errors
 from io_ark.tables.script import Script
 from kaldi_standins import kaldi_io
-from kaldi_standins.file_objects import name_of_stream, open_source, output_file
+from kaldi_standins.file_objects import name_of_stream, open_output_file, open_source
 from kaldi_standins.kaldi_python_io.kinds import ExampleCodec, FloatCodec
 
 __all__ = [
@@ -57,25 +57,25 @@ def parse_scps(
 
     Args:
         scp_path: the file, ``-``, or a command with ``|``.
-        value_processor: converts the value of a line: a string if ``num_tokens`` is 2 or the line ends in a word
-            ``|``, otherwise a list of strings.
-        num_tokens: number of words of a line, the key included; less than 2 for any number.
+        value_processor: function that converts the value of a line. The value is a string if ``num_tokens`` is 2 or the
+            line ends in the word ``|``, otherwise a list of strings.
+        num_tokens: number of words of a line, including the key. A number below 2 allows any number of words.
         restrict: refuse lines that have only a key.
         pipes: allow commands.
         network: allow URLs.
 
     Raises:
-        ArkError: the file cannot be read, a line has another number of words, or two lines have one key.
+        ArkError: the file cannot be read, a line has a wrong number of words, or a key occurs twice.
     """
     script = Script.open(scp_path, Access(pipes, network), empty=True)
     script.check_unique()
     return {
-        key: value_processor(_value(script.name, key, text.split(), num_tokens, restrict))
+        key: value_processor(_parse_value(script.name, key, text.split(), num_tokens, restrict))
         for key, text in script.lines()
     }
 
 
-def _value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
+def _parse_value(name: str, key: str, words: list[str], num_tokens: int, restrict: bool) -> str | list[str]:
     if words[-1:] == ["|"]:
         return " ".join(words)
     if (num_tokens >= 2 and len(words) + 1 != num_tokens) or (restrict and not words):
@@ -117,13 +117,15 @@ class Reader:
 
     def __getitem__(self, index: int | str) -> Any:
         if type(index) not in (int, str):
-            raise IndexError(f"a reader has keys and numbers, not {type(index)}")
+            raise IndexError(f"a reader cannot be indexed by {type(index).__name__}: pass a key or a number")
         if isinstance(index, int):
             if not 0 <= index < len(self.index_keys):
-                raise KeyError(f"the number {index} is not in 0 to {len(self.index_keys) - 1}")
+                raise KeyError(
+                    f"the file has no line number {index}: pass a number from 0 to {len(self.index_keys) - 1}"
+                )
             index = self.index_keys[index]
         if index not in self.index_dict:
-            raise KeyError(f"no utterance has the key {index}")
+            raise KeyError(f"no line has the key {index}: index_keys lists the keys")
         return self._load(index)
 
 
@@ -132,7 +134,7 @@ class ScriptReader(Reader):
 
     Args:
         ark_scp: the script file, ``-``, or a command with ``|``.
-        matrix: not used: an argument of version 1.0, where it said what to read.
+        matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
         pipes: allow commands.
         network: allow URLs.
 
@@ -171,7 +173,7 @@ class SequentialReader:
 
     Args:
         ark_or_pipe: the archive, ``-``, or a command with ``|``.
-        matrix: not used: an argument of version 1.0, where it said what to read.
+        matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
         pipes: allow commands.
         network: allow URLs.
 
@@ -206,8 +208,8 @@ class AlignArchiveReader(SequentialReader):
 class Nnet3EgsReader(SequentialReader):
     """Iterates over the training examples of an archive: see :class:`SequentialReader`.
 
-    An example is a list of dictionaries, one for each input and output: its ``name``, its ``index``, a list of tuples
-    (n, t, x), and its ``matrix``, an array, or for sparse matrices a list of rows of pairs (column, (value,)).
+    An example is a list of dictionaries, one for each input and output, with the keys ``name``, ``index`` (a list of
+    tuples (n, t, x)) and ``matrix`` (an array, or for a sparse matrix a list of rows of pairs (column, (value,))).
     """
 
     _kind = ExampleCodec()
@@ -218,7 +220,7 @@ class Writer:
 
     Args:
         ark_path: the archive, or ``-`` for the standard output.
-        scp_path: the script file, if there is one. A script file of the standard output is not written.
+        scp_path: the script file. None, or an archive on the standard output, writes no script file.
         pipes: allow commands.
         network: allow URLs.
 
@@ -236,19 +238,23 @@ class Writer:
         self, ark_path: Name, scp_path: Name | None = None, *, pipes: bool = True, network: bool = True
     ) -> None:
         if scp_path and parse_wxfilename(decode_file_name(ark_path)).kind != "file":
-            warnings.warn(f"{scp_path} is not written: it can only name entries of a file", stacklevel=3)
+            warnings.warn(
+                f"{scp_path} is not written, because it cannot name entries of a stream: write the archive to a file",
+                stacklevel=3,
+            )
             scp_path = None
         if "\n" in f"{ark_path}" and scp_path:
             raise SpecifierError(
-                "a script file cannot name an archive with a line feed in its name", file=f"{ark_path}"
+                "the name has a line feed, which a script file cannot hold: rename the archive",
+                file=f"{ark_path}",
             )
         self.ark_path, self.scp_path = ark_path, scp_path
         access = Access(pipes, network)
-        self.ark_file = output_file(decode_file_name(ark_path), access)
+        self.ark_file = open_output_file(decode_file_name(ark_path), access)
         self.scp_file = None
         if scp_path:
             try:
-                lines = output_file(decode_file_name(scp_path), access)
+                lines = open_output_file(decode_file_name(scp_path), access)
             except ArkError:
                 self.ark_file.close()
                 raise
@@ -267,7 +273,7 @@ class Writer:
                 stack.callback(_close, file)
 
     def write(self, key: str, value: Any) -> None:
-        """Write one entry: in subclasses."""
+        """Write one entry. Subclasses override this method."""
         raise NotImplementedError
 
 
@@ -281,12 +287,12 @@ def _close(file: Any) -> None:
 
 
 class ArchiveWriter(Writer):
-    """Writes float32 and float64 matrices and vectors to an archive, and their places to a script file.
+    """Writes float32 and float64 matrices and vectors to an archive, and their locations to a script file.
 
     Args:
         ark_path: see :class:`Writer`.
         scp_path: see :class:`Writer`.
-        matrix: not used: an argument of version 1.0, where it said what to write.
+        matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
         pipes: allow commands.
         network: allow URLs.
 

@@ -19,7 +19,7 @@ class FloatCodec(Codec[Any]):
     """Codec of float matrices and vectors in the stored precision. Sparse matrices are lists of rows of pairs.
 
     Args:
-        kind: "matrix" or "vector"; "" for both.
+        kind: "matrix" or "vector". An empty string accepts both.
     """
 
     def __init__(self, kind: Literal["matrix", "vector", ""] = "") -> None:
@@ -28,12 +28,12 @@ class FloatCodec(Codec[Any]):
     def read(self, source: Source) -> Any:
         head = source.peek(5)
         if head[:4] == BINARY_MARKER + b"SM" and self._name != "vector":
-            return _lists(codec("sparse-matrix").read(source))
+            return _to_lists(codec("sparse-matrix").read(source))
         is_vector = head[3:4] == b"V" if head[:2] == BINARY_MARKER else detect_kind(source)[0] == "vector"
         return AsStored(self._name or ("vector" if is_vector else "matrix")).read(source)
 
 
-def _lists(matrix: SparseMatrix) -> list[list[tuple[int, tuple[float]]]]:
+def _to_lists(matrix: SparseMatrix) -> list[list[tuple[int, tuple[float]]]]:
     return [
         [(index, (value,)) for index, value in zip(row.indices.tolist(), row.values.tolist(), strict=True)]
         for row in matrix.rows
@@ -46,12 +46,12 @@ class ExampleCodec(Codec[list[dict[str, Any]]]):
     def read(self, source: Source) -> list[dict[str, Any]]:
         example: NnetExample = codec("nnet-example").read(source)
         return [
-            {"name": part.name, "index": list(map(tuple, part.indexes.tolist())), "matrix": _as_array(part.features)}
+            {"name": part.name, "index": list(map(tuple, part.indexes.tolist())), "matrix": _to_array(part.features)}
             for part in example.io
         ]
 
 
-def _as_array(features: Any) -> Any:
+def _to_array(features: Any) -> Any:
     if isinstance(features, SparseMatrix):
-        return _lists(features)
+        return _to_lists(features)
     return features if isinstance(features, np.ndarray) else features.to_array()

@@ -1,4 +1,4 @@
-"""API of kaldifeat, with its nested options, features and online features.
+"""API of kaldifeat: nested options, features and online features.
 
 Code written for kaldifeat runs after a change of one import::
 
@@ -38,9 +38,9 @@ from kaldi_standins.kaldifeat.options import (
     SpectrogramOptions,
     WhisperFbankOptions,
 )
-from kaldi_standins.kaldifeat.whisper import WhisperMel, normalized
+from kaldi_standins.kaldifeat.whisper import WhisperMel, normalize
 
-__version__ = "1.25.5"  # the version of kaldifeat whose names these are
+__version__ = "1.25.5"  # Version of kaldifeat that has these names.
 
 __all__ = [
     "Fbank",
@@ -76,10 +76,10 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
     >>> num_frames(16000, opts), num_frames(16000, opts, flush=False)
     (100, 99)
     """
-    return _num_frames(FbankOptions(frame_opts=opts).ours(), num_samples, flush)
+    return _count_frames(FbankOptions(frame_opts=opts).to_our_options(), num_samples, flush)
 
 
-def _num_frames(options: Any, num_samples: int, flush: bool) -> int:
+def _count_frames(options: Any, num_samples: int, flush: bool) -> int:
     size, shift = options.window_size, options.window_shift
     if options.snip_edges:
         return frames.num_frames(num_samples, size, shift)
@@ -116,15 +116,15 @@ _IN_HTK_MODE: dict[type[SpectralFeature], type[SpectralFeature]] = {
 }
 
 
-def _feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeature:
-    """Return the feature with these options, on their device."""
+def _make_feature(kind: type[SpectralFeature], opts: FeatureOptions) -> SpectralFeature:
+    """Create a feature of kaldi-compat with some options, on the device of the options."""
     if getattr(getattr(opts, "mel_opts", None), "htk_mode", False):
         kind = _IN_HTK_MODE[kind]
-    return kind(opts.ours()).to(opts.device)._trust_scale()  # Like kaldifeat, accept samples on any scale.
+    return kind(opts.to_our_options()).to(opts.device)._trust_scale()  # Like kaldifeat, accept samples on any scale.
 
 
 class OfflineFeature(nn.Module):
-    """Base class of the features. Call it with audio, or with a list of audio.
+    """Base class of the features. Call an instance with audio ``(T,)``, or with a list of audio.
 
     Attributes:
         opts: the options.
@@ -136,8 +136,8 @@ class OfflineFeature(nn.Module):
     def __init__(self, opts: FeatureOptions) -> None:
         super().__init__()
         self.opts = opts
-        self.computer = _feature(self.feature_type, opts)
-        # The same feature of frames that are laid end to end.
+        self.computer = _make_feature(self.feature_type, opts)
+        # The same feature for frames that are joined without overlap, which `compute` needs.
         options = dataclasses.replace(self.computer.options, frame_shift=self.computer.options.frame_length)
         self._of_frames = type(self.computer)(dataclasses.replace(options, snip_edges=True)).to(opts.device)
         self._of_frames._trust_scale()
@@ -148,18 +148,18 @@ class OfflineFeature(nn.Module):
         """Compute features.
 
         Args:
-            waves: audio ``(T,)``, or a list.
+            waves: audio ``(T,)``, or a list of audio.
             vtln_warp: VTLN factor.
-            chunk_size: number of frames computed at once, to bound memory; all if None or 0.
+            chunk_size: number of frames computed at once, to bound memory. None or 0 for all frames.
 
         Returns:
-            ``(frames, dim)`` on the device of the audio, or a list.
+            ``(frames, dim)`` on the device of the audio, or a list of them.
         """
         if isinstance(waves, Tensor):
-            return self._of_list([waves], vtln_warp, chunk_size)[0]
-        return self._of_list(waves, vtln_warp, chunk_size)
+            return self._compute_list([waves], vtln_warp, chunk_size)[0]
+        return self._compute_list(waves, vtln_warp, chunk_size)
 
-    if TYPE_CHECKING:  # nn.Module declares __call__ as a function of anything to anything
+    if TYPE_CHECKING:  # nn.Module declares __call__ without types.
 
         @overload
         def __call__(self, waves: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor: ...
@@ -169,16 +169,16 @@ class OfflineFeature(nn.Module):
         ) -> list[Tensor]: ...
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
-    def _of_list(self, waves: Sequence[Tensor], vtln_warp: float, chunk_size: int | None) -> list[Tensor]:
+    def _compute_list(self, waves: Sequence[Tensor], vtln_warp: float, chunk_size: int | None) -> list[Tensor]:
         if not isinstance(waves, list | tuple) or not all(isinstance(wave, Tensor) for wave in waves):
             raise AudioError("expected a tensor, or a list of tensors: torch.from_numpy makes them")
         if chunk_size:
             return [self.compute(self.convert_samples_to_frames(wave), vtln_warp, chunk_size) for wave in waves]
         features = self.computer([wave.to(self.opts.device) for wave in waves], vtln_warp=vtln_warp)
-        return [self.finished(matrix).to(wave.device) for matrix, wave in zip(features, waves, strict=True)]
+        return [self.finish(matrix).to(wave.device) for matrix, wave in zip(features, waves, strict=True)]
 
-    def finished(self, features: Tensor) -> Tensor:
-        """Apply the last step, which needs all frames of an utterance: none here."""
+    def finish(self, features: Tensor) -> Tensor:
+        """Apply the last step, which needs all frames of an utterance. The base class does nothing."""
         return features
 
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
@@ -193,13 +193,13 @@ class OfflineFeature(nn.Module):
         Args:
             x: frames ``(frames, frame_length)`` of :meth:`convert_samples_to_frames`.
             vtln_warp: VTLN factor.
-            chunk_size: number of frames computed at once; all if None or 0.
+            chunk_size: number of frames computed at once. None or 0 for all frames.
 
         Returns:
             ``(frames, dim)`` on the device of ``x``.
 
         Raises:
-            AudioError: the frames have another length.
+            AudioError: the frames have a wrong length.
             OptionError: ``chunk_size`` is negative.
         """
         size = self.computer.options.window_size
@@ -211,7 +211,7 @@ class OfflineFeature(nn.Module):
             self._of_frames(part.to(self.opts.device).reshape(-1), vtln_warp=vtln_warp)
             for part in torch.split(x, chunk_size or max(len(x), 1))
         ]
-        return self.finished(torch.cat(parts)).to(x.device)
+        return self.finish(torch.cat(parts)).to(x.device)
 
 
 class Fbank(OfflineFeature):
@@ -250,28 +250,28 @@ class Spectrogram(OfflineFeature):
 
 
 class WhisperFbank(OfflineFeature):
-    """Whisper's log-mel features, of audio in -1 to 1. Unlike in kaldifeat, each utterance is normalized by itself."""
+    """Whisper's log-mel features of audio in -1 to 1. Unlike kaldifeat, it normalizes each utterance separately."""
 
     opts: WhisperFbankOptions
     feature_type = WhisperMel
 
-    def finished(self, features: Tensor) -> Tensor:
+    def finish(self, features: Tensor) -> Tensor:
         """Normalize an utterance."""
-        return normalized(features)
+        return normalize(features)
 
 
 class OnlineFeature:
-    """Base class of online features: audio arrives in chunks, and frames are kept until they are read.
+    """Base class of online features, which receive audio in chunks and store the frames.
 
-    Only the latest ``frame_opts.max_feature_vectors`` frames are kept, unless that is -1.
+    Only the latest ``frame_opts.max_feature_vectors`` frames are stored. -1 stores all frames.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
 
     def __init__(self, opts: FeatureOptions) -> None:
         self.opts = opts
-        self._feature = _feature(self.feature_type, opts)
-        self._stream = self._feature.stream()
+        self._make_feature = _make_feature(self.feature_type, opts)
+        self._stream = self._make_feature.stream()
         self._frames: list[Tensor] = []
         self._discarded = 0
         self._finished = False
@@ -279,16 +279,16 @@ class OnlineFeature:
     @property
     def dim(self) -> int:
         """Number of columns of the features."""
-        return self._feature.dim
+        return self._make_feature.dim
 
     @property
     def frame_shift_in_seconds(self) -> float:
-        """Seconds from one frame's start to the next one's."""
-        return self._feature.options.frame_shift / 1000.0
+        """Seconds from the start of one frame to the start of the next frame."""
+        return self._make_feature.options.frame_shift / 1000.0
 
     @property
     def num_frames_ready(self) -> int:
-        """Number of frames known so far."""
+        """Number of frames computed so far, including discarded frames."""
         return self._discarded + len(self._frames)
 
     def accept_waveform(self, sampling_rate: float, waveform: Tensor | Sequence[float]) -> None:
@@ -299,17 +299,17 @@ class OnlineFeature:
         """
         if len(waveform) == 0:
             return
-        if sampling_rate != self._feature.options.sample_frequency:
+        if sampling_rate != self._make_feature.options.sample_frequency:
             raise AudioError(
                 f"a chunk has a sampling rate of {sampling_rate:g} Hz, but samp_freq is "
-                f"{self._feature.options.sample_frequency:g}: resample it"
+                f"{self._make_feature.options.sample_frequency:g}: resample it"
             )
         if self._finished:
             raise AudioError("the input is finished: create a new feature for the next utterance")
         self._take(torch.as_tensor(waveform, dtype=torch.float32), final=False)
 
     def input_finished(self) -> None:
-        """End the audio: the last frames become available."""
+        """End the audio, which makes the last frames available."""
         if not self._finished:
             self._take(torch.zeros(0), final=True)
         self._finished = True
@@ -318,7 +318,7 @@ class OnlineFeature:
         frames = self._stream(chunk.to(self.opts.device), final=final)
         assert not isinstance(frames, tuple)  # A chunk without the axis of slots gives a tensor.
         self._frames += frames.unsqueeze(1).unbind()
-        limit = self._feature.options.max_feature_vectors
+        limit = self._make_feature.options.max_feature_vectors
         if 0 <= limit < len(self._frames):
             over = len(self._frames) - limit
             self._discarded += over

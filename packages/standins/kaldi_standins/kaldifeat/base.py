@@ -14,14 +14,14 @@ from kaldi_standins.named_options import OptionGroups
 class Options(OptionGroups):
     """Base of kaldifeat's options."""
 
-    if not TYPE_CHECKING:  # a type checker would take it that every name may be set
+    if not TYPE_CHECKING:  # With __setattr__, a type checker would accept assignments to any name.
 
         def __setattr__(self, name, value) -> None:
             field = self.__dataclass_fields__.get(name)
             if name == "device":
                 value = torch.device(str(value))
             elif field and field.type is float and isinstance(value, int):
-                value = float(value)  # as in the original, where it shows in the text of the options
+                value = float(value)  # As in the original, whose ``str()`` of the options shows a float.
             super().__setattr__(name, value)
 
 
@@ -31,25 +31,25 @@ class FeatureOptions(Options):
     frame_opts: Any
     device: torch.device
 
-    def ours(self) -> Any:
-        """Return these options as an options dataclass of kaldi_compat.
+    def to_our_options(self) -> Any:
+        """Convert to an options dataclass of kaldi_compat.
 
         Raises:
             OptionError: a value that Kaldi refuses.
         """
-        values = self.flat()
+        values = self.flatten()
         values["max_feature_vectors"] = values["max_feature_vectors"] or -1
         values["allow_empty_bins"] = True
-        return self.converted(values)
+        return self.convert(values)
 
 
 class WhisperOptions(FeatureOptions):
-    """Base class of Whisper's options, of whose frames all but ``snip_edges`` are fixed."""
+    """Base class of Whisper's options. All options of frames except for ``snip_edges`` are fixed."""
 
     num_mels: int
 
-    def ours(self) -> WhisperMelOptions:
-        """Return these options as an options dataclass of kaldi_compat.
+    def to_our_options(self) -> WhisperMelOptions:
+        """Convert to an options dataclass of kaldi_compat.
 
         Raises:
             OptionError: ``num_mels`` is neither 80 nor 128.

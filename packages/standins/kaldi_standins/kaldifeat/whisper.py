@@ -13,7 +13,7 @@ from kaldi_compat.torch.tensors.energies import power_spectrum
 
 
 class WhisperMelOptions(FrameOptions):
-    """Whisper's frames, which are the defaults, and its number of mel bins."""
+    """Options of Whisper's features. The defaults are the values of Whisper's frames."""
 
     dither: float = option(0.0, "standard deviation of the noise added to each sample of a frame; 0 adds none")
     preemphasis_coefficient: float = option(0.0, "fraction of the previous sample that is subtracted from each sample")
@@ -23,7 +23,7 @@ class WhisperMelOptions(FrameOptions):
 
 
 class WhisperMel(SpectralFeature):
-    """Logs to base 10 of mel energies, before :func:`normalized`."""
+    """Logs to base 10 of mel energies, before :func:`normalize`."""
 
     Options = WhisperMelOptions
     options: WhisperMelOptions
@@ -46,12 +46,12 @@ class WhisperMel(SpectralFeature):
         return power_spectrum(spectrum) @ self.bank.to(spectrum.real.dtype)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the logs."""
+        """Compute logarithms to base 10, floored at 1e-10."""
         return energies.clamp(min=1e-10).log10()
 
 
-def normalized(features: Tensor) -> Tensor:
-    """Clip an utterance's logs (frames, num_mels) to 8 below the largest, and map them to about -1 to 1."""
+def normalize(features: Tensor) -> Tensor:
+    """Clip an utterance's logarithms (frames, num_mels) at their maximum minus 8, and scale them to about -1 to 1."""
     if features.numel() == 0:
         return features
     return (torch.maximum(features, features.max() - 8.0) + 4.0) / 4.0

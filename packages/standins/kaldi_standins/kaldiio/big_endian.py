@@ -14,39 +14,39 @@ from io_ark.streams.source import Source
 Order = Literal["<", ">"]
 
 
-def swapped(source: Source, order: Order) -> bytes:
-    """Read a binary object whose numbers are in this byte order, and return its bytes in the other order.
+def swap_bytes(source: Source, order: Order) -> bytes:
+    """Read a binary object, and return its bytes with the byte order of all numbers reversed.
 
     Args:
         source: the object: a float matrix or vector, a compressed matrix or a vector of integers.
         order: byte order of the object.
 
     Raises:
-        ArkError: the object is truncated, has a size that is too large, or is of another kind.
+        ArkError: the object is truncated, has an invalid size, or has a kind without a big-endian form.
     """
     swap = _Swapper(source, order)
     swap.copy(2)
     token = source.peek(4).split(b" ", 1)[0]
     if token in (b"CM", b"CM2", b"CM3"):
         swap.copy(len(token) + 1)
-        swap.numbers("f4", 2)
-        rows, columns = swap.numbers("i4", 2)
+        swap.swap_numbers("f4", 2)
+        rows, columns = swap.swap_numbers("i4", 2)
         if min(rows, columns) < 0:
             source.fail(f"invalid size of a matrix: {rows} rows, {columns} columns")
         if token == b"CM2":
-            swap.numbers("u2", rows * columns)
+            swap.swap_numbers("u2", rows * columns)
         else:
-            swap.numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
+            swap.swap_numbers("u2", 4 * columns if token == b"CM" and rows > 0 else 0)
             swap.copy(rows * columns)
     elif token in (b"FM", b"DM", b"FV", b"DV"):
         swap.copy(3)
         size = 1
         for _ in range(2 if token[1:] == b"M" else 1):
-            size *= swap.sized_integer()
-        swap.numbers("f4" if token[:1] == b"F" else "f8", size)
+            size *= swap.swap_sized_integer()
+        swap.swap_numbers("f4" if token[:1] == b"F" else "f8", size)
     else:
-        for _ in range(swap.sized_integer()):
-            swap.sized_integer(negative=True)
+        for _ in range(swap.swap_sized_integer()):
+            swap.swap_sized_integer(negative=True)
     return b"".join(swap.done)
 
 
@@ -59,18 +59,18 @@ class _Swapper:
     def copy(self, count: int) -> None:
         self.done.append(bytes(self._source.read(count)))
 
-    def numbers(self, dtype: str, count: int) -> list[Any]:
-        """Swap numbers, and return the first two."""
+    def swap_numbers(self, dtype: str, count: int) -> list[Any]:
+        """Read numbers, append them in reversed byte order, and return the first two."""
         values = self._source.read_array(np.dtype(self._order + dtype), count)
         self.done.append(values.byteswap().tobytes())
         first: list[Any] = values[:2].tolist()
         return first
 
-    def sized_integer(self, negative: bool = False) -> int:
+    def swap_sized_integer(self, negative: bool = False) -> int:
         if self._source.peek(1) != b"\x04":
             self._source.fail("expected a 4-byte integer: only matrices and vectors have a big-endian form")
         self.copy(1)
-        value: int = self.numbers("i4", 1)[0]
+        value: int = self.swap_numbers("i4", 1)[0]
         if value < 0 and not negative:
             self._source.fail(f"invalid size: {value}")
         return value

@@ -1,6 +1,6 @@
 """kaldiio's ``compression_header``: headers and methods of compressed matrices (src/matrix/compressed-matrix.h).
 
-They are for code that parses files itself; archives are read and written by :mod:`io_ark.codecs.compressed`.
+The headers are for code that parses files itself. :mod:`io_ark.codecs.compressed` reads and writes archives.
 """
 
 from __future__ import annotations

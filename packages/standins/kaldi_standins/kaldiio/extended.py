@@ -1,7 +1,7 @@
-"""Objects that only kaldiio has: audio files, NumPy files and pickles within archives.
+"""Objects of kaldiio that Kaldi does not have: audio files, NumPy files and pickles within archives.
 
-``AUDIO`` and ``NPY`` are followed by the number of bytes of their size, their size (little-endian), and a file of
-soundfile or NumPy. ``PKL`` is followed by a pickle. A FLAC file stands for itself and reaches to the end of its file.
+The tags ``AUDIO`` and ``NPY`` are followed by the number of bytes of the size, the size (little-endian), and the bytes
+of an audio or NumPy file. The tag ``PKL`` is followed by a pickle. A FLAC file has no tag and extends to the end.
 
 Source: ``read_kaldi`` and ``save_ark`` in kaldiio's ``matio.py``.
 """
@@ -27,7 +27,7 @@ Writer = Callable[[Sink, Any], None]
 _MAX_SIZE_BYTES = 8
 
 
-def extended_reader(head: bytes) -> Reader | None:
+def find_extended_reader(head: bytes) -> Reader | None:
     """Return the reader of an object that starts with ``head`` (at least six bytes), or None for Kaldi's formats."""
     if head[:4] == b"fLaC":
         return _read_flac
@@ -69,7 +69,7 @@ def _read_sized(source: Source, tag: bytes) -> bytes | memoryview:
 _READERS: Mapping[bytes, Reader] = {b"AUDIO": _read_audio, b"NPY": _read_numpy, b"PKL": _read_pickle}
 
 
-def extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
+def make_extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
     """Return the function that writes objects by kaldiio's ``write_function``.
 
     Args:
@@ -77,7 +77,7 @@ def extended_writer(name: str, options: Mapping[str, Any]) -> Writer:
         options: arguments of ``soundfile.write``, ``numpy.save`` or ``pickle.dump``.
 
     Raises:
-        SpecifierError: for another name.
+        SpecifierError: the name is not supported.
     """
     kind = name.lower()
     if kind == "soundfile":
@@ -119,11 +119,11 @@ def _write_numpy(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
 
 
 def _write_sized(sink: Sink, tag: bytes, data: bytes) -> None:
-    sink.write(tag + length_to_bytes(len(data)))
+    sink.write(tag + encode_length(len(data)))
     sink.write(data)
 
 
-def length_to_bytes(size: int) -> bytes:
-    """Return the number of bytes of a size, and the size."""
+def encode_length(size: int) -> bytes:
+    """Encode a size as one byte, which is the number of the bytes that follow, and the size (little-endian)."""
     length = (size.bit_length() + 7) // 8
     return bytes([length]) + size.to_bytes(length, "little")

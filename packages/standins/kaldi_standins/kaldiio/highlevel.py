@@ -1,4 +1,4 @@
-"""kaldiio's ``highlevel``: tables by Kaldi's specifiers."""
+"""kaldiio's ``highlevel``: read and write tables that Kaldi's specifiers name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from io_ark.tables.readers import SequentialReader
 from io_ark.tables.writers import Writer
 from kaldi_standins.file_objects import SinkFile
 from kaldi_standins.kaldiio.matio import load_ark, load_scp_sequential, save_ark
-from kaldi_standins.kaldiio.utils import archive_first, open_like_kaldi, parse_specifier
-from kaldi_standins.kaldiio.values import KaldiioCodec, reading_codec
+from kaldi_standins.kaldiio.utils import open_like_kaldi, parse_specifier, put_archive_first
+from kaldi_standins.kaldiio.values import KaldiioCodec, get_codec
 
 __all__ = ["ReadHelper", "WriteHelper", "load_ark", "open_like_kaldi", "parse_specifier", "save_ark"]
 
@@ -27,13 +27,13 @@ class WriteHelper:
 
     Args:
         wspecifier: the table.
-        compression_method: compression method of matrices, from 1 to 7; None: not compressed.
+        compression_method: compression method of matrices, from 1 to 7. None for no compression.
         write_function: "soundfile", "numpy" or "pickle": see :func:`~kaldi_standins.kaldiio.matio.save_ark`.
         pipes: allow commands.
         network: allow URLs.
 
     Attributes:
-        compression_method, write_function: see above.
+        compression_method, write_function: the arguments.
         text: True if entries are written in text.
         flush: True if outputs are flushed after each entry.
         closed: True after :meth:`close`.
@@ -53,7 +53,7 @@ class WriteHelper:
     ) -> None:
         self.compression_method, self.write_function, self.closed = compression_method, write_function, False
         codec = KaldiioCodec(compression_method, write_function=write_function)
-        table = parse_wspecifier(archive_first(wspecifier))
+        table = parse_wspecifier(put_archive_first(wspecifier))
         self.text, self.flush = not table.binary, table.flush
         self._writer: Writer[Any] = Writer(table, kind=codec, pipes=pipes, network=network)
 
@@ -64,7 +64,7 @@ class WriteHelper:
 
     @cached_property
     def fscp(self) -> Any:
-        """The script file, as a text file; None if there is none."""
+        """The script file, as a text file. None if the specifier names no script file."""
         script = self._writer.outputs()[1]
         return None if script is None else TextIOWrapper(SinkFile(script), "utf-8", write_through=True)
 
@@ -91,8 +91,8 @@ class ReadHelper:
     """Reads a table: ``for key, array in ReadHelper("scp:a.scp")``.
 
     Args:
-        wspecifier: the table (an rspecifier, in spite of the name).
-        segments: a segments file, for a script file of recordings.
+        wspecifier: an rspecifier, which kaldiio calls ``wspecifier``.
+        segments: a segments file that cuts the recordings of a script file. None reads whole objects.
         pipes: allow commands.
         network: allow URLs.
 
@@ -112,7 +112,7 @@ class ReadHelper:
             self._entries = load_scp_sequential(table.rxfilename, segments=segments, pipes=pipes, network=network)
             return
         reader: SequentialReader[Any] = SequentialReader(
-            table or wspecifier, kind=reading_codec("<"), pipes=pipes, network=network
+            table or wspecifier, kind=get_codec("<"), pipes=pipes, network=network
         )
         self._close = reader.close
         self._entries = iter(reader)

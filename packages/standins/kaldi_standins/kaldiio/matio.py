@@ -26,25 +26,25 @@ from io_ark.text import WHITE_SPACE
 from kaldi_standins.file_objects import FileOrName, is_name, name_of_stream, open_sink, open_source
 from kaldi_standins.file_objects import read_key as read_token
 from kaldi_standins.kaldiio.compression_header import GlobalHeader, PerColHeader
-from kaldi_standins.kaldiio.extended import length_to_bytes
+from kaldi_standins.kaldiio.extended import encode_length
 from kaldi_standins.kaldiio.utils import (
     LazyLoader,
     default_encoding,
+    map_places,
     open_like_kaldi,
     open_or_fd,
-    places_of,
     seekable,
     string_types,
 )
 from kaldi_standins.kaldiio.values import (
     KaldiioCodec,
     KaldiioLoader,
+    format_array,
+    get_codec,
     is_audio,
     load_numpy_range,
-    reading_codec,
+    parse_slices,
     slice_of,
-    slices_of,
-    text_of,
 )
 from kaldi_standins.kaldiio.wavio import read_wav, write_wav
 
@@ -67,19 +67,19 @@ def load_mat(
     pipes: bool = True,
     network: bool = True,
 ) -> Any:
-    """Load one object, such as ``feats.ark:123``, with or without a range in brackets.
+    """Load one object, such as ``feats.ark:123`` or, with a range, ``feats.ark:123[0:9]``.
 
     Args:
         ark_name: an rxfilename.
         endian: byte order of binary objects, "<" or ">".
-        fd_dict: kaldiio's cache of open files; not needed, because no file position is shared.
+        fd_dict: ignored. kaldiio uses this argument as a cache of open files.
         pipes: allow commands.
         network: allow URLs.
 
     Raises:
         ArkError: the object cannot be opened or read.
     """
-    load = partial(read_from, reading_codec(endian), access=Access(pipes, network))
+    load = partial(read_from, get_codec(endian), access=Access(pipes, network))
     name = decode_file_name(ark_name)
     try:
         return load(name)
@@ -103,7 +103,7 @@ def load_ark(
         ArkError: the archive cannot be opened, or an entry cannot be read.
     """
     with open_source(fname, Access(pipes, network), whole=True) as source:
-        yield from read_entries(source, reading_codec(endian))
+        yield from read_entries(source, get_codec(endian))
 
 
 def load_scp(
@@ -121,9 +121,9 @@ def load_scp(
     Args:
         fname: name of the script file, or an open file.
         endian: byte order of binary objects, "<" or ">".
-        separator: separator after the key, which may then contain white space; None: any white space.
-        segments: a segments file. The mapping's keys are then segments, and its values are ``(rate, samples)``.
-        max_cache_fd: maximum number of archives kept open; 0 for the default.
+        separator: separator after the key. With a separator, keys may contain white space. None for any white space.
+        segments: a segments file. The mapping then maps segments to ``(rate, samples)``. None maps keys to objects.
+        max_cache_fd: maximum number of open archives. 0 for the default.
         pipes: allow commands.
         network: allow URLs.
 
@@ -135,9 +135,9 @@ def load_scp(
     access = Access(pipes, network)
     loader = KaldiioLoader(access, max_cache_fd or MAX_OPEN_FILES, endian)
     if separator is None:
-        places = places_of(_script(fname, access))
+        places = map_places(_open_script(fname, access))
     else:
-        places = dict(_separated(fname, separator, access))
+        places = dict(_split_lines(fname, separator, access))
     return LazyLoader(loader.load_value, places)
 
 
@@ -151,13 +151,13 @@ def load_scp_sequential(
     pipes: bool = True,
     network: bool = True,
 ) -> Iterator[tuple[str, Any]]:
-    """Iterate over the entries of a script file in its order; see :func:`load_scp`."""
+    """Iterate over the entries of a script file in order. The arguments are as in :func:`load_scp`."""
     if segments is not None:
         yield from load_scp(fname, endian, separator, segments, pipes=pipes, network=network).items()
         return
     access = Access(pipes, network)
     loader = KaldiioLoader(access, MAX_OPEN_FILES_SEQUENTIAL, endian, in_order=True)
-    lines = _script(fname, access).lines() if separator is None else _separated(fname, separator, access)
+    lines = _open_script(fname, access).lines() if separator is None else _split_lines(fname, separator, access)
     for key, rxfilename in lines:
         yield key, loader.load_value(key, rxfilename)
 
@@ -192,16 +192,16 @@ def save_ark(
 
     Args:
         ark: name of the archive, or an open binary file.
-        array_dict: keys and values; audio is ``(rate, samples)``.
-        scp: name of the script file, or an open file.
+        array_dict: maps keys to values. Audio is ``(rate, samples)``.
+        scp: name of the script file, or an open file. None writes no script file.
         append: append to both files.
         text: write text.
         endian: byte order of binary objects, "<" or ">".
-        compression_method: compression method of matrices, from 1 to 7; None: not compressed.
-        write_function: None for Kaldi's own formats. "soundfile" writes each ``(rate, samples)`` as an audio file,
-            "numpy" each value by :func:`numpy.save`, and "pickle" plain values and arrays: only kaldiio and this module
-            read them.
-        write_kwargs: arguments of that function, such as ``{"format": "flac"}``.
+        compression_method: compression method of matrices, from 1 to 7. None for no compression.
+        write_function: None for Kaldi's formats. "soundfile" writes ``(rate, samples)`` as audio files, "numpy" writes
+            values by :func:`numpy.save`, and "pickle" writes plain values and arrays. Only kaldiio and this module
+            can read these three formats.
+        write_kwargs: arguments of the function that ``write_function`` names, such as ``{"format": "flac"}``.
         pipes: allow commands.
         network: allow URLs.
 
@@ -256,7 +256,7 @@ def save_mat(
 
 
 def _save(codec: KaldiioCodec, output: Output, array: Any, binary: bool) -> int:
-    """Write an object whole, or nothing of one that is refused, and return the number of bytes written."""
+    """Write an object and return the number of bytes written. A value that is refused writes nothing."""
     gathered = CollectedChunks()
     codec.write(gathered, array, binary=binary)
     with output.entry:
@@ -281,7 +281,7 @@ def read_kaldi(
         fd: the file.
         endian: byte order, "<" or ">".
         audio_loader: "soundfile".
-        load_kwargs: arguments of ``soundfile.read``, for audio that it wrote; ignored for others.
+        load_kwargs: arguments of ``soundfile.read`` for audio that soundfile wrote. Other objects ignore them.
 
     Raises:
         ArkError: the bytes are not an object, or an argument is invalid.
@@ -293,7 +293,10 @@ def read_kaldi(
 
 
 def read_matrix_or_vector(fd: Any, endian: str = "<", return_size: bool = False) -> Any:
-    """Read the binary object at the position of an open binary file; with ``return_size`` and its number of bytes."""
+    """Read the binary object at the position of an open binary file.
+
+    With ``return_size``, return a pair of the object and the number of bytes.
+    """
     with open_source(fd) as source:
         start = source.tell()
         value = KaldiioCodec(endian=endian).read(source)
@@ -304,7 +307,10 @@ read_int32vector = read_matrix_or_vector
 
 
 def read_ascii_mat(fd: Any, return_size: bool = False) -> Any:
-    """Read the text object at the position of an open binary file; with ``return_size`` and its number of bytes."""
+    """Read the text object at the position of an open binary file.
+
+    With ``return_size``, return a pair of the object and the number of bytes.
+    """
     return read_matrix_or_vector(fd, return_size=return_size)
 
 
@@ -314,20 +320,19 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
 
 
 def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
-    """Write one array in text, its numbers in this format, to an open binary file, and return the number of bytes."""
+    """Write one array in text to an open binary file, and return the number of bytes. ``digit`` formats numbers."""
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
-        raise FormatError(
-            f"a {type(array).__name__} that is not an array of numbers of one or two axes cannot be written"
-        )
+        raise FormatError(f"a {type(array).__name__} cannot be written: pass an array of numbers of one or two axes")
     with open_sink(fd) as output, output.entry:
-        output.write_all([text_of(array, digit)])
+        output.write_all([format_array(array, digit)])
     return output.tell()
 
 
 class SegmentsExtractor(Mapping[str, Any]):
-    """Mapping of segments to audio, cut like kaldiio's.
+    """Mapping from segments to audio ``(rate, samples)``, which is cut as in kaldiio.
 
-    Segments have all channels and any length. Times are rounded down, and ends beyond the recording are truncated.
+    Segments have all channels and any length. Times are rounded down to samples, and ends beyond the recording are
+    truncated.
     """
 
     def __init__(
@@ -354,9 +359,7 @@ class SegmentsExtractor(Mapping[str, Any]):
             last = self._last = (segment.recording, self._recordings[segment.recording])
         recording = last[1]
         if not is_audio(recording):
-            raise FormatError(
-                f"the recording {segment.recording!r} is not audio, so no segment can be cut out of it", key=key
-            )
+            raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
         if segment.channel is not None:  # kaldiio does not support channels
             if segment.channel >= samples[:1].size:
@@ -385,7 +388,7 @@ def to_bytes(n: int, length: int, endianess: Literal["little", "big"] = "little"
 
 
 def from_bytes(s: bytes, endianess: Literal["little", "big"] = "little") -> int:
-    """Return the integer of these bytes."""
+    """Return the integer that bytes encode."""
     return int.from_bytes(s, endianess)
 
 
@@ -395,41 +398,44 @@ def _read_length_header(fd: IO[bytes]) -> int:
 
 
 def _write_length_header(fd: IO[bytes], length_: int) -> int:
-    """Write the size of such an object, and return the number of bytes."""
-    data = length_to_bytes(length_)
+    """Write the size of an object of soundfile or NumPy, and return the number of bytes written."""
+    data = encode_length(length_)
     fd.write(data)
     return len(data)
 
 
-def _script(fname: FileOrName, access: Access) -> Script:
+def _open_script(fname: FileOrName, access: Access) -> Script:
     if isinstance(fname, str | PathLike):
         return Script.open(fname, access)
-    return Script(_bytes_of(fname), name_of_stream(fname))
+    return Script(_read_bytes(fname), name_of_stream(fname))
 
 
-def _bytes_of(stream: Any) -> bytes:
+def _read_bytes(stream: Any) -> bytes:
     data = stream.read()
     return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
 
 
-def _separated(fname: FileOrName, separator: str, access: Access) -> Iterator[tuple[str, str]]:
-    """Yield the key and the location of each line of a script file with this separator."""
+def _split_lines(fname: FileOrName, separator: str, access: Access) -> Iterator[tuple[str, str]]:
+    """Yield the key and the location of every line of a script file with a separator after the key."""
     if isinstance(fname, str | PathLike):
         with open_source(fname, access, whole=True) as source:
             data = source.read_rest()
     else:
-        data = _bytes_of(fname)
+        data = _read_bytes(fname)
     name = name_of_stream(fname)
     lines = data.decode("utf-8", "surrogateescape").removesuffix("\n")
     for number, line in enumerate(lines.split("\n") if lines else (), 1):
         key, mark, location = line.partition(separator)
         if not mark:
-            raise FormatError(f"line {number} has no {separator!r} after its key", file=name)
+            raise FormatError(
+                f"line {number} has no {separator!r} after its key: correct the line, or pass another separator",
+                file=name,
+            )
         yield key, location.rstrip(WHITE_SPACE)
 
 
 def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = None, endian: str = "<") -> Any:
-    """Read an object, or a part of it, from an open binary file."""
+    """Read an object, or the slices of an array, from an open binary file."""
     if offset is not None:
         fd.seek(offset)
     value = read_kaldi(fd, endian)
@@ -437,14 +443,14 @@ def _load_mat(fd: Any, offset: int | None, slices: tuple[slice, ...] | None = No
 
 
 def _parse_arkpath(ark_name: str) -> tuple[str, int | None, tuple[slice, ...] | None]:
-    """Split a place into the file, the offset and the slices of its range; a command is not split."""
+    """Split a location into the file, the offset and the slices of the range. A command stays whole."""
     stripped = ark_name.strip()
     if stripped[-1:] == "|" or stripped[:1] == "|":
         return ark_name, None, None
     slices = None
     if ark_name.endswith("]") and "[" in ark_name:
         name, _, part = ark_name[:-1].rpartition("[")
-        slices = slices_of(part)
+        slices = parse_slices(part)
         ark_name = ark_name if slices is None else name
     name, colon, offset = ark_name.rpartition(":")
     return (name, int(offset), slices) if colon and offset.isascii() and offset.isdigit() else (ark_name, None, slices)

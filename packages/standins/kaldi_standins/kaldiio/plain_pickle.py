@@ -1,9 +1,9 @@
 """Pickles of plain values: numbers, strings, bytes, lists, tuples, dictionaries, sets and arrays.
 
 A pickle is a program that may call any function, so unpickling a stranger's file runs the stranger's code. This module
-does not unpickle. It interprets the few instructions that plain values need, and never looks a name up. The names that
-occur in pickles of arrays stand for functions of this module, which build arrays from checked parts. All other names
-and instructions are errors.
+does not unpickle. It interprets the few instructions that plain values need, and never imports a name. The names in
+pickles of arrays select functions of this module, which build arrays from checked parts. All other names and
+instructions are errors.
 
 Source of the instructions: CPython's Lib/pickletools.py.
 """
@@ -45,7 +45,7 @@ def _check_plain(value: Any) -> None:
             _check_plain(part)
     elif isinstance(value, np.ndarray | np.generic):
         if value.dtype.hasobject or value.dtype.names:
-            raise FormatError(f"an array of {value.dtype} cannot pickle: only numbers and strings are")
+            raise FormatError(f"cannot pickle an array of {value.dtype}: pass an array of numbers or strings")
     elif not isinstance(value, _PLAIN):
         raise FormatError(f"cannot pickle a {type(value).__name__}: pass plain values or NumPy arrays")
 
@@ -67,26 +67,26 @@ def read_pickle(source: Source) -> Any:
         source.fail(f"a pickle cannot be read: {error}", start)
 
 
-class _Made:
-    """An array without values, or a dtype. A later instruction sets its values or byte order, for all references."""
+class _Unfinished:
+    """An array without values, or a dtype. A later instruction sets the values or the byte order for all references."""
 
     def __init__(self, value: Any = None) -> None:
         self.value = value
 
 
-def _from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDArray[Any]:
+def _array_from_bytes(data: bytes, kind: Any, shape: Any, order: str) -> npt.NDArray[Any]:
     flat: npt.NDArray[Any] = np.frombuffer(data, kind).copy()
     return flat.reshape(tuple(shape), order="F" if order == "F" else "C")
 
 
-def _dtype(name: str, *_: Any) -> _Made:
+def _make_dtype(name: str, *_: Any) -> _Unfinished:
     kind = np.dtype(name)
     if kind.hasobject or kind.names:
         raise FormatError(f"a pickled array of {name!r} is not supported")
-    return _Made(kind)
+    return _Unfinished(kind)
 
 
-def _scalar(kind: Any, data: bytes) -> Any:
+def _make_scalar(kind: Any, data: bytes) -> Any:
     return np.frombuffer(data, kind, 1)[0]
 
 
@@ -96,13 +96,14 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _array(*_: Any) -> _Made:
-    return _Made()
+def _make_array(*_: Any) -> _Unfinished:
+    return _Unfinished()
 
 
 _NUMPY = ("numpy", "numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric")
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "_reconstruct": _array, "ndarray": _array, "dtype": _dtype, "scalar": _scalar, "_frombuffer": _from_bytes,
+    "_reconstruct": _make_array, "ndarray": _make_array, "dtype": _make_dtype, "scalar": _make_scalar,
+    "_frombuffer": _array_from_bytes,
 }  # fmt: skip
 
 _CONSTANTS: Mapping[bytes, Callable[[], Any]] = {
@@ -121,8 +122,8 @@ _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
 class _Reader:
     """Interprets the instructions of a pickle, which push values on a stack and pop them.
 
-    A short pickle could refer to a value many times to build a huge object. The size of all copies is therefore limited
-    by the number of bytes of the pickle.
+    A short pickle could refer to one value many times and build a huge object. The number of bytes of the pickle
+    therefore limits the total size of all copies.
     """
 
     def __init__(self, source: Source) -> None:
@@ -153,7 +154,7 @@ class _Reader:
             raise FormatError("a pickle uses its values more often than is plausible")
         return values
 
-    def _members(self, values: list[Any]) -> list[Any]:
+    def _check_members(self, values: list[Any]) -> list[Any]:
         """Refuse nested tuples as keys or set members, because hashing deeply nested tuples overflows the stack."""
         for value in values:
             if isinstance(value, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in value):
@@ -169,17 +170,17 @@ class _Reader:
         values = self._stack[at:]
         del self._stack[at:]
         for index, value in enumerate(values):
-            if isinstance(value, _Made):
+            if isinstance(value, _Unfinished):
                 if value.value is None:
                     raise FormatError("a pickled array has no values")
                 values[index] = value.value
-            elif value is _array:
+            elif value is _make_array:
                 values[index] = None  # The argument numpy.ndarray is not needed.
             elif callable(value):
                 raise FormatError("a pickle has a function as a value")
         return values
 
-    def _top(self, kind: type[Any]) -> Any:
+    def _get_top(self, kind: type[Any]) -> Any:
         if type(self._stack[-1]) is not kind:
             raise FormatError("a pickle changes an object")
         return self._stack[-1]
@@ -192,7 +193,7 @@ class _Reader:
             push(self._memo[number])
         elif code in b"JKMG":
             push(number)
-        elif code not in b"\x80\x95":  # the version, and the size of a frame
+        elif code not in b"\x80\x95":  # The version of the protocol and the size of a frame are ignored.
             data = bytes(self._source.read(number))
             if code in b"\x8a\x8b":
                 push(int.from_bytes(data, "little", signed=True))
@@ -210,15 +211,15 @@ class _Reader:
         elif code == b"t":
             push(tuple(self._pop_from(None)))
         elif code == b"\x91":
-            push(frozenset(self._members(self._pop_from(None))))
+            push(frozenset(self._check_members(self._pop_from(None))))
         elif code in b"ae\x90su":
             values = self._pop_from(len(stack) - 1 if code == b"a" else len(stack) - 2 if code == b"s" else None)
             if code in b"ae":
-                self._top(list).extend(values)
+                self._get_top(list).extend(values)
             elif code == b"\x90":
-                self._top(set).update(self._members(values))
+                self._get_top(set).update(self._check_members(values))
             else:
-                self._top(dict).update(zip(self._members(values[0::2]), values[1::2], strict=True))
+                self._get_top(dict).update(zip(self._check_members(values[0::2]), values[1::2], strict=True))
         elif code in b"c\x93":
             lines = [bytes(self._source.read_line()).decode("ascii") for _ in range(2)] if code == b"c" else None
             module, name = lines or self._pop_from(len(stack) - 2)
@@ -233,10 +234,10 @@ class _Reader:
             push(stack.pop()(*self._spend(arguments)))
         elif code == b"b":
             (state,) = self._pop_from(len(stack) - 1)
-            target = self._top(_Made)
+            target = self._get_top(_Unfinished)
             if target.value is None:
                 _, shape, kind, fortran, data = self._spend(state)
-                target.value = _from_bytes(data, kind, shape, "F" if fortran else "C")
+                target.value = _array_from_bytes(data, kind, shape, "F" if fortran else "C")
             elif isinstance(target.value, np.dtype) and state[1] in ("<", ">"):
                 target.value = target.value.newbyteorder(state[1])
         else:

@@ -12,11 +12,11 @@ from io_ark.errors import MissingKeyError, OrderError, SpecifierError
 from io_ark.specifier import FileName, classify_rspecifier, classify_wspecifier, decode_file_name
 from io_ark.streams.access import Access
 from io_ark.tables.script import Script
-from kaldi_standins.file_objects import FileOrName, input_file, output_file, position_of
+from kaldi_standins.file_objects import FileOrName, find_position, open_input_file, open_output_file
 
 __all__ = [
-    "LazyLoader", "archive_first", "default_encoding", "my_popen", "open_like_kaldi", "open_or_fd", "parse_specifier",
-    "places_of", "seekable", "string_types", "text_type",
+    "LazyLoader", "default_encoding", "my_popen", "open_like_kaldi", "open_or_fd", "parse_specifier",
+    "seekable", "string_types", "text_type",
 ]  # fmt: skip
 
 default_encoding, string_types, text_type = "utf-8", (str,), str
@@ -26,7 +26,7 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     """Open a file, ``-`` or a command with ``|`` as a file object. A file can seek.
 
     Args:
-        name: the name, or an open file, which is returned unchanged (its binary buffer for a mode with "b").
+        name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
         mode: "r", "w" or "a", with "b" for binary.
         pipes: allow commands.
         network: allow URLs.
@@ -38,9 +38,9 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
         return name.buffer if "b" in mode and isinstance(name, io.TextIOWrapper) else name
     name = name.strip() if type(name) is str else decode_file_name(name)
     if "r" in mode:
-        file = input_file(name, Access(pipes, network))
+        file = open_input_file(name, Access(pipes, network))
     else:
-        file = output_file(name, Access(pipes, network), append="a" in mode)
+        file = open_output_file(name, Access(pipes, network), append="a" in mode)
     return file if "b" in mode else io.TextIOWrapper(file, encoding="utf-8")
 
 
@@ -51,7 +51,7 @@ def my_popen(cmd: str, mode: str = "r", buffering: int = -1) -> Any:
 
 @contextmanager
 def open_or_fd(fname: FileOrName, mode: str) -> Iterator[Any]:
-    """Open a file, whose name is not taken for a command, for a ``with`` statement. An open file stays open.
+    """Open a file for a ``with`` statement. The name is never a command. An open file stays open.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -65,20 +65,20 @@ def open_or_fd(fname: FileOrName, mode: str) -> Iterator[Any]:
 
 def seekable(f: Any) -> bool:
     """Return True if an open file can seek."""
-    return position_of(f) is not None
+    return find_position(f) is not None
 
 
 def parse_specifier(specifier: str) -> dict[str, Any]:
     """Parse a specifier to a dictionary: ``ark``, ``scp`` (names or None) and the options ``t o p f s cs``.
 
     Raises:
-        SpecifierError: the text is not a specifier.
+        SpecifierError: the string is not a specifier.
 
     >>> from kaldi_standins.kaldiio import parse_specifier
     >>> parse_specifier("ark,t,scp:a.ark,a.scp")["scp"]
     'a.scp'
     """
-    specifier = archive_first(specifier)
+    specifier = put_archive_first(specifier)
     writing, reading = classify_wspecifier(specifier), classify_rspecifier(specifier)
     if writing is None and reading is None:
         raise SpecifierError(f"{specifier!r} is not a specifier: write ark:FILE or ark,scp:ARCHIVE,SCRIPT")
@@ -91,7 +91,7 @@ def parse_specifier(specifier: str) -> dict[str, Any]:
     return {**names, **{flag: flag in options for flag in ("t", "o", "p", "f", "s", "cs")}}
 
 
-def archive_first(specifier: str) -> str:
+def put_archive_first(specifier: str) -> str:
     """Convert ``scp,ark:a.scp,a.ark``, which kaldiio accepts, to Kaldi's order."""
     options, _, names = specifier.partition(":")
     words = options.split(",")
@@ -103,11 +103,12 @@ def archive_first(specifier: str) -> str:
 
 
 class LazyLoader(MutableMapping[str, Any]):
-    """Mapping from key to the object at a place, loaded on access. Places can be added, replaced and deleted.
+    """Mapping from keys to objects that are loaded on access. Locations can be added, replaced and deleted.
 
     Args:
-        loader: function of a key and its place, such as ``feats.ark:123``, or of the place only. It returns the object.
-        places: places by key. A :class:`Script` is copied only if it is changed.
+        loader: function that loads an object. It takes the key and the location, such as ``feats.ark:123``, or without
+            ``places`` only the location.
+        places: maps keys to locations. A :class:`Script` is copied before the first change. None for an empty mapping.
 
     >>> from kaldi_standins.kaldiio.utils import LazyLoader
     >>> table = LazyLoader(str.upper)
@@ -131,20 +132,20 @@ class LazyLoader(MutableMapping[str, Any]):
         return self._loader(key, place) if self._takes_key else self._loader(place)
 
     def __setitem__(self, key: str, place: str) -> None:
-        self._changeable()[key] = place
+        self._copy_places()[key] = place
 
     def __delitem__(self, key: str) -> None:
         try:
-            del self._changeable()[key]
+            del self._copy_places()[key]
         except KeyError:
             raise MissingKeyError("the key is not in the script file", key=str(key)) from None
 
     @property
     def _dict(self) -> dict[str, str]:
-        """The places, by the name that public recipes use."""
-        return self._changeable()
+        """The locations. Public recipes use this private name."""
+        return self._copy_places()
 
-    def _changeable(self) -> dict[str, str]:
+    def _copy_places(self) -> dict[str, str]:
         if not isinstance(self._places, dict):
             self._places = dict(self._places.items())
         return self._places
@@ -165,8 +166,8 @@ class LazyLoader(MutableMapping[str, Any]):
         return f"LazyLoader [{len(self)} keys]"
 
 
-def places_of(script: Script) -> Mapping[str, str]:
-    """Return the lines of a script file as a mapping. As in kaldiio, the last line of a duplicate key is used."""
+def map_places(script: Script) -> Mapping[str, str]:
+    """Map the keys of a script file to locations. As in kaldiio, a duplicate key maps to its last line."""
     try:
         script.check_unique()
     except OrderError:

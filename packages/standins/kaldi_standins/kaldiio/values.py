@@ -25,11 +25,11 @@ from io_ark.streams.files import OpenFiles
 from io_ark.streams.source import BytesSource, Source
 from io_ark.tables.loader import Loader
 from kaldi_standins.as_stored import write_empty
-from kaldi_standins.kaldiio.big_endian import swapped
-from kaldi_standins.kaldiio.extended import extended_reader, extended_writer
+from kaldi_standins.kaldiio.big_endian import swap_bytes
+from kaldi_standins.kaldiio.extended import find_extended_reader, make_extended_writer
 from kaldi_standins.kaldiio.wavio import decode_audio, read_audio, write_audio
 
-_MAX_TAG_BYTES = 6  # "AUDIO" and the byte after it
+_MAX_TAG_BYTES = 6  # Length of "AUDIO" and the byte after the tag.
 _FIRST_LOOK = 1 << 12
 _WHOLE_NUMBERS = b"+-0123456789 \t["
 
@@ -40,11 +40,11 @@ class KaldiioCodec(AnyCodec):
     Audio is ``(rate, samples)``. Numbers in text are an array, of int32 if all are whole numbers.
 
     Args:
-        compress: compression method of matrices, from 1 to 7; None: not compressed.
+        compress: compression method of matrices, from 1 to 7. None for no compression.
         endian: byte order, "<" or ">".
-        write_function: "soundfile", "numpy" or "pickle"; None: Kaldi's own formats.
-        write_kwargs: arguments of that function.
-        load_kwargs: arguments of ``soundfile.read`` for such objects.
+        write_function: "soundfile", "numpy" or "pickle". None for Kaldi's formats.
+        write_kwargs: arguments of the function that ``write_function`` names.
+        load_kwargs: arguments of ``soundfile.read`` for objects that soundfile wrote.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class KaldiioCodec(AnyCodec):
         if endian not in ("<", ">"):
             raise SpecifierError(f"endian={endian!r} is not a byte order: use '<' or '>'")
         self._big_endian, self._load_kwargs = endian == ">", load_kwargs or {}
-        self._writer = None if write_function is None else extended_writer(write_function, write_kwargs or {})
+        self._writer = None if write_function is None else make_extended_writer(write_function, write_kwargs or {})
 
     def read(self, source: Source) -> Any:
         head = source.peek(_MAX_TAG_BYTES)
         if head[:2] == BINARY_MARKER:
-            to_little_endian = BytesSource(swapped(source, ">"), name=source.name) if self._big_endian else source
+            to_little_endian = BytesSource(swap_bytes(source, ">"), name=source.name) if self._big_endian else source
             return self.detect(to_little_endian).read(to_little_endian)
         if head[:4] in (b"RIFF", b"RIFX"):
             return read_audio(source)
-        if (extended := extended_reader(head)) is not None:
+        if (extended := find_extended_reader(head)) is not None:
             return extended(source, **self._load_kwargs)
         if source.tell() == 0 and detect_audio_format(source):
             return decode_audio(source.read_rest(), source)
@@ -77,7 +77,7 @@ class KaldiioCodec(AnyCodec):
 
     def _read_text(self, source: Source) -> Any:
         if (source.tell() == 0 and not _look(source, b"\n").strip()) or not source.peek(1):
-            source.fail("expected an object, found nothing")  # a blank line is an empty vector in an archive only
+            source.fail("expected an object, found nothing")  # Only in an archive is a blank line an empty vector.
         kind, _ = detect_kind(source)
         if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
             if not _look(source, b"]").translate(None, _WHOLE_NUMBERS):
@@ -102,14 +102,14 @@ class KaldiioCodec(AnyCodec):
     def write_body(self, sink: Sink, value: Any, binary: bool) -> None:
         if self._writer is not None:
             self._writer(sink, value)
-        elif (audio := _as_audio(value)) is not None:
+        elif (audio := _to_audio(value)) is not None:
             write_audio(sink, *audio)
         elif not binary and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and value.ndim in (1, 2):
-            sink.write(text_of(as_array(value)))
+            sink.write(format_array(as_array(value)))
         elif binary and self._big_endian:
             gathered = io.BytesIO()
             self._write_binary(gathered, value)
-            sink.write(swapped(BytesSource(gathered.getvalue()), "<"))
+            sink.write(swap_bytes(BytesSource(gathered.getvalue()), "<"))
         elif binary:
             self._write_binary(sink, value)
         else:
@@ -123,27 +123,27 @@ class KaldiioCodec(AnyCodec):
 
 
 def _look(source: Source, stop: bytes) -> bytes:
-    """Return the bytes before this byte without consuming them."""
+    """Return the bytes before the first byte ``stop`` without consuming them."""
     size = _FIRST_LOOK
     while stop not in (ahead := source.peek(size)) and len(ahead) == size:
         size *= 4
     return ahead.partition(stop)[0]
 
 
-def text_of(array: npt.NDArray[Any], digit: str = "") -> bytes:
-    """Format an array as kaldiio does; without a format, with the digits that identify each number uniquely."""
+def format_array(array: npt.NDArray[Any], digit: str = "") -> bytes:
+    """Format an array as kaldiio does. ``digit`` is a format such as ".12g". By default, numbers are exact."""
     if array.ndim == 1:
-        return f" [ {_row_of(array, digit)}]\n".encode("ascii")
-    return (" [" + "".join([f"\n  {_row_of(row, digit)}" for row in array]) + "]\n").encode("ascii")
+        return f" [ {_format_row(array, digit)}]\n".encode("ascii")
+    return (" [" + "".join([f"\n  {_format_row(row, digit)}" for row in array]) + "]\n").encode("ascii")
 
 
-def _row_of(values: npt.NDArray[Any], digit: str) -> str:
+def _format_row(values: npt.NDArray[Any], digit: str) -> str:
     return "".join([f"{value:{digit}} " for value in values.tolist()])
 
 
 @lru_cache
-def reading_codec(endian: str) -> KaldiioCodec:
-    """Return the codec that reads objects of this byte order, "<" or ">"."""
+def get_codec(endian: str) -> KaldiioCodec:
+    """Return the codec for objects of a byte order, "<" or ">"."""
     return KaldiioCodec(endian=endian)
 
 
@@ -154,7 +154,7 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkEr
         ArkError: the object cannot be opened or read. ``refused`` is raised if the object does not have the range.
     """
     name, bracket, part = rxfilename.rstrip().removesuffix("]").rpartition("[")
-    slices = slices_of(part) if bracket and rxfilename.rstrip().endswith("]") else None
+    slices = parse_slices(part) if bracket and rxfilename.rstrip().endswith("]") else None
     if slices is None:
         raise refused
     value = load(name)
@@ -165,29 +165,29 @@ def load_numpy_range(load: Callable[[str], Any], rxfilename: str, refused: ArkEr
 
 
 class KaldiioLoader(Loader):
-    """Loads the objects of lines of a script file in kaldiio's shapes, and ranges of them by Kaldi's or NumPy's rules.
+    """Loads the objects of a script file in kaldiio's shapes. Ranges follow Kaldi's or NumPy's rules.
 
     Args:
         access: permissions.
-        max_open_files: maximum number of archives kept open.
+        max_open_files: maximum number of open archives.
         endian: byte order, "<" or ">".
-        in_order: read ahead a little, for objects that are read in file order.
+        in_order: True if objects are read in file order, which makes reading ahead useful.
     """
 
     def __init__(self, access: Access, max_open_files: int, endian: str, *, in_order: bool = False) -> None:
         files = OpenFiles(max_open_files, access=access)
-        super().__init__(reading_codec(endian), access, files=files, in_order=in_order)
+        super().__init__(get_codec(endian), access, files=files, in_order=in_order)
 
     def load_value(self, key: str | None, text: str) -> Any:
-        """Load the object of a line in a script file. Errors have the key."""
+        """Load the object at a location. Errors name the key."""
         try:
             return super().load_value(key, text)
         except (RangeError, SpecifierError) as refused:
             return load_numpy_range(partial(super().load_value, key), text, refused)
 
 
-def slices_of(part: str) -> tuple[slice, ...] | None:
-    """Parse a range as kaldiio does: slices that include both ends; None if it is not a range."""
+def parse_slices(part: str) -> tuple[slice, ...] | None:
+    """Parse a range as kaldiio does, to slices that include both ends. Return None for any other string."""
     slices = []
     for text in part.split(","):
         if text in ("", ":"):
@@ -213,8 +213,8 @@ def is_audio(value: Any) -> TypeGuard[tuple[int, npt.NDArray[Any]]]:
     return type(value) is tuple
 
 
-def _as_audio(value: Any) -> tuple[Any, npt.NDArray[Any]] | None:
-    """Return rate and samples of ``(rate, samples)``; None for other values."""
+def _to_audio(value: Any) -> tuple[Any, npt.NDArray[Any]] | None:
+    """Return the rate and the samples of ``(rate, samples)``, and None for other values."""
     if not (isinstance(value, list | tuple) and len(value) == 2):
         return None
     rate, samples = value

@@ -22,9 +22,9 @@ Audio = tuple[int, npt.NDArray[Any]]
 
 _PCM = 1
 _EXTENSIBLE = 0xFFFE
-# Coding and bits per sample where they usually are: in the first chunk.
+# Coding and bits per sample of a file whose first chunk is the format, as in nearly all files.
 _FORMAT_FIRST = struct.Struct("<20xH12xH")
-# Bytes examined for the format of the samples otherwise; the header of a wave file is at its start.
+# Bytes that are searched for the format of any other file.
 _HEADER = 1 << 12
 
 
@@ -83,10 +83,10 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
 
 
 def read_audio(source: Source) -> Audio:
-    """Read the wave file at the next byte: linear samples of up to 16 bits, or any other format by soundfile.
+    """Read the wave file at the next byte. soundfile reads all formats except for linear samples of up to 16 bits.
 
     Raises:
-        ArkError: the source is not a wave file, or soundfile is needed and not installed.
+        ArkError: the source is not a wave file, or the format needs soundfile, which is not installed.
     """
     coding, bits = _format_of(source)
     if coding == _PCM and 0 < bits <= 16:
@@ -98,7 +98,7 @@ def read_audio(source: Source) -> Audio:
 
 
 def _format_of(source: Source) -> tuple[int, int]:
-    """Return the coding and the bits per sample of the wave file at the next byte; 16-bit PCM if they are not found."""
+    """Return the coding and the bits per sample of the wave file at the next byte. The default is 16-bit PCM."""
     start = source.peek(_FORMAT_FIRST.size)
     if start[:4] == b"RIFF" and start[8:16] == b"WAVEfmt " and len(start) == _FORMAT_FIRST.size:
         coding, bits = _FORMAT_FIRST.unpack(start)
@@ -110,7 +110,7 @@ def _format_of(source: Source) -> tuple[int, int]:
         chunks.enter(b"fmt ")
         coding, *_, bits = chunks.fields("HHIIHH")
         if coding == _EXTENSIBLE:
-            coding = chunks.fields("HHIH")[-1]  # the start of the sub-format
+            coding = chunks.fields("HHIH")[-1]  # The sub-format starts with the coding.
     except ArkError:
         return _PCM, 16
     return coding, bits
@@ -119,8 +119,8 @@ def _format_of(source: Source) -> tuple[int, int]:
 def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
     """Read linear samples as kaldiio does: the header's byte rate and block size are not used.
 
-    A truncated file gives the samples that are there. A data chunk of 0 bytes has no samples, unless the size of the
-    file is unknown as well.
+    A truncated file gives the samples before its end. A data chunk of 0 bytes has no samples, unless the header does
+    not know the size of the file either.
     """
     chunks = Chunks(source)
     size = chunks.enter(b"fmt ")
@@ -141,7 +141,7 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
-    """Decode an audio file of any format by soundfile: samples of float64 between -1 and 1, unless options differ.
+    """Decode an audio file of any format by soundfile, by default to float64 samples in -1 to 1.
 
     Raises:
         FormatError: soundfile is not installed, or cannot decode the bytes.

@@ -15,7 +15,7 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError
 from kaldi_compat.torch.features import fbank, mfcc, plp, spectrogram
 from kaldi_compat.torch.features.spectral import SpectralFeature
-from kaldi_standins.kaldifeat.whisper import WhisperMel, normalized
+from kaldi_standins.kaldifeat.whisper import WhisperMel, normalize
 from kaldi_standins.lhotse_config.base import Config, LhotseOptions
 from kaldi_standins.lhotse_config.options import (
     FbankConfig,
@@ -56,10 +56,10 @@ Samples = np.ndarray[Any, Any] | Tensor
 
 
 class Extractor(FeatureExtractor):  # type: ignore[misc]
-    """Base class of the extractors: lhotse's methods over a feature of this package.
+    """Base class of the extractors, with lhotse's methods. kaldi-compat computes the features.
 
     Args:
-        config: the options, also as lhotse's own configuration; the defaults of its class if None.
+        config: a configuration of this module or of lhotse. None for the defaults.
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
@@ -68,11 +68,11 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         if config is not None and not isinstance(config, LhotseOptions):
             config = self.config_type.from_dict(config.to_dict())
         super().__init__(config=config)
-        self.feature = self._made(self.config.ours())
+        self.feature = self._make_feature(self.config.to_our_options())
 
-    def _made(self, options: Any) -> SpectralFeature:
+    def _make_feature(self, options: Any) -> SpectralFeature:
         feature = self.feature_type(options).to(self.config.device)
-        feature._trust_scale()  # as in lhotse, audio may be on any scale
+        feature._trust_scale()  # As in lhotse, audio may be on any scale.
         return feature
 
     @property
@@ -88,7 +88,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
     @property
     def frame_shift(self) -> float:
-        """Seconds from one frame's start to the next one's."""
+        """Seconds from the start of one frame to the start of the next frame."""
         shift: float = self.config.frame_shift
         return shift
 
@@ -97,36 +97,39 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return self.feature.dim
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features ``(frames, dim)`` of audio ``(T,)``, or of a padded batch with the numbers of frames."""
+        """Compute features ``(frames, dim)`` of audio ``(T,)``, or of a padded batch ``(B, T)`` with lengths ``(B,)``.
+
+        A batch gives the features ``(B, frames, dim)`` and the numbers of frames ``(B,)``.
+        """
         return self.feature(samples, lengths)
 
     def extract(self, samples: Samples, sampling_rate: int) -> Samples:
-        """Compute features ``(frames, dim)`` of one channel of audio, ``(T,)`` or ``(1, T)``; NumPy for NumPy.
+        """Compute features ``(frames, dim)`` of one channel of audio, ``(T,)`` or ``(1, T)``, as an array or a tensor.
 
         Raises:
             AudioError: the audio has another sampling rate, or several channels.
         """
         self._check_rate(sampling_rate)
-        features: Tensor = self.compute(_one_channel(samples).to(self.device))
+        features: Tensor = self.compute(_to_mono(samples).to(self.device))
         return features.cpu().numpy() if isinstance(samples, np.ndarray) else features
 
     def extract_batch(
         self, samples: Samples | Sequence[Samples], sampling_rate: int, lengths: Samples | None = None
     ) -> Any:
-        """Compute features of a batch: padded audio ``(B, T)`` with lengths, or a list of audio of any lengths.
+        """Compute features of a batch: padded audio ``(B, T)`` with lengths ``(B,)``, or a list of utterances.
 
         Returns:
-            An array ``(B, frames, dim)`` if all have the same length, else a list of ``(frames, dim)``; a single array
-            for a single utterance that is not in a list.
+            An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of
+            ``(frames, dim)``. A single utterance that is not in a list gives one array ``(frames, dim)``.
 
         Raises:
-            AudioError: as :meth:`extract`.
+            AudioError: the audio has another sampling rate, or several channels.
         """
         self._check_rate(sampling_rate)
         one = isinstance(samples, (np.ndarray, Tensor)) and samples.ndim == 1
         items: list[Any] = [samples] if one else list(samples)
         if lengths is None:
-            channels = [_one_channel(item) for item in items]
+            channels = [_to_mono(item) for item in items]
             batch = torch.nn.utils.rnn.pad_sequence(channels, batch_first=True)
             counts = torch.tensor([len(samples_of_channel) for samples_of_channel in channels])
         else:
@@ -149,7 +152,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             )
 
 
-def _one_channel(samples: Samples) -> Tensor:
+def _to_mono(samples: Samples) -> Tensor:
     tensor = torch.as_tensor(samples)
     if tensor.ndim == 2 and len(tensor) == 1:
         tensor = tensor[0]
@@ -159,15 +162,15 @@ def _one_channel(samples: Samples) -> Tensor:
 
 
 class LogEnergies:
-    """Mixing of features that are logs of energies, added as energies."""
+    """Mixin for features that are logarithms of energies. Mixing adds the energies."""
 
-    floor: ClassVar[float] = EPSILON  # below it lies only what lhotse pads cuts with
+    floor: ClassVar[float] = EPSILON  # Lhotse's value for padding is below this floor.
 
     @classmethod
     def mix(
         cls, features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
     ) -> np.ndarray[Any, Any]:
-        """Return the features of a mixture, with the energy of the second part scaled."""
+        """Return the features of a mixture. The energy of ``features_b`` is scaled."""
         energy = np.exp(features_a) + energy_scaling_factor_b * np.exp(features_b)
         mixed: np.ndarray[Any, Any] = np.log(np.maximum(cls.floor, energy))
         return mixed
@@ -213,9 +216,9 @@ class Spectrogram(Extractor):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        options = self.config.ours()
-        self.feature = self._made(dataclasses.replace(options, return_raw_fft=True))
-        self._energy = self._made(options) if self.config.use_energy else None
+        options = self.config.to_our_options()
+        self.feature = self._make_feature(dataclasses.replace(options, return_raw_fft=True))
+        self._energy = self._make_feature(options) if self.config.use_energy else None
 
     def to(self, device: str) -> None:
         """Move the extractor to a device."""
@@ -233,13 +236,13 @@ class Spectrogram(Extractor):
         fft, *frames = (spectra,) if lengths is None else spectra
         ends, between = fft[..., :2].square(), fft[..., 2:].unflatten(-1, (-1, 2)).square().sum(-1)
         power = torch.cat((ends[..., :1], between, ends[..., 1:]), -1)
-        features = self.of_spectrum(power.sqrt() if self.config.use_fft_mag else power)
+        features = self.convert_spectrum(power.sqrt() if self.config.use_fft_mag else power)
         if self._energy is not None:
             energies: Any = self._energy(samples, lengths)
             features[..., 0] = (energies if lengths is None else energies[0])[..., 0]
         return (features, *frames) if frames else features
 
-    def of_spectrum(self, spectrum: Tensor) -> Tensor:
+    def convert_spectrum(self, spectrum: Tensor) -> Tensor:
         """Return the features of a spectrum."""
         return spectrum
 
@@ -247,7 +250,7 @@ class Spectrogram(Extractor):
     def mix(
         features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
     ) -> np.ndarray[Any, Any]:
-        """Return the sum, with the second part scaled."""
+        """Return the sum of the features. ``features_b`` is scaled."""
         return features_a + energy_scaling_factor_b * features_b
 
     @staticmethod
@@ -262,13 +265,13 @@ class Spectrogram(Extractor):
 
 
 class LogSpectrogram(Spectrogram):
-    """Log power spectrum, like lhotse's, which also mixes by adding the logs."""
+    """Log power spectrum, like lhotse's. As in lhotse, mixing adds the logarithms."""
 
     name = "kaldi-log-spectrogram"
     config_type = LogSpectrogramConfig
 
-    def of_spectrum(self, spectrum: Tensor) -> Tensor:
-        """Return the logs."""
+    def convert_spectrum(self, spectrum: Tensor) -> Tensor:
+        """Return the logarithms of a spectrum."""
         return (spectrum + 1e-15).log()
 
 
@@ -280,7 +283,7 @@ class WhisperFbank(LogEnergies, Extractor):
     feature_type = WhisperMel
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
-        """Compute features, each utterance normalized by itself, with the number of frames that lhotse expects."""
+        """Compute features, normalized for each utterance, with the number of frames that lhotse expects."""
         if lengths is not None:
             alone = [
                 self.compute(utterance[:count]) for utterance, count in zip(samples, lengths.tolist(), strict=True)
@@ -288,7 +291,7 @@ class WhisperFbank(LogEnergies, Extractor):
             return torch.nn.utils.rnn.pad_sequence(alone, batch_first=True), torch.tensor([len(one) for one in alone])
         size, shift = self.feature.options.window_size, self.feature.options.window_shift
         around = torch.nn.functional.pad(samples[None], (size // 2, size // 2), mode="reflect")[0]
-        features = normalized(self.feature(around)[:-1])
+        features = normalize(self.feature(around)[:-1])
         expected = (len(samples) + shift // 2) // shift
         return torch.nn.functional.pad(features, (0, 0, 0, max(0, expected - len(features))))
 

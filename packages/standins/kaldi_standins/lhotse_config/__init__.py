@@ -1,1 +1,1 @@
-"""Configurations of lhotse's extractors, made of our options. Import them from :mod:`kaldi_standins.lhotse`."""
+"""Configurations of lhotse's extractors. Import them from :mod:`kaldi_standins.lhotse`."""

@@ -29,24 +29,24 @@ class LhotseOptions(NamedOptions):
         """Return the configuration from a dictionary of :meth:`to_dict`."""
         return cls(**data)
 
-    def ours(self) -> Any:
-        """Return the same as this package's options.
+    def to_our_options(self) -> Any:
+        """Convert to the options of kaldi-compat.
 
         Raises:
-            OptionError: a value that Kaldi refuses or does not have.
+            OptionError: Kaldi refuses a value, or does not have the option.
         """
-        return self.converted(vars(self))
+        return self.convert(vars(self))
 
 
 class Config(LhotseOptions):
-    """Base of the configurations of all features but Whisper's.
+    """Base class of the configurations of all features except for Whisper's.
 
     Attributes:
-        only: lhotse's options for which Kaldi has one value only.
+        only: the only supported value of lhotse's options for which Kaldi has one value.
     """
 
     their_names = THEIR_NAMES
-    only: ClassVar[Mapping[str, bool]] = {"norm_filters": False, "torchaudio_compatible_mel_scale": True}
+    fixed_values: ClassVar[Mapping[str, bool]] = {"norm_filters": False, "torchaudio_compatible_mel_scale": True}
 
     frame_length: float
     frame_shift: float
@@ -67,35 +67,35 @@ class Config(LhotseOptions):
                 stacklevel=3,
             )
 
-    def ours(self) -> Any:
-        """Return the same as this package's options.
+    def to_our_options(self) -> Any:
+        """Convert to the options of kaldi-compat.
 
         Raises:
-            OptionError: a value that Kaldi refuses or does not have.
+            OptionError: Kaldi refuses a value, or does not have the option.
         """
         values = {"allow_empty_bins": True, **vars(self)}
-        for name, value in self.only.items():
+        for name, value in self.fixed_values.items():
             if values.get(name, value) != value:
                 raise OptionError(f"{type(self).__name__} supports only {name}={value}, as Kaldi does")
         values["use_power"] = not self.use_fft_mag
         values["frame_length"], values["frame_shift"] = 1000.0 * self.frame_length, 1000.0 * self.frame_shift
-        return self.converted(values)
+        return self.convert(values)
 
 
 class PowerConfig(Config):
-    """Base of the configurations of features that Kaldi computes of the power spectrum only."""
+    """Base class of the configurations of features that Kaldi computes only from the power spectrum."""
 
-    only = {**Config.only, "use_fft_mag": False}  # noqa: RUF012  a ClassVar of the base class
+    fixed_values = {**Config.fixed_values, "use_fft_mag": False}  # noqa: RUF012  The base class declares the ClassVar.
 
 
 class EnergyConfig(PowerConfig):
     """Base of the configurations of features whose first column holds the energy."""
 
-    only = {**PowerConfig.only, "use_energy": True}  # noqa: RUF012
+    fixed_values = {**PowerConfig.fixed_values, "use_energy": True}  # noqa: RUF012
 
 
 class WhisperConfig(LhotseOptions):
-    """Base class of the configuration of Whisper's features. All options that it lacks are fixed."""
+    """Base class of the configuration of Whisper's features, whose rate and frames are fixed."""
 
     their_names: ClassVar[Mapping[str, str]] = {"num_mels": "num_filters"}
     sampling_rate: ClassVar[int] = 16000

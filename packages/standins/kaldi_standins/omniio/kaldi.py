@@ -1,7 +1,7 @@
 """API of omniio's ``kaldi``: replace ``from omniio import kaldi`` with ``from kaldi_standins.omniio import kaldi``.
 
-The module has kaldiio's names, which :mod:`kaldi_standins.kaldiio` defines, and a few more. Errors come from
-:mod:`io_ark.errors`.
+The module has the names of :mod:`kaldi_standins.kaldiio` and additional functions of omniio. The classes of errors
+come from :mod:`io_ark.errors`.
 """
 
 from __future__ import annotations
@@ -83,19 +83,19 @@ def load_segments(path: str | PathLike[str]) -> list[tuple[str, str, float, floa
 
 
 def slice_segment(value: Any, start: float, end: float) -> Any:
-    """Cut the time from ``start`` to ``end`` seconds out of audio ``(rate, samples)``. A negative end means to the end.
+    """Cut audio ``(rate, samples)`` from ``start`` to ``end`` in seconds. A negative ``end`` is the end of the audio.
 
     Raises:
         FormatError: the value is not audio.
     """
     if not is_audio(value):
-        raise FormatError("segments can only be cut out of audio, but this entry is an array")
+        raise FormatError("segments can only be cut out of audio, but this entry is an array: pass (rate, samples)")
     rate, samples = value
     return rate, samples[int(start * rate) : len(samples) if end < 0 else int(end * rate)]
 
 
 def parse_extended_filename(name: Any) -> tuple[Any, int | None]:
-    """Split ``feats.ark:123`` into a name and an offset, which is None if there is none.
+    """Split ``feats.ark:123`` into a name and an offset. The offset is None for a name without an offset.
 
     >>> parse_extended_filename("feats.ark:123"), parse_extended_filename("cat a |")
     (('feats.ark', 123), ('cat a |', None))
@@ -108,7 +108,7 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
     """Return the kind of a table to read, "ark" or "scp", and its name.
 
     Raises:
-        SpecifierError: not an rspecifier.
+        SpecifierError: the string is not an rspecifier.
 
     >>> parse_rspecifier("scp,p:feats.scp")
     ('scp', 'feats.scp')
@@ -121,10 +121,10 @@ def parse_rspecifier(rspecifier: str) -> tuple[str, str]:
 
 
 def parse_wspecifier(wspecifier: str) -> dict[str, str | None]:
-    """Return the names of the files to write, by "ark" and "scp", and the options "t" and "f" with None.
+    """Return the files to write under the keys "ark" and "scp". The options "t" and "f" are keys with the value None.
 
     Raises:
-        SpecifierError: not a wspecifier, or one without an archive.
+        SpecifierError: the string is not a wspecifier, or names no archive.
 
     >>> parse_wspecifier("ark,t,scp:a.ark,a.scp")
     {'ark': 'a.ark', 'scp': 'a.scp', 't': None}

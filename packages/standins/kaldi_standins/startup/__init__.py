@@ -1,1 +1,1 @@
-"""A folder of the import path, from which a Python process that starts loads ``sitecustomize``."""
+"""Folder that is put on the import path, so that every new Python process loads its ``sitecustomize`` module."""

@@ -1,6 +1,6 @@
-"""Puts stand-ins in place when a process starts, as the process before it did: see :mod:`kaldi_standins.replace`.
+"""Install the stand-ins of the parent process when a Python process starts: see :mod:`kaldi_standins.replace`.
 
-Python imports a module of this name by itself. The one that it would have imported otherwise is executed first.
+Python imports the first module named ``sitecustomize``. This module executes the next one on the path first.
 """
 
 import importlib.machinery

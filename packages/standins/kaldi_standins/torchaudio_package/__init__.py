@@ -1,6 +1,6 @@
-"""The parts of torchaudio that front ends of speech use beside ``compliance.kaldi``.
+"""Stand-in for the modules of torchaudio that speech front ends use besides ``compliance.kaldi``.
 
-They stand in for torchaudio where it is not installed: see :func:`kaldi_standins.install`.
+:func:`kaldi_standins.install` uses this package if torchaudio is not installed.
 """
 
 from kaldi_standins.torchaudio_package import backend, compliance, functional, sox_effects, transforms, utils
@@ -15,7 +15,7 @@ from kaldi_standins.torchaudio_package.files import (
     set_audio_backend,
 )
 
-__version__ = "2.0.2"  # the last one with all of these names
+__version__ = "2.0.2"  # Last version of torchaudio that has all of these names.
 
 __all__ = [
     "AudioMetaData", "__version__", "backend", "compliance", "functional", "get_audio_backend", "info",

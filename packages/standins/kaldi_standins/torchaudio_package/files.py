@@ -1,4 +1,4 @@
-"""torchaudio's ``load``, ``info`` and ``save``, as version 2.8 has them with its backend for soundfile.
+"""torchaudio's ``load``, ``info`` and ``save``, as in version 2.8 with the soundfile backend.
 
 Version 2.9 and later need torchcodec and FFmpeg for ``load`` and ``save``, and have no ``info``.
 """
@@ -25,7 +25,7 @@ __all__ = [
     "set_audio_backend",
 ]  # fmt: skip
 
-# libsndfile's subtypes: torchaudio's encoding and bits, and the type that a WAV file's samples have unscaled.
+# Maps libsndfile's subtypes to torchaudio's encoding and bits, and the type of a WAV file's unscaled samples.
 SUBTYPES = {
     "PCM_S8": ("PCM_S", 8, ""), "PCM_16": ("PCM_S", 16, "int16"), "PCM_24": ("PCM_S", 24, ""),
     "PCM_32": ("PCM_S", 32, "int32"), "PCM_U8": ("PCM_U", 8, ""), "FLOAT": ("PCM_F", 32, "float32"),
@@ -35,7 +35,7 @@ SUBTYPES = {
     "ALAC_32": ("UNKNOWN", 32, ""),
 }  # fmt: skip
 Choices = dict[tuple[str | None, int | None], str]
-# What `save` writes into each format, by encoding and bits (None where they are not given).
+# Subtypes that `save` writes for each format, by encoding and bits. None for an argument that is not passed.
 WAV = {("PCM_S", None): "PCM_32", ("PCM_S", 16): "PCM_16", ("PCM_S", 24): "PCM_24", ("PCM_S", 32): "PCM_32",
        ("PCM_U", None): "PCM_U8", ("PCM_U", 8): "PCM_U8", ("PCM_F", None): "FLOAT", ("PCM_F", 32): "FLOAT",
        ("PCM_F", 64): "DOUBLE", ("ULAW", None): "ULAW", ("ULAW", 8): "ULAW", ("ALAW", None): "ALAW",
@@ -55,40 +55,40 @@ SAVED: dict[str, dict[tuple[str | None, int | None], str]] = {
     "flac": {(None, None): "PCM_16", (None, 8): "PCM_S8", (None, 16): "PCM_16", (None, 24): "PCM_24"},
     "ogg": OGG, "vorbis": OGG, "sph": SPHERE,
 }  # fmt: skip
-SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # whatever encoding and bits are given
+SAVED_AS_ONE = {"mp3": "MPEG_LAYER_III", "nis": "PCM_16", "nist": "PCM_16"}  # Encoding and bits are ignored.
 OF_TYPE = {torch.uint8: "PCM_U8", torch.int16: "PCM_16", torch.int32: "PCM_32", torch.float32: "FLOAT",
            torch.float64: "DOUBLE"}  # fmt: skip
 
 
 class AudioFileError(AudioError, RuntimeError):
-    """An audio file cannot be read or written. torchaudio raises a RuntimeError or a ValueError for it."""
+    """An audio file cannot be read or written. torchaudio raises a RuntimeError or a ValueError."""
 
 
 class AudioFileTypeError(AudioFileError, TypeError):
-    """An argument has a wrong type. torchaudio raises a TypeError for it."""
+    """An argument has a wrong type. torchaudio raises a TypeError."""
 
 
 @functools.cache
-def _libsndfile_error() -> type[AudioFileError]:
-    """Return the class of errors of libsndfile, which torchaudio passes on: a subclass of both libraries' errors."""
+def _make_libsndfile_error() -> type[AudioFileError]:
+    """Return the class for errors of libsndfile. It derives from soundfile's class, because torchaudio passes it on."""
     soundfile = import_extra("soundfile", "torchaudio")
     names = {"__init__": Exception.__init__, "__str__": Exception.__str__, "__module__": __name__}
     return type("LibsndfileFileError", (AudioFileError, soundfile.LibsndfileError), names)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "LibsndfileFileError":  # pickle looks it up
-        return _libsndfile_error()
+    if name == "LibsndfileFileError":  # pickle needs the class as an attribute of the module.
+        return _make_libsndfile_error()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _as_ours(error: Exception, message: str) -> AudioFileError:
+def _convert_error(error: Exception, message: str) -> AudioFileError:
     """Return an error with this message that handlers of the original error also catch."""
     kind: type[AudioFileError] = AudioFileTypeError if isinstance(error, TypeError) else AudioFileError
     if hasattr(error, "error_string"):
-        kind = _libsndfile_error()
+        kind = _make_libsndfile_error()
     ours = kind(message)
-    vars(ours).update(vars(error))  # the code and the prefix of libsndfile
+    vars(ours).update(vars(error))  # Copies the code and the prefix of libsndfile.
     return ours
 
 
@@ -97,11 +97,11 @@ class AudioMetaData:
     """Result of :func:`info`.
 
     Attributes:
-        sample_rate: in Hz.
-        num_frames: number of samples of a channel.
+        sample_rate: sampling rate in Hz.
+        num_frames: number of samples per channel.
         num_channels: number of channels.
-        bits_per_sample: 0 for compressed formats.
-        encoding: such as PCM_S.
+        bits_per_sample: number of bits per sample. 0 for compressed formats.
+        encoding: name of the encoding, such as PCM_S.
     """
 
     sample_rate: int
@@ -125,18 +125,18 @@ def load(
 
     Args:
         uri: path, open file, or the bytes of a file.
-        frame_offset: first sample; one before 0 counts from the end.
-        num_frames: number of samples, at most; -1 for all.
+        frame_offset: first sample. A negative number counts from the end.
+        num_frames: maximum number of samples. -1 for all.
         normalize: return float32 in -1 to 1. False returns the integers, or float64, of a plain WAV file.
         channels_first: return (channels, T), not (T, channels).
         format, buffer_size: ignored.
-        backend: one of torchaudio's names, "soundfile", "sox" or "ffmpeg": soundfile reads in any case.
+        backend: "soundfile", "sox", "ffmpeg" or None. soundfile always reads the file.
 
     Returns:
         Samples, and the sampling rate.
 
     Raises:
-        AudioFileError: the file cannot be read, or has no samples of a type that ``normalize=False`` can return.
+        AudioFileError: the file cannot be read, or ``normalize=False`` does not support the type of the samples.
         MissingExtraError: soundfile is not installed.
     """
     with _opened(uri, "load", backend) as file:
@@ -144,9 +144,11 @@ def load(
         if file.format == "WAV" and not normalize:
             dtype = SUBTYPES.get(file.subtype, ("", 0, ""))[2]
             if not dtype:
-                raise AudioFileError(f"samples of {file.subtype} in {_name(uri)} are read with normalize=True only")
+                raise AudioFileError(
+                    f"normalize=False cannot read samples of {file.subtype} in {_name(uri)}: pass normalize=True"
+                )
         first = min(max(frame_offset + file.frames * (frame_offset < 0), 0), file.frames)
-        if first:  # some compressed formats cannot be searched
+        if first:  # Some compressed formats cannot seek.
             file.seek(first)
         samples = torch.from_numpy(
             file.read(num_frames if num_frames >= 0 else file.frames - first, dtype=dtype, always_2d=True)
@@ -159,7 +161,8 @@ def load_wav(filepath: Any, frame_offset: int = 0, num_frames: int = -1) -> tupl
 
     Args:
         filepath: path or open file.
-        frame_offset, num_frames: first sample, and number of samples; -1 for all.
+        frame_offset: first sample.
+        num_frames: maximum number of samples. -1 for all.
 
     Returns:
         float32 samples (channels, T) in -32768 to 32767, and the sampling rate.
@@ -209,19 +212,19 @@ def save(
         src: samples (channels, T): float32 or float64 in -1 to 1, int16 or int32.
         sample_rate: in Hz.
         channels_first: False for samples (T, channels).
-        format: file format of an open file, such as wav, flac, ogg and mp3. A path has it in its name.
+        format: file format of an open file, such as wav, flac, ogg or mp3. The suffix of a path names the format.
         encoding: PCM_S, PCM_U, PCM_F, ULAW or ALAW of WAV and SPHERE files; vorbis or opus of OGG files.
         bits_per_sample: 8 to 64. By default WAV files have the type of the samples, and FLAC files 16 bits.
         buffer_size: ignored.
         backend: see :func:`load`.
-        compression: None.
+        compression: must be None, because soundfile does not support it.
 
     Raises:
-        AudioFileError: samples of another shape, a combination that the format does not have, or a file that cannot be
-            written.
+        AudioFileError: the samples have another shape, the format does not support the arguments, or the file cannot
+            be written.
         MissingExtraError: soundfile is not installed.
     """
-    soundfile = _soundfile("save", backend)
+    soundfile = _import_soundfile("save", backend)
     if src.ndim != 2:
         raise AudioFileError(f"expected samples of shape (channels, T), not {tuple(src.shape)}")
     if compression:
@@ -232,7 +235,7 @@ def save(
     if kind not in SAVED and kind not in SAVED_AS_ONE:
         raise AudioFileError(f"cannot write {_name(uri)}: the formats are {', '.join([*SAVED, *SAVED_AS_ONE])}")
     subtype = OF_TYPE.get(src.dtype) if kind == "wav" and not encoding and not bits_per_sample else None
-    # An empty encoding is none in these two formats.
+    # For wav and flac, an empty encoding means the default.
     encoding = encoding or None if kind in ("wav", "flac") else encoding
     subtype = subtype or SAVED_AS_ONE.get(kind) or SAVED[kind].get((encoding, bits_per_sample or None))
     if subtype is None or bits_per_sample not in (None, 8, 16, 24, 32, 64):
@@ -243,7 +246,7 @@ def save(
         samples = (src.T if channels_first else src).detach().cpu().numpy()
         soundfile.write(uri, samples, sample_rate, subtype=subtype, format=container)
     except (soundfile.SoundFileError, OSError, TypeError, ValueError) as error:
-        raise _as_ours(error, f"cannot write {_name(uri)}: {error}") from error
+        raise _convert_error(error, f"cannot write {_name(uri)}: {error}") from error
 
 
 def set_audio_backend(backend: str | None) -> None:
@@ -255,28 +258,28 @@ def set_audio_backend(backend: str | None) -> None:
 
 
 def list_audio_backends() -> list[str]:
-    """Return the names of the readers of files: ``["soundfile"]``. torchaudio 2.9 has removed this function."""
+    """Return the names of the backends, ``["soundfile"]``. torchaudio 2.9 has removed this function."""
     return ["soundfile"]
 
 
 def get_audio_backend() -> str:
-    """Return the name of the reader of files, "soundfile". torchaudio 2.2 has removed this function."""
+    """Return the name of the backend, "soundfile". torchaudio 2.2 has removed this function."""
     return "soundfile"
 
 
-def _soundfile(function: str, backend: str | None) -> Any:
+def _import_soundfile(function: str, backend: str | None) -> Any:
     if backend not in (None, "soundfile", "sox", "ffmpeg"):
         raise AudioFileError(f"torchaudio has no backend {backend!r}: leave it out")
     try:
         return import_extra("soundfile", f"torchaudio.{function}")
-    except OSError as error:  # its C library
+    except OSError as error:  # The C library libsndfile is missing.
         raise AudioFileError(f"torchaudio.{function} needs soundfile, which cannot be imported: {error}") from error
 
 
 @contextmanager
 def _opened(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
-    soundfile = _soundfile(function, backend)
-    # No path contains a zero byte, and every header of audio does.
+    soundfile = _import_soundfile(function, backend)
+    # Bytes with a zero byte are the file itself: no path contains a zero byte, and every audio header does.
     source = io.BytesIO(uri) if isinstance(uri, bytes | bytearray | memoryview) and 0 in uri else uri
     try:
         with soundfile.SoundFile(source) as file:
@@ -292,7 +295,7 @@ def _opened(uri: Any, function: str, backend: str | None) -> Iterator[Any]:
             reason += (
                 f" libsndfile {version} reads WAV, FLAC, OGG and (from 1.1 on) MP3: convert the file to one of them"
             )
-        raise _as_ours(error, f"cannot read {_name(uri)}: {reason}") from error
+        raise _convert_error(error, f"cannot read {_name(uri)}: {reason}") from error
 
 
 def _name(uri: Any) -> str:

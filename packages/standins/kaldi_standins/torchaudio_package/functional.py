@@ -20,8 +20,9 @@ __all__ = [
 ]  # fmt: skip
 
 KAISER_BETA = 14.769656459379492
+# Windows by method. The last two methods are names before torchaudio 2.0.
 METHODS = {"sinc_interp_hann": "hann", "sinc_interp_kaiser": "kaiser",
-           "sinc_interpolation": "hann", "kaiser_window": "kaiser"}  # the last two before torchaudio 2.0  # fmt: skip
+           "sinc_interpolation": "hann", "kaiser_window": "kaiser"}  # fmt: skip
 
 
 def compute_kaldi_pitch(
@@ -49,12 +50,12 @@ def compute_kaldi_pitch(
 
     Args:
         waveform: samples (..., T).
-        sample_rate: in Hz.
-        frame_length, frame_shift: in milliseconds.
+        sample_rate: sampling rate in Hz.
+        frame_length, frame_shift: times in milliseconds.
         min_f0, max_f0, soft_min_f0, penalty_factor, lowpass_cutoff, resample_frequency, delta_pitch, nccf_ballast: see
             :class:`~kaldi_compat.options.pitch.PitchOptions`.
         lowpass_filter_width, upsample_filter_width, max_frames_latency, frames_per_chunk, simulate_first_pass_online,
-            recompute_frame, snip_edges: likewise.
+            recompute_frame, snip_edges: see :class:`~kaldi_compat.options.pitch.PitchOptions`.
 
     Returns:
         (..., frames, 2): in Kaldi's order, the normalized correlation (NCCF), then the pitch in Hz.
@@ -79,15 +80,16 @@ def sliding_window_cmn(
 
     Args:
         specgram: features (..., frames, dim).
-        cmn_window, min_cmn_window: length of the window in frames, and at the start.
-        center: center the window on the frame; False has it end there.
+        cmn_window: length of the window in frames.
+        min_cmn_window: smallest length of the window at the start, in frames.
+        center: center the window on the frame. False for a window that ends at the frame.
         norm_vars: divide by the standard deviation.
 
     Returns:
         (..., frames, dim).
 
     Raises:
-        OptionError: a window without frames.
+        OptionError: the window has no frames.
     """
     options = SlidingCmvnOptions(
         cmn_window=cmn_window, min_cmn_window=min_cmn_window, center=center, norm_vars=norm_vars
@@ -97,20 +99,20 @@ def sliding_window_cmn(
 
 
 def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate") -> Tensor:
-    """Compute deltas as torchaudio does: the slopes alone, along the last axis.
+    """Compute deltas as torchaudio does: slopes along the last axis, without the features.
 
     Args:
         specgram: features (..., dim, frames).
-        win_length: frames of the window; an even number is that less 1.
-        mode: padding at the edges, as of ``torch.nn.functional.pad``.
+        win_length: frames of the window. An even number is reduced by 1.
+        mode: padding at the edges, a mode of ``torch.nn.functional.pad``.
 
     Returns:
         (..., dim, frames).
 
     Raises:
-        ValueError: a window of less than 3 frames.
+        ValueError: the window has fewer than 3 frames.
 
-    See also :func:`add_deltas`, which is Kaldi's.
+    See also :func:`add_deltas`, which computes Kaldi's deltas.
     """
     if win_length < 3:
         raise ValueError(f"Window length should be greater than or equal to 3. Found win_length {win_length}")
@@ -126,33 +128,35 @@ def add_deltas(features: Any, delta_order: int = 2, delta_window: int = 2) -> An
     """Append deltas to features as Kaldi does: (..., frames, dim) to (..., frames, dim * (1 + delta_order)).
 
     Raises:
-        OptionError: an order or a window that Kaldi refuses.
+        OptionError: Kaldi refuses the order or the window.
     """
     return deltas.add_deltas(features, DeltaOptions(delta_order=delta_order, delta_window=delta_window))
 
 
 def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: int, p: float = 1.0) -> Tensor:
-    """Mask the same random stretch, shorter than ``mask_param``, of each spectrogram (..., freq, time).
+    """Mask the same random range of an axis in all spectrograms (..., freq, time).
 
     Args:
         specgram: the spectrograms.
-        mask_param: the stretch is shorter than this.
+        mask_param: exclusive upper bound of the length of the range.
         mask_value: value of masked elements.
-        axis: one of the last two.
-        p: largest part of the axis that is masked.
+        axis: one of the last two axes.
+        p: largest share of the axis that is masked.
     """
-    return _masked(specgram, mask_param, mask_value, axis, p, lambda: torch.rand(1).reshape(()).to(specgram.device))
+    return _mask_stretch(
+        specgram, mask_param, mask_value, axis, p, lambda: torch.rand(1).reshape(()).to(specgram.device)
+    )
 
 
 def mask_along_axis_iid(
     specgrams: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0
 ) -> Tensor:
-    """Mask a different random stretch in each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
+    """Mask a different random range in each spectrogram (..., freq, time); see :func:`mask_along_axis`."""
     batch: dict[str, Any] = {"size": specgrams.shape[:-2], "device": specgrams.device, "dtype": specgrams.dtype}
-    return _masked(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**batch))
+    return _mask_stretch(specgrams, mask_param, mask_value, axis, p, lambda: torch.rand(**batch))
 
 
-def _masked(
+def _mask_stretch(
     batch: Tensor, longest: int, value: float | Tensor, axis: int, p: float, draw: Callable[[], Tensor]
 ) -> Tensor:
     if axis % batch.ndim < batch.ndim - 2 or not 0 <= p <= 1:
@@ -185,16 +189,16 @@ def resample(
         lowpass_filter_width: zero crossings of the filter on each side.
         rolloff: cutoff, relative to half of the lower rate.
         resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
-        beta: shape of Kaiser's window (default: torchaudio's).
+        beta: shape of the Kaiser window. None for torchaudio's default.
 
     Returns:
         (..., ceil(T * new_freq / orig_freq)).
 
     Raises:
-        OptionError: an invalid rate, width or method (a ValueError).
-        TypeError: samples that are not floating point.
+        OptionError: a rate, the width or the method is invalid (a ValueError).
+        TypeError: the samples are not floating point.
 
-    See also :func:`kaldi_compat.torch.features.resample.resample_waveform`, which is Kaldi's.
+    See also :func:`kaldi_compat.torch.features.resample.resample_waveform`, which resamples as Kaldi does.
 
     >>> resample(torch.zeros(2, 441), 44100, 16000).shape
     torch.Size([2, 160])
@@ -203,11 +207,11 @@ def resample(
         return waveform
     require_floats(waveform)
     shape = (lowpass_filter_width, rolloff, resampling_method, beta)
-    filters = sinc_filters(orig_freq, new_freq, *shape, waveform.dtype)
-    return filtered(waveform, orig_freq, new_freq, filters.to(waveform.device))
+    filters = make_sinc_filters(orig_freq, new_freq, *shape, waveform.dtype)
+    return apply_filters(waveform, orig_freq, new_freq, filters.to(waveform.device))
 
 
-def sinc_filters(
+def make_sinc_filters(
     orig_freq: int,
     new_freq: int,
     width: int,
@@ -216,20 +220,21 @@ def sinc_filters(
     beta: float | None,
     dtype: torch.dtype | None,
 ) -> Tensor:
-    """Return the filters of :func:`resample`, one for each sample of a period: (phases, 1, taps).
+    """Return the filters (phases, 1, taps) of :func:`resample`, one for each output sample of a period.
 
-    They are computed in ``dtype``, and without one as in torchaudio: times of taps in float64, of phases in float32.
+    The computation has the type ``dtype``. If ``dtype`` is None, times of taps are float64 and times of phases are
+    float32, as in torchaudio.
 
     Raises:
-        OptionError: an invalid rate, width or method.
+        OptionError: a rate, the width or the method is invalid.
     """
     if not all(rate > 0 and rate == int(rate) for rate in (orig_freq, new_freq)):
         raise OptionError(f"sampling rates must be positive whole numbers of Hz, not {orig_freq} and {new_freq}")
     if width <= 0:
         raise OptionError(f"lowpass_filter_width must be positive, not {width}")
     if method not in METHODS:
-        raise OptionError(f"invalid resampling_method: {method}; it is sinc_interp_hann or sinc_interp_kaiser")
-    period, phases = reduced(orig_freq, new_freq)
+        raise OptionError(f"invalid resampling_method: {method}: choose sinc_interp_hann or sinc_interp_kaiser")
+    period, phases = reduce_rates(orig_freq, new_freq)
     cutoff = min(period, phases) * rolloff
     reach = math.ceil(width * period / cutoff)
     taps = torch.arange(-reach, reach + period, dtype=dtype or torch.float64) / period
@@ -242,14 +247,14 @@ def sinc_filters(
     return (torch.sinc(time) * window * cutoff / period).to(dtype or torch.float32)
 
 
-def filtered(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:
-    """Return audio (..., T) at the other rate, by filters (phases, 1, taps) of its type.
+def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:
+    """Resample audio (..., T) by filters (phases, 1, taps) of the same type.
 
     Raises:
-        TypeError: samples that are not floating point.
+        TypeError: the samples are not floating point.
     """
     require_floats(waveform)
-    period, phases = reduced(orig_freq, new_freq)
+    period, phases = reduce_rates(orig_freq, new_freq)
     reach = (filters.shape[-1] - period) // 2
     rows = torch.nn.functional.pad(waveform.reshape(-1, 1, waveform.shape[-1]), (reach, reach + period))
     samples = torch.nn.functional.conv1d(rows, filters, stride=period).transpose(1, 2).flatten(1)
@@ -258,12 +263,12 @@ def filtered(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -
 
 
 def require_floats(waveform: Tensor) -> None:
-    """Raise a TypeError for samples that are not floating point."""
+    """Raise TypeError unless the samples are floating point."""
     if not waveform.is_floating_point():
-        raise TypeError(f"expected floating point samples, not {waveform.dtype}")
+        raise TypeError(f"expected floating point samples, not {waveform.dtype}: convert them with .float()")
 
 
-def reduced(orig_freq: int, new_freq: int) -> tuple[int, int]:
+def reduce_rates(orig_freq: int, new_freq: int) -> tuple[int, int]:
     """Return two rates divided by their greatest common divisor."""
     common = math.gcd(int(orig_freq), int(new_freq))
     return int(orig_freq) // common, int(new_freq) // common

@@ -1,7 +1,7 @@
 """torchaudio's ``sox_effects``, which torchaudio removed in version 2.9, without SoX.
 
-The effects speed, rate, gain, norm, channels, trim and ``remix -`` are computed here. Others are refused: the program
-``sox`` has them.
+This module computes the effects speed, rate, gain, norm, channels, trim and ``remix -``. All other effects raise an
+error: use the program ``sox``.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ def apply_effects_tensor(
 
     Args:
         tensor: samples in -1 to 1, (channels, T).
-        sample_rate: in Hz.
-        effects: lists of a name and arguments: ``["speed", "0.9"]`` changes the sampling rate alone, and
-            ``["rate", "16000"]`` resamples, by a filter like SoX's; ``["gain", "-6"]``, ``["gain", "-n", "-3"]``
-            and ``["norm", "-3"]`` have dB; ``["channels", "1"]`` and ``["remix", "-"]`` mix;
-            ``["trim", "0.5", "2"]`` keeps two seconds from 0.5 on (``=2`` is a place, and ``100s`` are samples).
+        sample_rate: sampling rate in Hz.
+        effects: lists of a name and arguments. ``["speed", "0.9"]`` changes only the sampling rate.
+            ``["rate", "16000"]`` resamples with a filter like SoX's. ``["gain", "-6"]``, ``["gain", "-n", "-3"]`` and
+            ``["norm", "-3"]`` take dB. ``["channels", "1"]`` and ``["remix", "-"]`` mix channels.
+            ``["trim", "0.5", "2"]`` selects two seconds from 0.5 s on. In ``trim``, ``=2`` is a time from the start,
+            and ``100s`` is a number of samples.
         channels_first: False for samples (T, channels).
 
     Returns:
         float32 samples, and their sampling rate. As in SoX, each effect clips to -1 to 1.
 
     Raises:
-        AudioError: samples of another shape.
-        OptionError: another effect, or an invalid argument.
+        AudioError: the samples have another shape.
+        OptionError: the effect is not supported, or an argument is invalid.
 
     >>> samples, rate = apply_effects_tensor(torch.zeros(1, 16000), 16000, [["speed", "0.8"], ["rate", "16000"]])
     >>> samples.shape, rate
@@ -63,10 +64,8 @@ def apply_effects_tensor(
         try:
             audio, rate = EFFECTS[name](audio, rate, *words)
         except (KeyError, TypeError, ValueError, ZeroDivisionError):
-            supported = "speed, rate, gain, norm, channels, trim and remix - are, with numbers as arguments"
-            raise OptionError(
-                f"the effect {' '.join([str(name), *words])} is not supported: {supported}; the program sox has all"
-            ) from None
+            supported = "speed, rate, gain, norm, channels, trim or remix - with numbers, or the program sox"
+            raise OptionError(f"the effect {' '.join([str(name), *words])} is not supported: use {supported}") from None
         audio = np.clip(audio, -1, 1)
     samples = torch.from_numpy(audio.astype(np.float32))
     return (samples.T.contiguous() if channels_first else samples), int(rate)
@@ -83,18 +82,18 @@ def apply_effects_file(
 
     Raises:
         AudioError: the file cannot be read.
-        OptionError: another effect, or an invalid argument.
+        OptionError: the effect is not supported, or an argument is invalid.
     """
     return apply_effects_tensor(*load(path, channels_first=channels_first), effects, channels_first)
 
 
-def _speed(audio: Samples, rate: Fraction, factor: str) -> tuple[Samples, Fraction]:
-    return audio, rate * _positive(factor)
+def _apply_speed(audio: Samples, rate: Fraction, factor: str) -> tuple[Samples, Fraction]:
+    return audio, rate * _parse_positive(factor)
 
 
-def _rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, Fraction]:
-    """Resample: each output is a product of the input around it and the filter for its phase."""
-    new_rate = _positive(target[:-1]) * 1000 if target[-1:] == "k" else _positive(target)
+def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, Fraction]:
+    """Resample. Every output sample is the product of the surrounding input and the filter for its phase."""
+    new_rate = _parse_positive(target[:-1]) * 1000 if target[-1:] == "k" else _parse_positive(target)
     step = (rate / new_rate).limit_denominator(MAX_PHASES)
     if step == 1:
         return audio, new_rate
@@ -117,18 +116,18 @@ def _rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, Fractio
     return resampled.reshape(-1, audio.shape[1])[:count], new_rate
 
 
-def _gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
+def _apply_gain(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
     normalizes = words[:1] == ("-n",)
     (decibels,) = words[normalizes:] or ("0",)
     peak = float(np.abs(audio).max(initial=0)) if normalizes else 1.0
     return audio * (10 ** (float(decibels) / 20) / (peak or 1.0)), rate
 
 
-def _norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
-    return _gain(audio, rate, "-n", *words)
+def _apply_norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, Fraction]:
+    return _apply_gain(audio, rate, "-n", *words)
 
 
-def _channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
+def _apply_channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
     """Mix or copy channels. Output i is the mean of inputs i, i + count, ..., or a copy of input i modulo inputs."""
     inputs, outputs = audio.shape[1], int(count)
     if outputs < 1:
@@ -137,22 +136,22 @@ def _channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Frac
     return np.stack(mixed, 1), rate
 
 
-def _remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fraction]:
+def _apply_remix(audio: Samples, rate: Fraction, mix: str) -> tuple[Samples, Fraction]:
     if mix != "-":
         raise ValueError
     return audio.mean(1, keepdims=True), rate
 
 
-def _trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
-    start = _place(first, 0, len(audio), rate)
-    end = _place(last, start, max(len(audio), start), rate)
+def _apply_trim(audio: Samples, rate: Fraction, first: str, last: str = "-0") -> tuple[Samples, Fraction]:
+    start = _parse_position(first, 0, len(audio), rate)
+    end = _parse_position(last, start, max(len(audio), start), rate)
     if start > end:
         raise ValueError
     return audio[start:end], rate
 
 
-def _place(word: str, previous: int, total: int, rate: Fraction) -> int:
-    """Return the sample that a position means: after the previous one, or after the start (=) or before the end (-)."""
+def _parse_position(word: str, previous: int, total: int, rate: Fraction) -> int:
+    """Convert a position to a sample: after the previous position (+), after the start (=) or before the end (-)."""
     sign, number = (word[0], word[1:]) if word[:1] in ("=", "-", "+") else ("+", word)
     parts = number.removesuffix("s").split(":")
     if min(map(float, parts)) < 0:
@@ -162,7 +161,7 @@ def _place(word: str, previous: int, total: int, rate: Fraction) -> int:
     return {"+": previous + samples, "=": samples, "-": total - samples}[sign]
 
 
-def _positive(number: str) -> Fraction:
+def _parse_positive(number: str) -> Fraction:
     value = Fraction(number)
     if value <= 0:
         raise ValueError
@@ -170,6 +169,6 @@ def _positive(number: str) -> Fraction:
 
 
 EFFECTS: dict[str, Callable[..., tuple[Samples, Fraction]]] = {
-    "speed": _speed, "rate": _rate, "gain": _gain, "norm": _norm, "channels": _channels, "trim": _trim,
-    "remix": _remix,
+    "speed": _apply_speed, "rate": _apply_rate, "gain": _apply_gain, "norm": _apply_norm,
+    "channels": _apply_channels, "trim": _apply_trim, "remix": _apply_remix,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The modules of ``torchaudio.transforms`` that front ends of speech use: resampling, deltas and masks."""
+"""Modules of ``torchaudio.transforms`` that speech front ends use: resampling, deltas and masks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from kaldi_standins.torchaudio_package.functional import (
+    apply_filters,
     compute_deltas,
-    filtered,
+    make_sinc_filters,
     mask_along_axis,
     mask_along_axis_iid,
-    sinc_filters,
 )
 
 __all__ = ["ComputeDeltas", "FrequencyMasking", "Resample", "TimeMasking"]
@@ -20,8 +20,8 @@ class ComputeDeltas(torch.nn.Module):
     """Compute deltas as :func:`~kaldi_standins.torchaudio_package.functional.compute_deltas` does.
 
     Args:
-        win_length: frames of the window; an even number is that less 1.
-        mode: padding at the edges, as of ``torch.nn.functional.pad``.
+        win_length: frames of the window. An even number is reduced by 1.
+        mode: padding at the edges, a mode of ``torch.nn.functional.pad``.
     """
 
     def __init__(self, win_length: int = 5, mode: str = "replicate") -> None:
@@ -32,17 +32,17 @@ class ComputeDeltas(torch.nn.Module):
         """Return the deltas of features (..., dim, frames), of the same shape.
 
         Raises:
-            ValueError: a window of less than 3 frames.
+            ValueError: the window has fewer than 3 frames.
         """
         return compute_deltas(specgram, self.win_length, self.mode)
 
 
 class FrequencyMasking(torch.nn.Module):
-    """Mask a random stretch of the frequencies of spectrograms (..., freq, time).
+    """Mask a random range of frequencies in spectrograms (..., freq, time).
 
     Args:
-        freq_mask_param: the stretch is shorter than this.
-        iid_masks: mask each spectrogram by itself.
+        freq_mask_param: exclusive upper bound of the length of the range.
+        iid_masks: mask a different range in each spectrogram.
     """
 
     axis, p = -2, 1.0
@@ -59,7 +59,7 @@ class FrequencyMasking(torch.nn.Module):
 
 
 class TimeMasking(FrequencyMasking):
-    """Mask a random stretch of the time of spectrograms: at most the part ``p`` of it."""
+    """Mask a random range of time in spectrograms (..., freq, time), at most the share ``p`` of all frames."""
 
     axis = -1
 
@@ -71,18 +71,18 @@ class TimeMasking(FrequencyMasking):
 
 
 class Resample(torch.nn.Module):
-    """Resample audio as :func:`~kaldi_standins.torchaudio_package.functional.resample` does, with kept filters.
+    """Resample audio as :func:`~kaldi_standins.torchaudio_package.functional.resample` does, with stored filters.
 
     Args:
         orig_freq, new_freq: sampling rates in Hz, whole numbers.
         resampling_method: "sinc_interp_hann" or "sinc_interp_kaiser".
         lowpass_filter_width: zero crossings of the filter on each side.
         rolloff: cutoff, relative to half of the lower rate.
-        beta: shape of Kaiser's window (default: torchaudio's).
-        dtype: type of the filters; float32 if None.
+        beta: shape of the Kaiser window. None for torchaudio's default.
+        dtype: type of the filters. None for float32.
 
     Raises:
-        OptionError: an invalid rate, width or method (a ValueError).
+        OptionError: a rate, the width or the method is invalid (a ValueError).
 
     >>> Resample(8000, 16000)(torch.zeros(1, 80)).shape
     torch.Size([1, 160])
@@ -103,16 +103,16 @@ class Resample(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.orig_freq, self.new_freq = orig_freq, new_freq
-        filters = sinc_filters(orig_freq, new_freq, lowpass_filter_width, rolloff, resampling_method, beta, dtype)
-        if orig_freq != new_freq:  # the name and the shape that models are stored with
+        filters = make_sinc_filters(orig_freq, new_freq, lowpass_filter_width, rolloff, resampling_method, beta, dtype)
+        if orig_freq != new_freq:  # Stored models have a buffer of this name and shape.
             self.register_buffer("kernel", filters)
 
     def forward(self, waveform: Tensor) -> Tensor:
         """Return samples (..., T) at the new rate: (..., ceil(T * new_freq / orig_freq)).
 
         Raises:
-            TypeError: samples that are not floating point.
+            TypeError: the samples are not floating point.
         """
         if self.orig_freq == self.new_freq:
             return waveform
-        return filtered(waveform, self.orig_freq, self.new_freq, self.kernel)
+        return apply_filters(waveform, self.orig_freq, self.new_freq, self.kernel)

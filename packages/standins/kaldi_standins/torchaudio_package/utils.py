@@ -1,4 +1,4 @@
-"""The part of torchaudio's ``utils`` that WeNet's data pipeline and its copies set when they are imported."""
+"""torchaudio's ``utils.sox_utils``, which WeNet's data pipeline uses when it is imported."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["sox_utils"]
 
 
 class sox_utils:
-    """Settings of torchaudio's reader by sox, which later versions have removed."""
+    """Settings of torchaudio's sox backend, which later versions of torchaudio have removed."""
 
     @staticmethod
     def set_buffer_size(buffer_size: int) -> None:
-        """Do nothing: soundfile reads files without such a buffer."""
+        """Do nothing, because soundfile has no such buffer."""

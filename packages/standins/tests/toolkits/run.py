@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from kaldi_standins.replace import environment
+from kaldi_standins.replace import make_environment
 from packages.standins.tests.toolkits import scripts
 from packages.standins.tests.toolkits.calls import CALLS
 from packages.standins.tests.toolkits.manifest import Call, Recording, load
@@ -304,7 +304,9 @@ def measured(numbers: Sequence[int], sources: Path) -> Pair:
     """Return the results of calls by a process with the originals and one with ours, which take turns."""
     found: Pair = ({}, {})
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(started(sources, variables)) for variables in ({}, environment(LIBRARIES))]
+        processes = [
+            stack.enter_context(started(sources, variables)) for variables in ({}, make_environment(LIBRARIES))
+        ]
         for number in numbers:
             replies = [ask(process, number) for process in processes]
             wrong = [reply for reply in replies if isinstance(reply, str)]
@@ -325,7 +327,9 @@ def check(numbers: Sequence[int], sources: Path) -> str | None:
     """Print how far each call is from the originals; return the names of those that differ by more than they may."""
     wrong_calls = []
     with contextlib.ExitStack() as stack:
-        processes = [stack.enter_context(started(sources, variables)) for variables in ({}, environment(LIBRARIES))]
+        processes = [
+            stack.enter_context(started(sources, variables)) for variables in ({}, make_environment(LIBRARIES))
+        ]
         for number in numbers:
             call, replies = CALLS[number], [ask(process, number) for process in processes]
             wrong = [reply for reply in replies if isinstance(reply, str)]
