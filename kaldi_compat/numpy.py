@@ -24,8 +24,8 @@ import numpy.typing as npt
 from io_ark.blocks import Wave
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
-from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_features
+from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, rate_advice, refuse_lengths
@@ -85,7 +85,7 @@ class ArrayFeature(AudioFeature):
         if dft != "fft":
             raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
-        self.plan = plan_of(self.options, accurate_fft=engine == "accurate")
+        self.plan = make_plan(self.options, accurate_fft=engine == "accurate")
         self.size = self.plan.size
 
     @cached_property
@@ -155,7 +155,7 @@ class ArrayFeature(AudioFeature):
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
         if isinstance(samples, np.ndarray):
-            return self._compute(self._checked(samples, lengths, vtln_warp), generator)
+            return self._compute(self._check_audio(samples, lengths, vtln_warp), generator)
         return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
@@ -165,14 +165,14 @@ class ArrayFeature(AudioFeature):
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
         seeds = self._seeds(generator) if self.options.dither != 0 else None
-        features, counts = features_of_rows(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
+        features, counts = compute_row_features(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
         return features if counts is None else (features, counts)
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
         """Compute the features of utterances (T,), all at once."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
         seeds = self._seeds(generator) if self.options.dither != 0 else None
-        return features_of_list(self.plan, samples, warps, seeds)
+        return compute_list_features(self.plan, samples, warps, seeds)
 
     def _seeds(self, generator: Generator) -> Seeds:
         """Return the source of the noise states of frames."""
@@ -246,7 +246,7 @@ class ArrayStream:
         refuse_lengths(lengths, rate_advice(lengths))
         feature = self.feature
         seeds = feature._seeds(generator) if feature.options.dither != 0 else None
-        return self._chunks.advance(feature._checked(samples).samples, final, vtln_warp, seeds)
+        return self._chunks.advance(feature._check_audio(samples).samples, final, vtln_warp, seeds)
 
 
 class Fbank(constructors.FbankConstructor, ArrayFeature):

@@ -12,7 +12,7 @@ from kaldi_compat import native
 from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
+from kaldi_compat.exact.plan import Plan, compute_mixed_radix_tables, compute_split_radix_tables
 from kaldi_compat.native import Structure, address
 
 FRAMES_AHEAD = 32  # Number of frames of a stream that memory is allocated for at once.
@@ -26,20 +26,22 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
         plan,
         options,
         kind=KINDS.index(plan.kind),
-        roots=np.stack(kaldi_fft.roots(plan.points), -1),
+        roots=np.stack(kaldi_fft.compute_roots(plan.points), -1),
     )
     if plan.accurate_fft:
-        order = kaldi_fft.bit_reversed(plan.points)
-        tables.set(order=order, directions=np.stack(kaldi_fft.directions(plan.points), -1))
+        order = kaldi_fft.reverse_bits(plan.points)
+        tables.set(order=order, directions=np.stack(kaldi_fft.compute_directions(plan.points), -1))
     elif half & (half - 1):
-        factors, roots = mixed_radix_tables(half)
+        factors, roots = compute_mixed_radix_tables(half)
         tables.set(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
         tables.set(order=np.arange(half))
     else:
         log_points = half.bit_length() - 1
-        tables.set(log_points=log_points, twiddles=split_radix_tables(log_points), order=kaldi_fft.bit_reversed(half))
+        tables.set(
+            log_points=log_points, twiddles=compute_split_radix_tables(log_points), order=kaldi_fft.reverse_bits(half)
+        )
     if plan.num_mel_bins:
-        banks = [plan.mel_table(warp) for warp in warps]
+        banks = [plan.compute_mel_table(warp) for warp in warps]
         sizes = np.array([[len(w) for w in bank.weights] for bank in banks], np.int64)
         tables.set(
             mel_first=np.array([bank.first for bank in banks]),
@@ -109,7 +111,7 @@ class ChunkCall:
     ) -> Floats:
         """Compute frames of the first ``length`` samples of a buffer.
 
-        See :func:`~kaldi_compat.exact.engine.chunk_batch` for the other parameters. Nothing is checked.
+        See :func:`~kaldi_compat.exact.engine.make_chunk_batch` for the other parameters. Nothing is checked.
 
         Returns:
             (count, dim).

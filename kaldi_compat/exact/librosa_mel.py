@@ -27,7 +27,7 @@ def slaney_hertz(mel: npt.ArrayLike) -> Floats:
     return np.where(mel <= KNEE, 200 * mel / 3, 1000 * np.exp((mel - KNEE) * STEP)).astype(F32)
 
 
-def librosa_filters(
+def compute_librosa_filters(
     num_bins: int,
     points: int,
     sample_frequency: float,

@@ -18,10 +18,10 @@ from kaldi_compat.exact.arrays import Floats
 F32 = np.float32
 
 
-def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
+def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     """Return the window of this name: (size,).
 
-    >>> window("hanning", 5).tolist()
+    >>> make_window("hanning", 5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
@@ -56,7 +56,7 @@ def lifter(num_ceps: int, scale: float) -> Floats:
     return np.array([1.0 + 0.5 * q * math.sin(math.pi * i / q) for i in range(num_ceps)], F32)
 
 
-def inverse_dft(rows: int, columns: int) -> Floats:
+def compute_inverse_dft(rows: int, columns: int) -> Floats:
     """Return the inverse DFT from a symmetric power spectrum (columns,) to autocorrelation: (rows, columns)."""
     angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
     matrix = np.empty((rows, columns), F32)
@@ -67,7 +67,7 @@ def inverse_dft(rows: int, columns: int) -> Floats:
     return matrix
 
 
-def equal_loudness(centers: Floats) -> Floats:
+def compute_equal_loudness(centers: Floats) -> Floats:
     """Return equal-loudness weights, at 40 dB, of mel bins centered at these frequencies in Hz (Hermansky 1990)."""
     squared = centers * centers
     wide = squared.astype(np.float64)

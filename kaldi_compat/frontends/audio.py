@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
-from kaldi_compat.exact.resample import num_resampled
+from kaldi_compat.exact.resample import count_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, namespace
@@ -73,7 +73,7 @@ def prepare_audio(
             warn_of_channels(audio)
     if rate != target:
         audio = resample(audio, ends, rate, target)
-        ends = None if ends is None else as_like(num_resampled(ends, rate, target), audio)
+        ends = None if ends is None else as_like(count_resampled(ends, rate, target), audio)
     if preset.subtract_clip_mean:
         audio = _subtract_mean(audio, ends)
     return CheckedAudio(audio, ends, tracing=recorded)

@@ -267,17 +267,17 @@ class _StepStream(WindowFlow):
         result: Floats = self._advance(frames, len(frames), final)[0]
         return result
 
-    def _frames_in(self, end: int) -> int:
+    def _count_frames(self, end: int) -> int:
         return -(-end // self._stride)
 
-    def _frames_decided_by(self, end: int) -> int:
+    def _count_decided_frames(self, end: int) -> int:
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
-    def _oldest_needed(self, done: int, end: int) -> int:
+    def _find_oldest_needed(self, done: int, end: int) -> int:
         # A multiple of the stride, so that the windows are the same as in the whole utterance.
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
-    def _frames(self, first: int, counts: int) -> Floats:
+    def _compute_frames(self, first: int, counts: int) -> Floats:
         # The step repeats the first stored frame, so windows that reach before it are computed only at the real start.
         begin = first - self.history.start // self._stride
         computed: Floats = self._step(self.history.frames)

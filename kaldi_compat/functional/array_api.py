@@ -238,7 +238,7 @@ def running_sum(x: Array, axis: int) -> Array:
 def sum_by_doubling(x: Array, axis: int) -> Array:
     """Return cumulative sums, by sums of 2, 4, 8 ... neighbors (Hillis & Steele, "Data parallel algorithms", 1986).
 
-    >>> running_sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
+    >>> sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
     array([ 1,  3,  6, 10, 15])
     """
     xp = namespace(x)

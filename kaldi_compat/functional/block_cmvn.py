@@ -7,7 +7,7 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.sliding import normalize_by_windows
-from kaldi_compat.functional.blocks import make_c_arguments, utterances
+from kaldi_compat.functional.blocks import c_arguments, utterances
 from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_statistics, sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
@@ -20,7 +20,7 @@ def _statistics_in_c(
     if total.shape != shape or (weights is not None and weights.shape != (len(x),)):
         raise ValueError(f"statistics must have the shape {shape}, and weights {(len(x),)}")
     factors = None if weights is None else np.ascontiguousarray(weights, np.float32)
-    native.function("ragged_stats")(*make_c_arguments(x, bounds), factors, total)
+    native.function("ragged_stats")(*c_arguments(x, bounds), factors, total)
     return total
 
 
@@ -54,7 +54,7 @@ def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: F
 
 def _sliding_cmvn_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
-    status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
+    status = native.function("ragged_sliding")(*c_arguments(x, bounds), *window, out)
     if status == 1:
         raise MemoryError("no memory for the sums over a window")
     return None if status else out

@@ -11,7 +11,7 @@ from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional import deltas as functional
 from kaldi_compat.functional.batches import with_context
-from kaldi_compat.functional.blocks import make_c_arguments, map_utterances
+from kaldi_compat.functional.blocks import c_arguments, map_utterances
 from kaldi_compat.functional.deltas import Filter, delta_filters, shifted_delta_filters
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
@@ -38,7 +38,7 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
     weights = np.array([weight for taps in filters for weight in taps], np.float32)
     sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
-    if native.function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
+    if native.function("ragged_filter")(*c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
         raise MemoryError("no memory for the context of some frames")
     return out
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kaldi_compat.exact.arrays import Floats, Integers
 
 
-def make_c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int, int]:
+def c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int, int]:
     """Return arguments of the C functions: features, bounds, number of utterances, number of columns."""
     if bounds[0] != 0 or bounds[-1] != len(x) or (len(bounds) > 2 and (bounds[1:] < bounds[:-1]).any()):
         raise ValueError(f"the bounds of the utterances must increase from 0 to {len(x)}")

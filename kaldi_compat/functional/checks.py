@@ -99,8 +99,8 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
         AudioError: the factors are more or fewer than the rows.
         OptionError: the factors are not numbers.
 
-    >>> from kaldi_compat.functional.checks import normalized_warps
-    >>> normalized_warps([1, 1.5], (2, 16000)), normalized_warps(1, (2, 16000))
+    >>> from kaldi_compat.functional.checks import normalize_warps
+    >>> normalize_warps([1, 1.5], (2, 16000)), normalize_warps(1, (2, 16000))
     ((1.0, 1.5), 1.0)
     """
     if isinstance(vtln_warp, (float, int)):

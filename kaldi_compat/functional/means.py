@@ -9,8 +9,8 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.exact.sliding import window_sums
-from kaldi_compat.functional.blocks import make_c_arguments
+from kaldi_compat.exact.sliding import compute_window_sums
+from kaldi_compat.functional.blocks import c_arguments
 
 
 def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
@@ -18,7 +18,7 @@ def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left
         raise ValueError("weighted values must have the shape of their weights, and left and right must be at least -1")
     if weights.dtype != np.float32:
         return NotImplemented
-    column, _, count, _ = make_c_arguments(np.ascontiguousarray(weights)[:, None], bounds)
+    column, _, count, _ = c_arguments(np.ascontiguousarray(weights)[:, None], bounds)
     values, means = np.ascontiguousarray(weighted), np.empty(len(weights), np.float32)
     native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
     return means
@@ -43,7 +43,7 @@ def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int,
             continue
         now = np.arange(end - first)
         pairs = np.stack((weights[first:end], weighted[first:end]), -1).astype(np.float64)
-        sums = window_sums(pairs, np.clip(now - left, 0, None), np.clip(now + right + 1, None, end - first))
+        sums = compute_window_sums(pairs, np.clip(now - left, 0, None), np.clip(now + right + 1, None, end - first))
         with np.errstate(divide="ignore", invalid="ignore"):
             means[first:end] = sums[:, 1] / sums[:, 0]
     return means

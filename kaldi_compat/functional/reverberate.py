@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact.convolution import convolved_in_c, fft_points
-from kaldi_compat.exact.fft import packed_irfft, packed_rfft
-from kaldi_compat.exact.sums import vector_sums
+from kaldi_compat.exact.convolution import choose_fft_points, convolved_in_c
+from kaldi_compat.exact.fft import compute_packed_irfft, compute_packed_rfft
+from kaldi_compat.exact.sums import compute_vector_sums
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
@@ -57,7 +57,7 @@ def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> t
 
 def _spectrum(signal: Array) -> tuple[Array, Array]:
     if isinstance(signal, np.ndarray):
-        return packed_rfft(signal)
+        return compute_packed_rfft(signal)
     xp = namespace(signal)
     bins = xp.fft.rfft(signal)
     re: Array = bins.real[..., :-1]
@@ -68,7 +68,7 @@ def _spectrum(signal: Array) -> tuple[Array, Array]:
 def _signal(re: Array, im: Array) -> Array:
     n = 2 * re.shape[-1]
     if isinstance(re, np.ndarray):
-        scaled: np.ndarray[Any, Any] = packed_irfft(re, im) * np.float32(1.0 / n)
+        scaled: np.ndarray[Any, Any] = compute_packed_irfft(re, im) * np.float32(1.0 / n)
         return scaled
     xp = namespace(re)
     real = xp.concatenate((re, im[..., :1]), axis=-1)
@@ -91,7 +91,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     xp = namespace(signal)
     *batch, samples = signal.shape
     length = samples + taps.shape[0] - 1
-    n = fft_points(taps.shape[0])  # The rounding depends on this number: see packed_product.
+    n = choose_fft_points(taps.shape[0])  # The rounding depends on this number: see multiply_packed_spectra.
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
 
@@ -116,7 +116,7 @@ def power(signal: Array) -> Array:
     if isinstance(signal, np.ndarray):
         # Rounded as by Kaldi's BLAS, which decides the last digit of the samples.
         rows = signal.reshape(-1, signal.shape[-1])
-        energy = np.array([vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
+        energy = np.array([compute_vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
         energy = astype((float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
     mean: Array = energy / full((), float(signal.shape[-1]), signal)

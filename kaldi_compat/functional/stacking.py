@@ -16,7 +16,7 @@ __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 def count_joined_frames(frames: Any, options: LowFrameRateOptions) -> Any:
     """Return the number of joined frames of this many frames: an int, or an array of ints.
 
-    >>> low_frame_rate_count(98, LowFrameRateOptions())
+    >>> count_joined_frames(98, LowFrameRateOptions())
     17
     """
     return (frames + options.stride - 1) // options.stride

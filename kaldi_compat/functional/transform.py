@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.products import product, product_with_transpose
+from kaldi_compat.exact.products import multiply_by_transpose, multiply_matrices
 from kaldi_compat.functional.array_api import Array, as_like, astype, concatenate, float64, full, namespace
 from kaldi_compat.functional.batches import check_features
 
@@ -45,7 +45,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
         )
     transformed: Any
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
-        transformed = product_with_transpose(features, matrix[:, :dim])
+        transformed = multiply_by_transpose(features, matrix[:, :dim])
     else:
         transformed = _product(features, namespace(features).swapaxes(matrix[..., :dim], -1, -2))
     if columns == dim + 1:
@@ -101,7 +101,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
         last = full((*batch, 1, first.shape[-1] - 1), 0.0, first), full((*batch, 1, 1), 1.0, first)
         first = xp.concatenate((first, xp.concatenate(last, axis=-1)), axis=-2)
     if isinstance(a, np.ndarray) and a.dtype == np.float32:
-        return product(a, first)
+        return multiply_matrices(a, first)
     return _product(a, first)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.sums import plain_sum
+from kaldi_compat.exact.sums import compute_plain_sum
 from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision, take_frames
 from kaldi_compat.functional.batches import check_features, check_lengths, mask_frames, zero_past
 from kaldi_compat.functional.cmvn import sliding_cmvn
@@ -24,7 +24,7 @@ def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> A
     xp = namespace(log_energy)
     real = precision(log_energy)  # Kaldi's rounding decides where an energy equals the threshold
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
-        total = plain_sum(log_energy)[..., None]
+        total = compute_plain_sum(log_energy)[..., None]
     else:
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.resample import Filters, PeriodFilters, num_resampled, resampling_filters
+from kaldi_compat.exact.resample import Filters, PeriodFilters, count_resampled, make_resampling_filters
 from kaldi_compat.functional.array_api import astype, float64, namespace
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
@@ -63,13 +63,13 @@ class PitchConstants:
     @property
     def filters(self) -> Filters:
         """The filters of resampling."""
-        return resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
+        return make_resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "for_c"}
 
     @functools.cached_property
-    def make_c_arguments(self) -> Structure:
+    def c_arguments(self) -> Structure:
         """Structure of the tables for the C library."""
         weights = np.concatenate([self.weights_of(state) for state in range(self.states)])
         offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
@@ -100,8 +100,8 @@ class PitchConstants:
             rate_in=rate_in,
             rate_out=rate_out,
             lowpass=(cutoff, options.lowpass_filter_width),
-            period_filters=PeriodFilters.of(
-                resampling_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
+            period_filters=PeriodFilters.from_filters(
+                make_resampling_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
             ),
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
             chunk=_samples_per_chunk(options),
@@ -132,7 +132,7 @@ class PitchConstants:
         integers, arrays or tensors.
         """
         if finished:
-            return num_resampled(samples_in, self.rate_in, self.rate_out)
+            return count_resampled(samples_in, self.rate_in, self.rate_out)
         ticks = math.lcm(self.rate_in, self.rate_out)
         interval = samples_in * (ticks // self.rate_in) - self.settling
         return _not_negative(-(-interval // (ticks // self.rate_out)))
@@ -177,11 +177,11 @@ def _make_interpolation(
     width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
     inside = samples >= np.ceil(rate * (offset - width))
     inside &= samples <= np.floor(rate * (offset + width))
-    sinc = _windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
+    sinc = _evaluate_windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
     return np.where(inside, sinc / rate, np.float32(0)), inside
 
 
-def _windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
+def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
     """Evaluate a low-pass filter: a sinc under a Hanning window, zero past its width.
 
     Sinc, window and their product are rounded to float32, as in Kaldi.

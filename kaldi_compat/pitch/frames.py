@@ -21,7 +21,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.resample import resample_chunks
-from kaldi_compat.exact.sums import signal_sums, vector_sums
+from kaldi_compat.exact.sums import compute_signal_sums, compute_vector_sums
 from kaldi_compat.native import Structure
 from kaldi_compat.pitch.constants import PitchConstants
 
@@ -53,7 +53,7 @@ class Frames:
     ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
 
     @functools.cached_property
-    def make_c_arguments(self) -> Structure:
+    def c_arguments(self) -> Structure:
         """Structure of the frames for the C library."""
         revised_from, revised_to = self.revised or (None, None)
         return native.structure("pitch_batch")(
@@ -148,7 +148,7 @@ def check_finite(signal: Floats) -> None:
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
     """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`compute_variance`."""
-    squares, values = vector_sums(part)
+    squares, values = compute_vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
@@ -162,7 +162,7 @@ def compute_variance(total: tuple[float, float], count: int) -> float:
 
 def _compute_chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
     """Return the variance of the audio up to the end of each chunk; NaN without audio."""
-    sums = signal_sums(signal, edges).astype(np.float64)
+    sums = compute_signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
     mean_square, mean = (sums / ready[:, None]).T

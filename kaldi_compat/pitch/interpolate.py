@@ -13,7 +13,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf, sincosf
-from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_noise, rand_r_jumps
+from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, compute_rand_r_jumps, draw_polar_noise
 from kaldi_compat.options.base import as_float32, make_options, takes_options
 from kaldi_compat.options.constructors import InterpolatePitchKeywords, Unpack
 from kaldi_compat.options.pitch import InterpolatePitchOptions
@@ -204,7 +204,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
     if reach > _MAX_REACH:
         return NotImplemented
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MAX_LANES)) * _MAX_LANES
-    multipliers, increments = (table.view(np.uint32) for table in rand_r_jumps(pairs))
+    multipliers, increments = (table.view(np.uint32) for table in compute_rand_r_jumps(pairs))
     c = native.structure("pitch_grids")(
         grids,
         rows=grids.bounds,
@@ -283,7 +283,7 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
 
     ``(n,)`` seeds -> ``(n, dim)``. The numbers come in pairs, the cosine and the sine of one angle.
     """
-    radius, angle = polar_noise(seeds, -(-dim // 2))
+    radius, angle = draw_polar_noise(seeds, -(-dim // 2))
     sine, cosine = sincosf(angle)
     return np.stack((radius * cosine, radius * sine), -1).reshape(len(seeds), -1)[:, :dim]
 

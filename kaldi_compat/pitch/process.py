@@ -121,7 +121,7 @@ def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
         draws = as_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
     elif isinstance(frames, np.ndarray):
         numpy_generator = generator if isinstance(generator, np.random.Generator) else np.random.default_rng()
-        draws = numpy_generator.draw_standard_normal(frames.shape)
+        draws = numpy_generator.standard_normal(frames.shape)
     else:
         torch = namespace(frames)
         if isinstance(generator, torch.Generator):

@@ -59,7 +59,7 @@ def _search_in_c(
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    arguments = constants.make_c_arguments, frames.make_c_arguments, begin, end, costs, *lattice, len(lattice.best)
+    arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
         raise MemoryError("no memory for a block of frames")
@@ -135,12 +135,12 @@ def correlate(constants: PitchConstants, frames: Frames, rows: slice) -> tuple[F
         for begin in range(0, count, _BLOCK):
             part = slice(begin, min(begin + _BLOCK, count))
             windows = _windows(constants, frames, rows.start + part.start, rows.start + part.stop)
-            windows += (-sums.plain_sum(windows[:, :n]) / F32(n))[:, None]
+            windows += (-sums.compute_plain_sum(windows[:, :n]) / F32(n))[:, None]
             base = windows[:, None, :n]
             later = np.lib.stride_tricks.sliding_window_view(windows, n, 1)[:, constants.first_lag :]
             inner = sums.dot(later, base)
             norm = sums.dot(base, base) * sums.dot(later, later)
-            average[part] = sums.plain_sum(norm) / F32(constants.lags)
+            average[part] = sums.compute_plain_sum(norm) / F32(constants.lags)
             searched[part] = _normalize_correlation(inner, norm, frames.ballast[rows][part, None])
             correlation[part] = _normalize_correlation(inner, norm, F32(0))
     return searched, correlation, average
@@ -190,7 +190,7 @@ def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floa
         rows = groups == group
         for state in range(constants.states):
             weights, first = constants.weights_of(state), constants.first[state]
-            values[rows, state] = sums.row_product(weights, searched[rows, first : first + len(weights)], group)
+            values[rows, state] = sums.multiply_row(weights, searched[rows, first : first + len(weights)], group)
     values *= scale[:, None]
     costs: Floats = (F32(1) - values) + F32(constants.soft_min_f0) * (constants.seconds * values)
     return costs
@@ -258,7 +258,7 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
             lags = lattice.correlation[frame, first : first + len(weights)]
             lattice.path[frame], lattice.nccf[frame] = (
                 state,
-                sums.row_product(weights, lags, int(lattice.groups[frame])),
+                sums.multiply_row(weights, lags, int(lattice.groups[frame])),
             )
             state = int(lattice.before[frame, state])
 

@@ -156,10 +156,10 @@ class WindowStream(WindowFlow, Stream[Options]):
         self.history = History(self.slots)
         self.done: Counts = np.zeros(self.slots, np.int64)
 
-    def _frames_in(self, end: Counts) -> Counts:
+    def _count_frames(self, end: Counts) -> Counts:
         return end  # a frame for each frame, unless a subclass says otherwise
 
-    def _frames(self, first: Counts, counts: Counts) -> Tensor:
+    def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():

@@ -149,13 +149,13 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     def _delayed(self, frames: Counts) -> Counts:
         return np.where(frames > 0, frames + self.options.delay, 0)
 
-    def _frames_in(self, end: Counts) -> Counts:
+    def _count_frames(self, end: Counts) -> Counts:
         return self._delayed(end)
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         return self._delayed(np.maximum(end - self._right, 0))
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:

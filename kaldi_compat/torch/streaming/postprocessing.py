@@ -51,10 +51,10 @@ class ContextStream(WindowStream[Options]):
     def _inside(self, features: Tensor) -> Tensor:
         """Compute frames of those with their context: (slots, left + frames + right, dim) -> (slots, frames, any)."""
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -162,13 +162,13 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
     takes = "SlidingCmvn()"
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         if self.options.center:
             behind = self.options.cmn_window - self.options.cmn_window // 2 - 1
             return np.maximum(np.where(end >= self.options.cmn_window, end - behind, 0), 0)
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         # A window that would extend beyond the end of the utterance moves back to the end.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
@@ -222,10 +222,10 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         self._speaker = torch.where(is_over, self._seen, self._speaker)
         return result
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         return end
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(done - self.options.cmn_window + 1, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:

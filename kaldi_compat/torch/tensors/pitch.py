@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.resample import num_resampled
+from kaldi_compat.exact.resample import count_resampled
 from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.pitch.constants import PitchConstants
@@ -147,7 +147,7 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
 
     For centered frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
     """
-    count = num_resampled(samples, constants.rate_in, constants.rate_out)
+    count = count_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
         frames = (count - constants.window) // constants.shift + 1
         return max(frames, 0) if isinstance(frames, int) or not hasattr(frames, "clip") else frames.clip(0)

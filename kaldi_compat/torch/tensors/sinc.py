@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.resample import PeriodFilters, ceil_divided, num_resampled
+from kaldi_compat.exact.resample import PeriodFilters, count_resampled, divide_rounding_up
 from kaldi_compat.functional.array_api import as_like, is_traced
 
 _BLOCK_SAMPLES = 8192  # Samples computed together, so that their taps stay in the cache.
@@ -22,8 +22,8 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
     Returns:
         ``(..., num_resampled(samples, ...))``, of the type of ``samples``.
     """
-    count = num_resampled(samples.shape[-1], filters.period, filters.phases)
-    periods = ceil_divided(count, filters.phases)
+    count = count_resampled(samples.shape[-1], filters.period, filters.phases)
+    periods = divide_rounding_up(count, filters.phases)
     weights = as_like(filters.weights, samples).to(products)
     # The last period starts within the audio, so its filters reach at most this far past the end.
     padded = torch.nn.functional.pad(samples, (-filters.first, max(0, filters.first + filters.reach)))

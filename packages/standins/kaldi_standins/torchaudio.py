@@ -393,7 +393,7 @@ def get_mel_banks(
         "vtln_high": vtln_high,
     }
     plain = {name: _plain(name, value) for name, value in options.items()}
-    banks = mel.mel_banks(
+    banks = mel.compute_mel_banks(
         FbankOptions(round_to_power_of_two=False, allow_empty_bins=True, **plain), float(vtln_warp_factor)
     )
     weights, centers = torch.tensor(banks.weights[:-1].T), torch.tensor(banks.centers)[:, None]

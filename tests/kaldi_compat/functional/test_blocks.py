@@ -45,7 +45,7 @@ FUNCTIONS: dict[str, Function] = {
     "weighted statistics": lambda x, b: cmvn.statistics(
         x, b, weights=np.resize(np.float32([1, 0.01, 0, 0.3]), len(x)), onto=cmvn.statistics(x, b)
     ),
-    "products of columns": lambda x, b: sums.products(x, b, x[::-1].copy()),
+    "products of columns": lambda x, b: sums.compute_dot_products(x, b, x[::-1].copy()),
     "sliding means": lambda x, b: cmvn.sliding_cmvn(x, b, SlidingCmvnOptions(cmn_window=20, min_cmn_window=7)),
     "centered variances": lambda x, b: cmvn.sliding_cmvn(
         x, b, SlidingCmvnOptions(center=True, cmn_window=30, norm_vars=True)
@@ -89,11 +89,11 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: cmvn.statistics(x, bounds, onto=np.zeros((1, 2, 3))),
         lambda: smooth_ragged(x[:, :1].copy(), bounds, windows),
         lambda: cmvn.statistics(x, bounds, weights=np.ones(3, np.float32)),
-        lambda: sums.products(x, bounds, x[:3]),
-        lambda: sums.products(x, bounds),
-        lambda: sums.signal_sums(x[:, 0], np.array([0, 5])),
-        lambda: sums.signal_sums(x[:, 0], np.array([1, 4])),
-        lambda: sums.signal_sums(x[:, 0], np.array([0, 3, 2, 4])),
+        lambda: sums.compute_dot_products(x, bounds, x[:3]),
+        lambda: sums.compute_dot_products(x, bounds),
+        lambda: sums.compute_signal_sums(x[:, 0], np.array([0, 5])),
+        lambda: sums.compute_signal_sums(x[:, 0], np.array([1, 4])),
+        lambda: sums.compute_signal_sums(x[:, 0], np.array([0, 3, 2, 4])),
         lambda: means.window_means(x[:, 0], x[:3, 0], bounds, 1, 1),
         lambda: means.window_means(x[:, 0], x[:, 0], bounds, -2, 1),
     ]

@@ -61,11 +61,11 @@ for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
                 spectral.compute(plan, batch, 0, len(out), out)
 for level in library.levels:
     for rate, count in ((16000, 900), (44100, 17), (44100, 3000), (4000, 0)):
-        filters = resample.resampling_filters(rate, 4000, 1000.0, 6)
+        filters = resample.make_resampling_filters(rate, 4000, 1000.0, 6)
         audio_in = samples[:count].copy()
         use(level)
         resample.resample_chunk(audio_in, filters, (0, -(-count * 4000 // rate)))
-        sums.vector_sums(audio_in.astype(np.float32))
+        sums.compute_vector_sums(audio_in.astype(np.float32))
     utterances = [samples[:count] for count in (2000, 0, 300, 9000, 1700)] + [0 * samples.repeat(3)]
     sizes = np.array([len(each) for each in utterances])
     short = {"delta_pitch": 0.3, "upsample_filter_width": 1, "frames_per_chunk": 3}
@@ -90,8 +90,8 @@ for level in library.levels:
         cmvn.statistics(x, bounds)
         cmvn.statistics(x, bounds, weights=x[:, 0].copy())
         sums.products(x, bounds, x)
-        products.product_with_transpose(x, x[:7], bounds)
-        products.matrix_vectors(x[:7], x, x[:7, 0].copy())
+        products.multiply_by_transpose(x, x[:7], bounds)
+        products.multiply_vectors(x[:7], x, x[:7, 0].copy())
         for center, norm_vars in ((True, False), (False, True)):
             window = {"cmn_window": 30, "min_cmn_window": 7, "center": center, "norm_vars": norm_vars}
             cmvn.sliding_cmvn(x, bounds, SlidingCmvnOptions(**window))

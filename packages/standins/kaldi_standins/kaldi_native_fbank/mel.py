@@ -11,7 +11,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
 from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
-from kaldi_standins.kaldi_native_fbank.online import as_samples
+from kaldi_standins.kaldi_native_fbank.online import convert_to_samples
 from kaldi_standins.kaldi_native_fbank.options import FrameExtractionOptions, MelBanksOptions
 from kaldi_standins.kaldi_native_fbank.plans import filters, frame_options, window_of
 
@@ -109,7 +109,7 @@ class FeatureWindowFunction:
 
     def apply(self, wave: Sequence[float]) -> list[float]:
         """Multiply the first samples of audio by the window, and return all samples."""
-        frame = as_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
+        frame = convert_to_samples(wave).astype(np.float32, copy=not isinstance(wave, list | tuple))
         frame[: len(self._window)] *= self._window
         values: list[float] = frame.tolist()
         return values

@@ -6,10 +6,10 @@ import numpy as np
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.librosa_mel import librosa_filters
+from kaldi_compat.exact.librosa_mel import compute_librosa_filters
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_standins.kaldi_native_fbank.online import Samples, as_samples, check_chunk, checked_options
+from kaldi_standins.kaldi_native_fbank.online import Samples, check_chunk, checked_options, convert_to_samples
 from kaldi_standins.kaldi_native_fbank.options import NemoFbankOptions, StftConfig
 from kaldi_standins.kaldi_native_fbank.plans import cached_by_options, window_of
 from kaldi_standins.kaldi_native_fbank.stft import checked_config, spectra
@@ -36,7 +36,7 @@ def _tables(
     before = (points - frames.window_size) // 2
     window = np.pad(window_of("hanning", frames.window_size), (before, points - frames.window_size - before))
     config = StftConfig(points, frames.window_shift, points, pad_mode="constant", window=window.tolist())
-    return *checked_config(config), librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
+    return *checked_config(config), compute_librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
 
 
 class OnlineNemoFbank:
@@ -94,7 +94,7 @@ class OnlineNemoFbank:
             AudioError: another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
-        samples = as_samples(waveform)
+        samples = convert_to_samples(waveform)
         check_chunk(sampling_rate, self._rate, self._finished)
         self._samples = np.concatenate((self._samples, samples))
 

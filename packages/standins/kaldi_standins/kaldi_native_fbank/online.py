@@ -21,7 +21,7 @@ from kaldi_standins.kaldi_native_fbank.options import (
     RawAudioSamplesOptions,
     WhisperFeatureOptions,
 )
-from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, plan_of, whisper_options
+from kaldi_standins.kaldi_native_fbank.plans import has_kaldis_log, make_plan, whisper_options
 
 Samples = Sequence[float] | npt.NDArray[Any]
 
@@ -33,7 +33,7 @@ LOUD = 1e20  # energy from which sums over frames may overflow
 _noise = KaldiRandom()
 
 
-def as_samples(waveform: Samples) -> npt.NDArray[Any]:
+def convert_to_samples(waveform: Samples) -> npt.NDArray[Any]:
     """Return audio as an array (T,): int16 and float32 arrays as they are, everything else as float32.
 
     Raises:
@@ -108,7 +108,7 @@ class OnlineFeature(FrameStore):
         self._start(checked_options(self, opts, self.options_type))
 
     def _start(self, opts: Any) -> None:
-        self._plan: Plan = plan_of(opts)
+        self._plan: Plan = make_plan(opts)
         self._at_once = self._plan.options.dither != 0  # the noise of two streams is drawn in the order of their chunks
         self._stream = ChunkStream(self._plan)
         self._rate: float = opts.frame_opts.samp_freq
@@ -136,7 +136,7 @@ class OnlineFeature(FrameStore):
             StreamError: the audio has ended, or holds a NaN or an infinity (a RuntimeError).
         """
         if not isinstance(waveform, list):
-            waveform = as_samples(waveform)
+            waveform = convert_to_samples(waveform)
         length = len(waveform)
         if not length:
             return
@@ -146,7 +146,7 @@ class OnlineFeature(FrameStore):
         try:
             samples = stream.history.append(waveform, length)
         except (struct.error, OverflowError):  # not numbers, or one that is infinite in single precision
-            samples = stream.history.append(as_samples(waveform), length)
+            samples = stream.history.append(convert_to_samples(waveform), length)
         self._waiting = known = stream.waiting
         if not samples.dot(samples) < LOUD:
             self._at_once = True  # to refuse a NaN here
@@ -163,7 +163,7 @@ class OnlineFeature(FrameStore):
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:
-            features = self._stream.next_frames(self._waiting, _noise.frame_seeds)
+            features = self._stream.compute_next_frames(self._waiting, _noise.frame_seeds)
         self._waiting = 0
         if (
             self._at_once and np.isnan(features).any()

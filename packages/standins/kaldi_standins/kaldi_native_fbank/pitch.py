@@ -9,7 +9,13 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.pitch.online import Analysis, first_pass_features, online_tracks
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal, process_pitch
 from kaldi_compat.pitch.tracker import track_pitch
-from kaldi_standins.kaldi_native_fbank.online import FrameStore, Samples, as_samples, check_chunk, checked_options
+from kaldi_standins.kaldi_native_fbank.online import (
+    FrameStore,
+    Samples,
+    check_chunk,
+    checked_options,
+    convert_to_samples,
+)
 from kaldi_standins.kaldi_native_fbank.options import PitchExtractionOptions, ProcessPitchOptions
 
 
@@ -25,7 +31,7 @@ def compute_and_process_kaldi_pitch(
         AudioError: a sample is infinite or NaN.
     """
     tracking, processing = pitch_opts.ours(), process_opts.ours()
-    samples, noise = as_samples(wave), KaldiRandom()
+    samples, noise = convert_to_samples(wave), KaldiRandom()
     if tracking.simulate_first_pass_online:
         return first_pass_features(Analysis.of(samples, tracking), tracking, processing, noise)
     features: Floats = process_pitch(track_pitch(samples, tracking), processing, generator=noise)
@@ -88,7 +94,7 @@ class OnlinePitch(FrameStore):
             AudioError: another sampling rate (a ValueError).
             StreamError: the audio has ended (a RuntimeError).
         """
-        samples = as_samples(waveform)
+        samples = convert_to_samples(waveform)
         check_chunk(sampling_rate, self._rate, self._finished)
         self._chunks.append(samples.astype(np.float32))
         self._is_current = False

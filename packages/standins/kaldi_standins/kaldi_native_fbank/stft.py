@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.options.base import require
-from kaldi_standins.kaldi_native_fbank.online import Samples, as_samples
+from kaldi_standins.kaldi_native_fbank.online import Samples, convert_to_samples
 from kaldi_standins.kaldi_native_fbank.options import StftConfig
 from kaldi_standins.kaldi_native_fbank.plans import window_of
 
@@ -43,7 +43,7 @@ class Rfft:
         Raises:
             AudioError: ``d`` does not have ``n`` numbers.
         """
-        values = as_samples(d).astype(np.float64)
+        values = convert_to_samples(d).astype(np.float64)
         if len(values) != self._n:
             raise AudioError(f"expected {self._n} numbers, not {len(values)}")
         if self._inverse:
@@ -73,7 +73,7 @@ class StftResult:
     """
 
     def __init__(self, real: Samples, imag: Samples, num_frames: int) -> None:
-        self._real, self._imag, self._num_frames = as_samples(real), as_samples(imag), num_frames
+        self._real, self._imag, self._num_frames = convert_to_samples(real), convert_to_samples(imag), num_frames
 
     @property
     def real(self) -> list[float]:
@@ -172,7 +172,7 @@ class Stft:
         Raises:
             AudioError: the audio is shorter than a frame.
         """
-        result = spectra(self._config, self._window, as_samples(input).astype(np.float32, copy=False))
+        result = spectra(self._config, self._window, convert_to_samples(input).astype(np.float32, copy=False))
         return StftResult(result.real.ravel(), result.imag.ravel(), len(result))
 
     compute = __call__

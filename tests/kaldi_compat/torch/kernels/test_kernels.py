@@ -285,14 +285,16 @@ def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None
 
 
 def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
-    from kaldi_compat.exact.rand import rand_r_starts
+    from kaldi_compat.exact.rand import compute_rand_r_starts
     from kaldi_compat.torch.tensors.dither import kaldi_noise
 
     frames, size = 64, 512
     seeds = torch.from_numpy(KaldiRandom().frame_seeds(frames))
     kaldi = torch.empty((frames, size), device=DEVICE)
     philox = torch.empty((frames, 4, size), device=DEVICE)
-    probes.draw[(frames,)](seeds.to(DEVICE), torch.from_numpy(rand_r_starts(size)).to(DEVICE), kaldi, philox, SIZE=size)
+    probes.draw[(frames,)](
+        seeds.to(DEVICE), torch.from_numpy(compute_rand_r_starts(size)).to(DEVICE), kaldi, philox, SIZE=size
+    )
     torch.testing.assert_close(kaldi.cpu(), kaldi_noise(seeds, size), rtol=1e-5, atol=5e-6)
     for noise in (kaldi, philox):
         values = noise.double().cpu()
