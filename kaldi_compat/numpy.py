@@ -28,7 +28,7 @@ from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_
 from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, rate_advice, refuse_lengths
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, advise_on_rate, refuse_lengths
 from kaldi_compat.options import constructors
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, changes, make_options
 from kaldi_compat.options.spectral import (
@@ -243,7 +243,7 @@ class ArrayStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
-        refuse_lengths(lengths, rate_advice(lengths))
+        refuse_lengths(lengths, advise_on_rate(lengths))
         feature = self.feature
         seeds = feature._seeds(generator) if feature.options.dither != 0 else None
         return self._chunks.advance(feature._check_audio(samples).samples, final, vtln_warp, seeds)

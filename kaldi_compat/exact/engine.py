@@ -133,9 +133,9 @@ def compute(
     Raises:
         ValueError: ``out`` has another type or shape.
 
-    >>> from kaldi_compat.exact.plan import plan_of
+    >>> from kaldi_compat.exact.plan import make_plan
     >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> plan = plan_of(FbankOptions(num_mel_bins=80))
+    >>> plan = make_plan(FbankOptions(num_mel_bins=80))
     >>> compute(plan, make_batch(plan, np.arange(16000, dtype=np.int16))).shape
     (98, 80)
     """

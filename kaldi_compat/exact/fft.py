@@ -209,7 +209,7 @@ def _compute_powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
 def factor_into_primes(n: int) -> tuple[int, ...]:
     """Return the prime factors of ``n`` in ascending order.
 
-    >>> prime_factors(200)
+    >>> factor_into_primes(200)
     (2, 2, 2, 5, 5)
     """
     p = next((p for p in range(2, n + 1) if n % p == 0), None)

@@ -55,7 +55,7 @@ def compute_librosa_filters(
     Raises:
         OptionError: edges out of order, a filter without a bin of the FFT, or an unknown norm.
 
-    >>> librosa_filters(80, 400, 16000.0).shape
+    >>> compute_librosa_filters(80, 400, 16000.0).shape
     (201, 80)
     """
     nyquist = 0.5 * sample_frequency

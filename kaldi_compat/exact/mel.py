@@ -113,7 +113,7 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
             ``allow_empty_bins``), or VTLN cutoffs out of order. Kaldi refuses these options.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
+    >>> compute_mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
     (257, 80)
     """
     points, num_bins = count_fft_points(options), options.num_mel_bins

@@ -77,7 +77,7 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
     Returns:
         (rows, n).
 
-    >>> product_with_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
+    >>> multiply_by_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
     array([[11., 17.]], dtype=float32)
     """
     if bounds is None:

@@ -111,7 +111,7 @@ class PeriodFilters:
 def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
     """Return the number of samples at ``rate_out`` that begin within ``num_samples`` (int or array) at ``rate_in``.
 
-    >>> num_resampled(16001, 16000, 8000)
+    >>> count_resampled(16001, 16000, 8000)
     8001
     """
     return divide_rounding_up(num_samples * rate_out, rate_in)
@@ -155,7 +155,7 @@ def resample_linearly(
     Raises:
         OptionError: invalid rates, cutoff or width.
 
-    >>> linear_resample(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
+    >>> resample_linearly(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
     (8000,)
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
@@ -253,7 +253,7 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
 
     Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
 
-    >>> waveform_filter(16000, 8000.5)
+    >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)
     """
     cutoff = F32(0.99 * 0.5 * float(F32(min(rate_in, rate_out))))

@@ -30,7 +30,7 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first:
     Returns:
         ``(windows, ...)``
 
-    >>> window_sums(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1]), np.array([1, 2, 3]))
+    >>> compute_window_sums(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1]), np.array([1, 2, 3]))
     array([1., 3., 6.])
     """
     if first is None:

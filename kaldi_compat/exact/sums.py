@@ -116,7 +116,7 @@ def compute_signal_sums(signal: Floats, bounds: Integers) -> Floats:
 def compute_vector_sums(x: Floats) -> tuple[float, float]:
     """Return the sum of squares (:func:`dot`) and the sum (:func:`compute_plain_sum`) of a vector (n,).
 
-    >>> vector_sums(np.array([1.0, 2.0], np.float32))
+    >>> compute_vector_sums(np.array([1.0, 2.0], np.float32))
     (5.0, 3.0)
     """
     squares, total = compute_signal_sums(x, np.array([0, len(x)]))[0].tolist()

@@ -11,7 +11,7 @@ from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
 from kaldi_compat.exact.resample import count_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, namespace
+from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, astype, convert_like, get_namespace
 from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import (
     CheckedAudio,
@@ -65,7 +65,7 @@ def prepare_audio(
         check_shape(shape, size, has_lengths=lengths is not None)
     ends = None
     if lengths is not None:
-        ends = as_like(check_lengths(lengths, audio, -1, AudioError), audio)
+        ends = convert_like(check_lengths(lengths, audio, -1, AudioError), audio)
         audio = zero_past(audio[..., None], ends)[..., 0]
     if not recorded.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
         check_values(audio)
@@ -73,7 +73,7 @@ def prepare_audio(
             warn_of_channels(audio)
     if rate != target:
         audio = resample(audio, ends, rate, target)
-        ends = None if ends is None else as_like(count_resampled(ends, rate, target), audio)
+        ends = None if ends is None else convert_like(count_resampled(ends, rate, target), audio)
     if preset.subtract_clip_mean:
         audio = _subtract_mean(audio, ends)
     return CheckedAudio(audio, ends, tracing=recorded)
@@ -81,7 +81,7 @@ def prepare_audio(
 
 def _subtract_mean(audio: Array, ends: Any) -> Array:
     """Subtract the mean of each row, which is zero past its end."""
-    xp = namespace(audio)
+    xp = get_namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
     # torch adds pairs, which needs no double precision.
     total: Any = sum_in_order(audio, -1) if isinstance(audio, np.ndarray) else xp.sum(audio, -1, keepdim=True)
@@ -109,7 +109,7 @@ def scale_to_unit(samples: Array) -> Array:
         AudioError: the samples are of another type.
     """
     check_samples(samples)
-    xp = namespace(samples)
+    xp = get_namespace(samples)
     if samples.dtype == xp.int16:
         scaled: Array = astype(samples, xp.float32) * (1 / INT16_SCALE)
         return scaled
@@ -126,7 +126,7 @@ def check_values(samples: Array) -> None:
     Raises:
         AudioError: a sample is NaN or infinite.
     """
-    xp = namespace(samples)
+    xp = get_namespace(samples)
     low, high = float(samples.min()), float(samples.max())
     peak = max(-low, high)
     if not peak < float("inf"):  # also True for NaN

@@ -14,7 +14,7 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import columns_of
-from kaldi_compat.functional.array_api import as_like, full, namespace, tracing
+from kaldi_compat.functional.array_api import convert_like, detect_tracing, full, get_namespace
 from kaldi_compat.functional.checks import CheckedAudio
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -73,7 +73,7 @@ class PresetFrontend(Generic[A]):
 
     def _compute_rows(self, audio: Any, ends: Any) -> Any:
         """Compute audio that has rows shorter than a frame: the frame of such a row is as long as the row."""
-        xp = namespace(audio)
+        xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
         parts = [self._row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
@@ -82,14 +82,16 @@ class PresetFrontend(Generic[A]):
         whole = xp.stack(padded) if parts else full((0, 0, self.dim), 0.0, audio)
         features = whole.reshape(*audio.shape[:-1], longest, self.dim)
         return (
-            features if ends is None else (features, as_like([len(part) for part in parts], ends).reshape(ends.shape))
+            features
+            if ends is None
+            else (features, convert_like([len(part) for part in parts], ends).reshape(ends.shape))
         )
 
     def _row(self, audio: Any) -> Any:
         feature = self.feature
         if 2 <= len(audio) < feature.size:
             feature = self._feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
-        return self._model_input(CheckedAudio(audio, tracing=tracing(audio)), feature)
+        return self._model_input(CheckedAudio(audio, tracing=detect_tracing(audio)), feature)
 
 
 def load_preset(
@@ -139,7 +141,7 @@ def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
 
 def explain_missing_stream(preset: Preset) -> OptionError:
     """Return the error for a preset that cannot be computed in chunks."""
-    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.explain_missing_stream}")
+    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.why_no_stream}")
 
 
 def check_graph(preset: Preset) -> None:

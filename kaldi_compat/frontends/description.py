@@ -26,7 +26,7 @@ def rows(preset: Preset) -> list[tuple[str, str]]:
         ("feature", f"{preset.feature}({options})"),
         *(("" if number else "steps", step) for number, step in enumerate(steps)),
         ("input", f"(frames, {columns_of(preset.options, preset.steps)})"),
-        ("stream", f"no: {preset.explain_missing_stream}" if preset.explain_missing_stream else "yes"),
+        ("stream", f"no: {preset.why_no_stream}" if preset.why_no_stream else "yes"),
         ("source", f"{preset.source.repository} {preset.source.file}"),
         ("", f"{preset.source.commit} {preset.source.date}"),
         *(("note", note) for note in preset.notes),

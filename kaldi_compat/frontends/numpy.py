@@ -181,7 +181,7 @@ class FrontendStream:
     """
 
     def __init__(self, frontend: Frontend) -> None:
-        if frontend.preset.explain_missing_stream:
+        if frontend.preset.why_no_stream:
             raise explain_missing_stream(frontend.preset)
         self.frontend = frontend
         self._audio = frontend.feature.stream()

@@ -220,7 +220,7 @@ class Preset:
         return next((step.statistics for step in self.steps if step.statistics), "")
 
     @property
-    def explain_missing_stream(self) -> str:
+    def why_no_stream(self) -> str:
         """Reason why the front end cannot be computed in chunks, "" if it can."""
         if self.subtract_clip_mean:
             return "it subtracts the mean of the whole clip"

@@ -10,35 +10,36 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional import deltas as functional
-from kaldi_compat.functional.batches import with_context
-from kaldi_compat.functional.blocks import c_arguments, map_utterances
-from kaldi_compat.functional.deltas import Filter, delta_filters, shifted_delta_filters
+from kaldi_compat.functional.batches import repeat_edge_frames
+from kaldi_compat.functional.blocks import make_c_arguments, map_utterances
+from kaldi_compat.functional.deltas import Filter, compute_delta_filters, compute_shifted_delta_filters
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
-_cached_filters = functools.lru_cache(maxsize=16)(delta_filters)  # Saves 20 us for each utterance.
+_cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # Saves 20 us for each utterance.
 
 
-def deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
+def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
     """Append deltas: :func:`~kaldi_compat.functional.deltas.add_deltas` of each utterance.
 
-    >>> deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
+    >>> options = DeltaOptions(delta_order=1, delta_window=1)
+    >>> append_deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), options).tolist()
     [[0.0, 0.5], [1.0, 0.5], [7.0, 0.0]]
     """
     firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
     return filter_block(x, bounds, _cached_filters(options), firsts)
 
 
-def shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
+def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
     """Append shifted deltas: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` of each utterance."""
     blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
-    return filter_block(x, bounds, shifted_delta_filters(options), [0, *blocks])
+    return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *blocks])
 
 
 def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
     weights = np.array([weight for taps in filters for weight in taps], np.float32)
     sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
-    if native.function("ragged_filter")(*c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
+    if native.function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
         raise MemoryError("no memory for the context of some frames")
     return out
 
@@ -55,5 +56,5 @@ def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts:
     return map_utterances(
         x,
         bounds,
-        lambda frames: functional.filter_frames(with_context(frames, left, right), filters, starts, len(frames)),
+        lambda frames: functional.filter_frames(repeat_edge_frames(frames, left, right), filters, starts, len(frames)),
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.functional.blocks import c_arguments, utterances
+from kaldi_compat.functional.blocks import make_c_arguments, split_utterances
 from kaldi_compat.functional.vad import compute_vad
 from kaldi_compat.options.postprocessing import VadOptions
 
@@ -15,7 +15,7 @@ def _detect_voiced_in_c(x: Floats, bounds: Integers, options: VadOptions) -> tup
     out, counts = np.empty(len(x), np.float32), np.empty(len(bounds) - 1, np.int64)
     threshold = options.vad_energy_threshold, options.vad_energy_mean_scale
     votes = options.vad_frames_context, options.vad_proportion_threshold
-    native.function("ragged_vad")(*c_arguments(x, bounds), *threshold, *votes, out, counts)
+    native.function("ragged_vad")(*make_c_arguments(x, bounds), *threshold, *votes, out, counts)
     return out, counts
 
 
@@ -30,5 +30,5 @@ def detect_voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Flo
     Returns:
         1 or 0 for each frame, and the number of voiced frames of each utterance.
     """
-    decisions = [compute_vad(frames, options) for frames in utterances(x, bounds)]
+    decisions = [compute_vad(frames, options) for frames in split_utterances(x, bounds)]
     return np.concatenate(decisions), np.array([int(voiced.sum(dtype=int)) for voiced in decisions])

@@ -11,7 +11,7 @@ import numpy as np
 
 from io_ark.blocks import Wave
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, detect_tracing
 from kaldi_compat.functional.batches import check_lengths
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def refuse_lengths(lengths: Any, advice: str) -> None:
         raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")
 
 
-def rate_advice(rate: Any) -> str:
+def advise_on_rate(rate: Any) -> str:
     """Return advice on the sampling rate of a module."""
     return f"For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
@@ -192,7 +192,7 @@ class AudioFeature:
             if self._warns_of_scale and not recorded.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
-            check_lengths_are_no_rate(lengths, rate_advice(lengths))
+            check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
             lengths = self._check_row_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
         return CheckedAudio(samples, lengths, warps, recorded)
@@ -208,18 +208,18 @@ class AudioFeature:
 
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Check and compute a :class:`io_ark.Wave`, or a list of arrays, tensors or waves, which gives a list."""
-        check_lengths_are_no_rate(lengths, rate_advice(lengths))
+        check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         if isinstance(audio, Wave):
-            samples = self._from_array(wave_samples(audio, self.options.sample_frequency))
-            return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing(samples)), generator)
+            samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
+            return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
             rate = self.options.sample_frequency
-            audio = [self._from_array(wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
+            audio = [self._from_array(get_wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
         utterances = check_list(audio, lengths, ("T",), self._kind, AudioError)
         warps = normalize_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
         checked = [
-            self._check_audio(samples, None, warp, tracing(samples))
+            self._check_audio(samples, None, warp, detect_tracing(samples))
             for samples, warp in zip(utterances, factors, strict=True)
         ]
         return self._compute_list(checked, generator)
@@ -229,7 +229,7 @@ class AudioFeature:
         return samples
 
 
-def wave_samples(audio: Any, sample_frequency: float) -> Any:
+def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
     """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
 
     Raises:

@@ -17,14 +17,14 @@ from kaldi_compat.exact.sliding import normalize_by_windows
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
-    as_like,
     astype,
-    at_least_float32,
+    convert_like,
     float64,
     full,
-    namespace,
-    running_sum,
+    get_namespace,
+    sum_cumulatively,
     take_frames,
+    widen_to_float32,
 )
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.options.base import make_options, takes_options
@@ -60,11 +60,11 @@ def cmvn_statistics(
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
     lengths = check_features(features, lengths)
-    xp = namespace(features)
-    features = at_least_float32(features)
+    xp = get_namespace(features)
+    features = widen_to_float32(features)
     counted: Any = full((*features.shape[:-1], 1), 1.0, features)
     if weights is not None:
-        counted = astype(as_like(weights, features), features.dtype)[..., None]
+        counted = astype(convert_like(weights, features), features.dtype)[..., None]
         if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
             raise FeatureError(
                 f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}"
@@ -82,7 +82,7 @@ def cmvn_statistics(
     return statistics
 
 
-def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
+def weigh_two_channels(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
     """Return weights for the statistics of the two channels of a call, which favor the louder channel of each frame.
 
     Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
@@ -98,7 +98,7 @@ def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float)
     """
     louder = one[..., 0] > other[..., 0]
     high, low = full((), 1.0, one), full((), quieter_channel_weight, one)
-    xp = namespace(one)
+    xp = get_namespace(one)
     return xp.where(louder, high, low), xp.where(louder, low, high)
 
 
@@ -108,7 +108,7 @@ def _check_dims(dims: Sequence[int], dim: int) -> None:
         raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}: {':'.join(map(str, dims))}")
 
 
-def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:
+def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
     """Replace statistics in these dimensions by zero mean and unit variance, so that normalization skips them.
 
     Args:
@@ -119,7 +119,7 @@ def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:
         FeatureError: a dimension does not exist, or the statistics do not have one or two rows.
 
     >>> import numpy as np
-    >>> fake_statistics(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
+    >>> replace_statistics(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
     [[4.0, 0.0, 2.0], [10.0, 2.0, 0.0]]
     """
     if not dims:
@@ -128,30 +128,30 @@ def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:
         raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {statistics.shape[-2]}")
     dim = statistics.shape[-1] - 1
     _check_dims(dims, dim)
-    skipped = as_like([d in dims for d in range(dim)] + [False], statistics)
+    skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
     count = statistics[..., :1, -1:]
     fake = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
-    xp = namespace(statistics)
+    xp = get_namespace(statistics)
     replaced: Array = xp.where(skipped, xp.concatenate(fake, axis=-2), statistics)
     return replaced
 
 
-def mean_and_variance(statistics: Array) -> Array:
+def compute_mean_and_variance(statistics: Array) -> Array:
     """Return mean and variance ``(..., 2, dim)`` from statistics ``(..., 2, dim + 1)``.
 
     >>> import numpy as np
-    >>> mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
+    >>> compute_mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
     [[2.0, 3.0], [1.0, 1.0]]
     """
     average = statistics[..., :-1] / statistics[..., :1, -1:]
     mean = average[..., :1, :]
-    both: Array = namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
+    both: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
     return both
 
 
 def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
     """Return the factor on the features (None for 1) and the offset; each ``(..., 1, dim)``, of this dtype."""
-    xp = namespace(statistics)
+    xp = get_namespace(statistics)
     count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
     if not options.norm_vars and not options.reverse:
         # Kaldi rounds the reciprocal to float before it multiplies.
@@ -175,7 +175,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
         raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
     if options.norm_vars and shape[-2] == 1:
         raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
-    if options.norm_vars and not bool(namespace(statistics).isfinite(statistics).all()):
+    if options.norm_vars and not bool(get_namespace(statistics).isfinite(statistics).all()):
         raise FeatureError("the CMVN statistics hold infinite or NaN values")
     # A count of one is enough: a plain offset may be stored as statistics of one frame.
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
@@ -203,7 +203,7 @@ def apply_cmvn(
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
         statistics: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row for means only.
-            See :func:`fake_statistics` for dimensions to skip.
+            See :func:`replace_statistics` for dimensions to skip.
         options, changes: means only or variances too, or the inverse, as a dataclass or by name; Kaldi's defaults if
             not given.
 
@@ -222,7 +222,7 @@ def apply_cmvn(
     options = make_options("apply_cmvn", CmvnOptions, options, changes)
     if not options.norm_means:
         return features
-    matrix = as_like(statistics, features)
+    matrix = convert_like(statistics, features)
     check_statistics(matrix, features.shape[-1], options)
     return apply_normalization(features, matrix, options)
 
@@ -252,7 +252,7 @@ def apply_own_cmvn(
     return zero_past(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 
-def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
+def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
     Args:
@@ -261,11 +261,11 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
         options: the window.
 
     >>> import numpy as np
-    >>> start, end = sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
+    >>> start, end = compute_sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
     >>> start.tolist(), end.tolist()
     ([0, 0, 0, 1, 2, 3], [3, 3, 3, 4, 5, 6])
     """
-    xp = namespace(time)
+    xp = get_namespace(time)
     if options.center:
         start = xp.clip(time - options.cmn_window // 2, 0, None)
         end = start + options.cmn_window
@@ -277,7 +277,7 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
 
 
 @takes_options(SlidingCmvnOptions)
-def sliding_mean_and_variance(
+def compute_sliding_mean_and_variance(
     features: Array,
     options: SlidingCmvnOptions | None = None,
     *,
@@ -297,18 +297,20 @@ def sliding_mean_and_variance(
     """
     lengths = check_features(features, lengths)
     options = make_options("sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
     if lengths is None:
-        start, end = sliding_windows(time, frames, options)
+        start, end = compute_sliding_windows(time, frames, options)
     else:
-        last = as_like(lengths, features)[..., None]
-        start, end = sliding_windows(xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options)
-    return window_mean_and_variance(zero_past(features, lengths), start, end)
+        last = convert_like(lengths, features)[..., None]
+        start, end = compute_sliding_windows(
+            xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options
+        )
+    return compute_window_mean_and_variance(zero_past(features, lengths), start, end)
 
 
-def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+def compute_window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
     """Compute mean and variance of the frames from ``start`` to ``end - 1``, for any number of windows.
 
     Args:
@@ -318,7 +320,7 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
     Returns:
         Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows.
     """
-    xp = namespace(features)
+    xp = get_namespace(features)
     size = end - start
 
     # Sums over windows are differences of running sums. Relative to the first frame these stay small, so the variance,
@@ -328,7 +330,7 @@ def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple
     centered = wide - origin
 
     def window_average(values: Array) -> Array:
-        sums: Any = running_sum(values, -2)
+        sums: Any = sum_cumulatively(values, -2)
         sums = xp.concatenate((full((*sums.shape[:-2], 1, sums.shape[-1]), 0.0, sums), sums), axis=-2)
         average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
         return average
@@ -365,19 +367,19 @@ def sliding_cmvn(
     """
     options = make_options("sliding_cmvn", SlidingCmvnOptions, options, changes)
     if isinstance(features, np.ndarray) and features.dtype == np.float32:
-        by_utterance: Array = _sliding_cmvn_as_kaldi(features, options, check_features(features, lengths))
+        by_utterance: Array = _compute_sliding_cmvn_exactly(features, options, check_features(features, lengths))
         return by_utterance
-    mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
+    mean, variance, size = compute_sliding_mean_and_variance(features, options, lengths=lengths)
     return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
 
 
-def _sliding_cmvn_as_kaldi(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
+def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
     """Compute :func:`sliding_cmvn` of float32 arrays with Kaldi's bits, one utterance after the other."""
     normalized = np.zeros(features.shape, np.float32)
     for row in np.ndindex(features.shape[:-2]):
         count = features.shape[-2] if lengths is None else int(lengths[row])
         if count:
-            windows = sliding_windows(np.arange(count), count, options)
+            windows = compute_sliding_windows(np.arange(count), count, options)
             frames = features[row][:count]
             normalized[row][:count], _ = normalize_by_windows(frames, *windows, norm_vars=options.norm_vars)
     return normalized
@@ -387,7 +389,7 @@ def apply_mean_and_variance(
     features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions
 ) -> Array:
     """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see sliding_mean_and_variance)."""
-    xp = namespace(features)
+    xp = get_namespace(features)
     centered = float64(features) - mean
     if options.norm_vars:
         floored = xp.maximum(variance, full((), SLIDING_VARIANCE_FLOOR, variance))
@@ -429,7 +431,7 @@ def online_cmvn(
     """
     lengths = check_features(features, lengths)
     options = make_options("online_cmvn", OnlineCmvnOptions, options, changes)
-    corpus = as_like(statistics, features)
+    corpus = convert_like(statistics, features)
     check_statistics(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
     return apply_online_normalization(features, corpus, options, skip_dims, lengths)
 
@@ -439,8 +441,8 @@ def apply_online_normalization(
 ) -> Array:
     """Compute :func:`online_cmvn` with statistics and lengths that have been checked."""
     end = arange(1, features.shape[-2] + 1, features)
-    start = namespace(features).clip(end - options.cmn_window, 0, None)
-    window = window_mean_and_variance(zero_past(features, lengths), start, end)
+    start = get_namespace(features).clip(end - options.cmn_window, 0, None)
+    window = compute_window_mean_and_variance(zero_past(features, lengths), start, end)
     window = fill_window(window, float64(statistics), options.global_frames, options)
     result: Array = zero_past(normalize_online(features, window, options, skip_dims), lengths)
     return result
@@ -461,11 +463,11 @@ def fill_window(
         Means, variances and sizes of the filled windows.
     """
     mean, variance, size = window
-    xp = namespace(mean)
+    xp = get_namespace(mean)
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
-    added = xp.clip(xp.minimum(lacking, as_like(max_frames, mean)), 0, None)
+    added = xp.clip(xp.minimum(lacking, convert_like(max_frames, mean)), 0, None)
     share = (added / (size + added))[..., None]
-    other = mean_and_variance(statistics)
+    other = compute_mean_and_variance(statistics)
     apart = other[..., 0, :] - mean
     spread = variance + share * (other[..., 1, :] - variance) + share * (1 - share) * apart * apart
     return mean + share * apart, spread, size + added
@@ -479,7 +481,7 @@ def normalize_online(
     _check_dims(skip_dims, features.shape[-1])
     if not options.norm_means:
         return features
-    xp = namespace(features)
+    xp = get_namespace(features)
     centered = float64(features) - mean
     if options.norm_vars:
         centered = centered / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
@@ -487,6 +489,6 @@ def normalize_online(
     if not skip_dims:
         return normalized
     chosen: Array = xp.where(
-        as_like([d in skip_dims for d in range(features.shape[-1])], features), features, normalized
+        convert_like([d in skip_dims for d in range(features.shape[-1])], features), features, normalized
     )
     return chosen

@@ -10,22 +10,22 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sliding import compute_window_sums
-from kaldi_compat.functional.blocks import c_arguments
+from kaldi_compat.functional.blocks import make_c_arguments
 
 
-def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
+def _compute_window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
     if weighted.shape != weights.shape or min(left, right) < -1:
         raise ValueError("weighted values must have the shape of their weights, and left and right must be at least -1")
     if weights.dtype != np.float32:
         return NotImplemented
-    column, _, count, _ = c_arguments(np.ascontiguousarray(weights)[:, None], bounds)
+    column, _, count, _ = make_c_arguments(np.ascontiguousarray(weights)[:, None], bounds)
     values, means = np.ascontiguousarray(weighted), np.empty(len(weights), np.float32)
     native.function("ragged_window_means")(column, values, bounds, count, left, right, means)
     return means
 
 
-@native.twin(_window_means_in_c)
-def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
+@native.twin(_compute_window_means_in_c)
+def compute_window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
     """Compute weighted means over windows that slide by a frame, with Kaldi's running sums.
 
     Args:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.resample import Filters, PeriodFilters, count_resampled, make_resampling_filters
-from kaldi_compat.functional.array_api import astype, float64, namespace
+from kaldi_compat.functional.array_api import astype, float64, get_namespace
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
@@ -66,7 +66,7 @@ class PitchConstants:
         return make_resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "for_c"}
+        return {name: value for name, value in self.__dict__.items() if name != "c_arguments"}
 
     @functools.cached_property
     def c_arguments(self) -> Structure:
@@ -144,7 +144,7 @@ class PitchConstants:
         size, shift = self.window if finished else self.span, self.shift
         if self.snip_edges:
             return _not_negative((samples - size) // shift + 1)
-        xp = namespace(samples)
+        xp = get_namespace(samples)
         centered = samples if finished else samples - size // 2
         # Rounded twice as in Kaldi's float32, which a GPU's division by a constant would not do.
         quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)

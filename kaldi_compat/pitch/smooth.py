@@ -11,7 +11,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
-from kaldi_compat.functional.blocks import c_arguments, map_utterances
+from kaldi_compat.functional.blocks import make_c_arguments, map_utterances
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SmoothPitchKeywords, Unpack
 from kaldi_compat.options.pitch import SmoothPitchOptions
@@ -101,7 +101,7 @@ def _smooth_ragged_in_c(features: Floats, bounds: npt.NDArray[np.int64], options
     windows = options.normalization_window_size, options.average_window_size
     if features.shape[1] < 2 or min(windows) < 1:
         raise ValueError("a track needs at least two columns, and a window at least one value")
-    native.function("ragged_smooth_pitch")(*c_arguments(features, bounds), *windows, work, out)
+    native.function("ragged_smooth_pitch")(*make_c_arguments(features, bounds), *windows, work, out)
     return out
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
+from kaldi_compat.functional.array_api import Array, get_namespace, widen_to_float32
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import PitchKeywords, Unpack
@@ -109,9 +109,9 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
     >>> print(track_pitch(tone.astype(np.float32))[50].round(2))
     [  1.   199.98]
     """
-    xp = namespace(samples)
+    xp = get_namespace(samples)
     check_samples(samples)
-    audio: Any = samples if isinstance(samples, np.ndarray) else at_least_float32(samples.detach()).cpu().numpy()
+    audio: Any = samples if isinstance(samples, np.ndarray) else widen_to_float32(samples.detach()).cpu().numpy()
     options = make_options("track_pitch", PitchOptions, options, changes)
     ((_, features),) = track_pitches([("", audio)], options)
     tracked: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)

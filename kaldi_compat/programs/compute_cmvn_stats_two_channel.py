@@ -16,8 +16,8 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.functional.block_cmvn import statistics
-from kaldi_compat.functional.cmvn import two_channel_weights
+from kaldi_compat.functional.block_cmvn import compute_statistics
+from kaldi_compat.functional.cmvn import weigh_two_channels
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -101,7 +101,7 @@ class CallBlock:
         self.roles += roles
         self.size += sum([matrix.nbytes for matrix in feats])
 
-    def statistics(self, quieter_channel_weight: float) -> ArrayBlock:
+    def compute_statistics(self, quieter_channel_weight: float) -> ArrayBlock:
         """Compute the statistics (2, dim + 1) of each utterance."""
         lengths = np.array(list(map(len, self.feats)))
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
@@ -110,9 +110,9 @@ class CallBlock:
         one, other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
         loudness = rows[:, :1]
         weights = np.ones(len(rows), np.float32)
-        weights[one], weights[other] = two_channel_weights(loudness[one], loudness[other], quieter_channel_weight)
+        weights[one], weights[other] = weigh_two_channels(loudness[one], loudness[other], quieter_channel_weight)
         bounds = np.concatenate(([0], np.cumsum(lengths)))
-        return ArrayBlock.of(self.keys, list(statistics(rows, bounds, weights=weights)))
+        return ArrayBlock.of(self.keys, list(compute_statistics(rows, bounds, weights=weights)))
 
 
 def blocks_of(of_calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:

@@ -23,7 +23,7 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.functional.array_api import detect_tracing
 from kaldi_compat.functional.checks import CheckedAudio, check_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
@@ -148,7 +148,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
-        recorded = tracing(samples)
+        recorded = detect_tracing(samples)
         if not computes_in_numpy(samples, recorded):
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
             return self._model_input(audio)
@@ -207,7 +207,7 @@ class FrontendStream(StreamCall):
     """
 
     def __init__(self, frontend: Frontend, slots: int = 1) -> None:
-        if frontend.preset.explain_missing_stream:
+        if frontend.preset.why_no_stream:
             raise explain_missing_stream(frontend.preset)
         self.frontend, self.slots = frontend, slots
         modules: Any = [frontend.feature, *frontend.steps]

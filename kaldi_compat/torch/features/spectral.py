@@ -17,11 +17,11 @@ from kaldi_compat.exact.mel import compute_mel_banks
 from kaldi_compat.exact.plan import Plan, make_plan
 from kaldi_compat.functional.array_api import (
     Tracing,
-    compiler_says,
+    ask_compiler,
+    detect_tracing,
     is_traced,
     is_traced_or_differentiated,
     matmul,
-    tracing,
 )
 from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
@@ -162,7 +162,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
-        return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing(samples)), generator)
+        return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -309,8 +309,8 @@ def _as_array(samples: Tensor) -> Any:
 
 def _is_exported() -> bool:
     tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
-    is_recorded = bool(tracing()) or compiler_says(torch, "is_exporting")
-    return is_recorded and not compiler_says(torch, "is_dynamo_compiling")
+    is_recorded = bool(tracing()) or ask_compiler(torch, "is_exporting")
+    return is_recorded and not ask_compiler(torch, "is_dynamo_compiling")
 
 
 @functools.cache

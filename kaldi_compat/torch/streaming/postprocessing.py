@@ -13,18 +13,18 @@ from torch import Tensor
 from kaldi_compat.functional.cmvn import (
     apply_mean_and_variance,
     cmvn_statistics,
+    compute_sliding_windows,
+    compute_window_mean_and_variance,
     fill_window,
     normalize_online,
-    sliding_windows,
-    window_mean_and_variance,
 )
 from kaldi_compat.functional.deltas import (
     compute_inner_deltas,
     compute_inner_shifted_deltas,
-    delta_context,
-    shifted_delta_context,
+    count_delta_context,
+    count_shifted_delta_context,
 )
-from kaldi_compat.functional.splice import splice_inside
+from kaldi_compat.functional.splice import splice_inner_frames
 from kaldi_compat.options.postprocessing import (
     DeltaOptions,
     OnlineCmvnOptions,
@@ -82,7 +82,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
     takes = "Deltas()"
 
     def _context(self) -> tuple[int, int]:
-        context = delta_context(self.options)
+        context = count_delta_context(self.options)
         return context, context
 
     def _inside(self, features: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
     takes = "ShiftedDeltas()"
 
     def _context(self) -> tuple[int, int]:
-        return shifted_delta_context(self.options)
+        return count_shifted_delta_context(self.options)
 
     def _inside(self, features: Tensor) -> Tensor:
         return compute_inner_shifted_deltas(features, self.options)
@@ -132,7 +132,7 @@ class SpliceStream(ContextStream[SpliceOptions]):
         return self.options.left_context, self.options.right_context
 
     def _inside(self, features: Tensor) -> Tensor:
-        return splice_inside(features, self.options)
+        return splice_inner_frames(features, self.options)
 
 
 def _past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -178,8 +178,8 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     def _compute(self, first: Counts, count: int) -> Tensor:
         start, times, frames, now = _past_frames(self.history, first, count)
         end = self.history.as_column(np.maximum(self.history.end, 1))
-        window_start, window_end = sliding_windows(times, end, self.options)
-        mean, variance, size = window_mean_and_variance(frames, window_start - start, window_end - start)
+        window_start, window_end = compute_sliding_windows(times, end, self.options)
+        mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
         return apply_mean_and_variance(now, mean, variance, size, self.options)
 
 
@@ -232,7 +232,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         options = self.options
         offset, times, frames, now = _past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
-        window = window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
+        window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
         known = self._speaker[:, :1, -1:].clamp(min=1)  # at least 1, because statistics of no frames are not added
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)

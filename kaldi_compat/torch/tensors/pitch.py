@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.resample import count_resampled
-from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
+from kaldi_compat.functional.array_api import is_traced, matmul, sum_cumulatively
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
@@ -229,7 +229,7 @@ def mean_square(signal: Tensor, counts: Tensor) -> Tensor:
     wide, number = signal.double(), counts.double()
 
     def mean_of_first(x: Tensor) -> Tensor:
-        sums: Tensor = running_sum(x, -1).gather(-1, counts - 1)
+        sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
         return sums / number
 
     return mean_of_first(wide * wide) - mean_of_first(wide) ** 2

@@ -30,7 +30,7 @@ from tests.support.native import computing, needs_c
 
 Array = npt.NDArray[Any]
 LENGTHS = (24001, 9000, 16000, 400)
-STREAMED = [name for name in list_presets() if not Preset.of(name).explain_missing_stream]
+STREAMED = [name for name in list_presets() if not Preset.of(name).why_no_stream]
 pytestmark = needs_c  # without it, torch's own operations compute tensors
 
 

@@ -87,20 +87,20 @@ for level in library.levels:
         for firsts in ([0, -2], [-40, 30]):
             deltas.filter_block(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts)
         columns.splice_block(x, bounds, SpliceOptions(left_context=3, right_context=20))
-        cmvn.statistics(x, bounds)
-        cmvn.statistics(x, bounds, weights=x[:, 0].copy())
+        cmvn.compute_statistics(x, bounds)
+        cmvn.compute_statistics(x, bounds, weights=x[:, 0].copy())
         sums.products(x, bounds, x)
         products.multiply_by_transpose(x, x[:7], bounds)
         products.multiply_vectors(x[:7], x, x[:7, 0].copy())
         for center, norm_vars in ((True, False), (False, True)):
             window = {"cmn_window": 30, "min_cmn_window": 7, "center": center, "norm_vars": norm_vars}
-            cmvn.sliding_cmvn(x, bounds, SlidingCmvnOptions(**window))
+            cmvn.normalize_by_sliding_windows(x, bounds, SlidingCmvnOptions(**window))
         for mean, average in ((151, 5), (1, 1), (3, 901)):
             windows = SmoothPitchOptions(normalization_window_size=mean, average_window_size=average)
             if dim > 1:
                 smooth_ragged(abs(x) / 99, bounds, windows)
         for left, right in ((3, 900), (-1, 0), (500, -1)):
-            means.window_means(x[:, 0], x[:, -1], bounds, left, right)
+            means.compute_window_means(x[:, 0], x[:, -1], bounds, left, right)
         vad.detect_voiced(x, bounds, VadOptions(vad_frames_context=2))
     for taps, count in ((1, 1), (2, 9), (5, 3), (100, 2000), (801, 30)):
         convolution._convolve_in_c(*(samples[:size].astype(np.float32) for size in (count, taps)))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
 from kaldi_compat.errors import KaldiCompatError, OptionError
 from kaldi_compat.functional import checks
-from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.functional.array_api import detect_tracing
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.engines import engine_for
 from kaldi_compat.torch.features.spectral import SpectralFeature
@@ -398,7 +398,7 @@ def test_nan_in_the_audio_is_nan_in_the_features(kind: type[SpectralFeature]) ->
 def test_what_kernels_do_not_support_is_computed_as_by_the_exact_engine(case: str) -> None:
     module, x, lengths, warp = UNSERVED[case]()
     module = module.to(DEVICE)
-    assert engine_for(module, x, lengths, tracing(x)) == "torch"
+    assert engine_for(module, x, lengths, detect_tracing(x)) == "torch"
     found = module(x, lengths, vtln_warp=warp)
     exact = exactly(module, x, lengths, vtln_warp=warp)
     torch.testing.assert_close(found.cpu().float(), exact, rtol=1e-3, atol=1e-3)
