@@ -13,7 +13,7 @@ from kaldi_compat.frontends.audio import has_short_row
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
-from kaldi_compat.frontends.steps import columns_of
+from kaldi_compat.frontends.steps import count_columns
 from kaldi_compat.functional.array_api import convert_like, detect_tracing, full, get_namespace
 from kaldi_compat.functional.checks import CheckedAudio
 from kaldi_compat.options.spectral import FrameOptions
@@ -24,7 +24,7 @@ A = TypeVar("A")
 class PresetFrontend(Generic[A]):
     """Base class of the front ends on tensors and on arrays.
 
-    A subclass has the feature and the steps. It checks audio and passes it to :meth:`_model_input`.
+    A subclass has the feature and the steps. It checks audio and passes it to :meth:`_compute_model_input`.
     """
 
     preset: Preset
@@ -46,21 +46,21 @@ class PresetFrontend(Generic[A]):
         ) -> list[A]: ...
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
-    def _feature(self, options: Any, like: Any = None) -> Any:
+    def _make_feature(self, options: Any, like: Any = None) -> Any:
         """Return the feature with these options, on the device of ``like``."""
         raise NotImplementedError
 
     @property
     def dim(self) -> int:
         """Number of columns of the model's input."""
-        return columns_of(self.preset.options, self.preset.steps)
+        return count_columns(self.preset.options, self.preset.steps)
 
     @property
     def sampling_rate(self) -> int:
         """Sampling rate of the model, in Hz."""
         return self.preset.sampling_rate
 
-    def _model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
+    def _compute_model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
         """Compute a model's input from checked audio (T,) or (B, T), with a feature in place of the preset's."""
         if feature is None:
             feature = self.feature
@@ -76,7 +76,7 @@ class PresetFrontend(Generic[A]):
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        parts = [self._row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        parts = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
         longest = max(map(len, parts), default=0)
         padded = [xp.concatenate((part, full((longest - len(part), self.dim), 0.0, part))) for part in parts]
         whole = xp.stack(padded) if parts else full((0, 0, self.dim), 0.0, audio)
@@ -87,11 +87,11 @@ class PresetFrontend(Generic[A]):
             else (features, convert_like([len(part) for part in parts], ends).reshape(ends.shape))
         )
 
-    def _row(self, audio: Any) -> Any:
+    def _compute_row(self, audio: Any) -> Any:
         feature = self.feature
         if 2 <= len(audio) < feature.size:
-            feature = self._feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
-        return self._model_input(CheckedAudio(audio, tracing=detect_tracing(audio)), feature)
+            feature = self._make_feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
+        return self._compute_model_input(CheckedAudio(audio, tracing=detect_tracing(audio)), feature)
 
 
 def load_preset(
@@ -122,7 +122,7 @@ def load_preset(
         raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
     numbers = Statistics.of(statistics)
     before = next(number for number, step in enumerate(chosen.steps) if step.statistics)
-    columns = columns_of(chosen.options, chosen.steps[:before])
+    columns = count_columns(chosen.options, chosen.steps[:before])
     if numbers.shift.ndim and len(numbers.shift) != columns:
         raise FeatureError(
             f"the statistics have {len(numbers.shift)} columns, but the features of the preset {chosen.name!r} have "

@@ -76,7 +76,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     ) -> None:
         self.preset, numbers = load_preset(preset, statistics, dither)
         self.resample = resample
-        self.feature = self._feature(self.preset.feature_options)
+        self.feature = self._make_feature(self.preset.feature_options)
         self.steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
 
     @classmethod
@@ -97,7 +97,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _repr_html_(self) -> str:
         from kaldi_compat.frontends import description
 
-        return description.html(self.preset, f"{self} (NumPy)")
+        return description.format_html(self.preset, f"{self} (NumPy)")
 
     if not TYPE_CHECKING:  # type checkers take it from PresetFrontend
 
@@ -124,7 +124,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
             if not isinstance(samples, np.ndarray):
                 utterances = check_list(samples, lengths, ("T",), np.ndarray, AudioError)
                 return [self(utterance, sampling_rate=rate) for utterance in utterances]
-            return self._model_input(
+            return self._compute_model_input(
                 prepare_audio(samples, lengths, rate, self.preset, self.feature.size, resample_rows)
             )
 
@@ -136,7 +136,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         """
         return FrontendStream(self)
 
-    def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
+    def _make_feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
         feature._trust_scale()  # The preset decides the scale of the audio.

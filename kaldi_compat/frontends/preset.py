@@ -12,7 +12,7 @@ from typing import Any
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
-from kaldi_compat.frontends.steps import STEPS, Step, columns_of, step_of
+from kaldi_compat.frontends.steps import STEPS, Step, count_columns, make_step
 from kaldi_compat.json_file import parse_json, read_regular_file
 from kaldi_compat.options.base import make_options, nearest_name
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
@@ -108,7 +108,7 @@ class Preset:
     def __post_init__(self) -> None:
         if len(self.steps) > MAX_STEPS:
             raise OptionError(f"there are {len(self.steps)} steps: at most {MAX_STEPS} are computed")
-        columns = columns_of(self.options, self.steps)
+        columns = count_columns(self.options, self.steps)
         if columns > MAX_COLUMNS:
             raise OptionError(
                 f"the steps make {columns:.3g} columns of the {self.options.dim} of the feature: at most {MAX_COLUMNS} "
@@ -137,7 +137,7 @@ class Preset:
         if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
             return cls.read(text)
         if text in list_presets():
-            return _packaged(text)
+            return _read_packaged(text)
         name = text.lower().replace("_", "-")
         if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
             raise OptionError(f"there is no preset {text!r}: {elsewhere}")
@@ -200,9 +200,9 @@ class Preset:
         feature = values["feature"]
         if feature not in FEATURES:
             raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")
-        values["source"] = _source(values.get("source", {}))
-        values["options"] = _options(feature, values.get("options", {}), values.get("sampling_rate", 16000))
-        values["steps"] = tuple(map(step_of, values.get("steps", ())))
+        values["source"] = _parse_source(values.get("source", {}))
+        values["options"] = _parse_options(feature, values.get("options", {}), values.get("sampling_rate", 16000))
+        values["steps"] = tuple(map(make_step, values.get("steps", ())))
         values["notes"] = tuple(map(str, values.get("notes", ())))
         values["sample_scale"] = float(values.get("sample_scale", 32768.0))
         if not 0 < values["sample_scale"] < float("inf"):
@@ -234,7 +234,7 @@ class Preset:
         return f"how many frames its step {selects} keeps depends on the audio" if selects else ""
 
 
-def _source(values: Mapping[str, Any]) -> Source:
+def _parse_source(values: Mapping[str, Any]) -> Source:
     fields = [field.name for field in dataclasses.fields(Source)]
     for key, value in values.items():
         if key not in fields or not isinstance(value, str):
@@ -242,7 +242,7 @@ def _source(values: Mapping[str, Any]) -> Source:
     return Source(**values)
 
 
-def _options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
+def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
     for name, key in zip(SET_BY_PRESET, ("sampling_rate", "sample_scale"), strict=True):
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set that instead")
@@ -263,5 +263,5 @@ def list_presets() -> tuple[str, ...]:
 
 
 @functools.cache
-def _packaged(name: str) -> Preset:
+def _read_packaged(name: str) -> Preset:
     return Preset.read(FOLDER / f"{name}.json")

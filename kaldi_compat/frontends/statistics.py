@@ -64,9 +64,9 @@ class Statistics:
         if hasattr(source, "detach"):
             source = source.detach().cpu().numpy()
         if isinstance(source, np.ndarray):
-            return _of_kaldi(source, "the statistics")
+            return _convert_kaldi(source, "the statistics")
         if isinstance(source, (tuple, list)) and len(source) == 2:
-            return _of_mean_and_std(source[0], source[1], "the statistics")
+            return _convert_mean_and_std(source[0], source[1], "the statistics")
         raise FeatureError(
             "statistics must be a file, Kaldi statistics (2, dim + 1) or a pair (mean, std), not "
             f"{type(source).__name__}"
@@ -75,7 +75,7 @@ class Statistics:
     @classmethod
     def of_numbers(cls, options: GlobalCmvnOptions) -> Statistics:
         """Return the statistics of a single mean and a single standard deviation."""
-        return _of_mean_and_std(options.mean, options.std, "the options")
+        return _convert_mean_and_std(options.mean, options.std, "the options")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Statistics:
@@ -97,13 +97,13 @@ class Statistics:
         if content[:1] != b"\0":
             text = content.decode("utf-8", errors="replace")
             if "<AddShift>" in text:
-                return _of_funasr(text, name)
+                return _parse_funasr(text, name)
             if text.lstrip("\ufeff \t\r\n").startswith("{"):
-                return _of_json(content, name)
-        return _of_kaldi(_matrix(name), name)
+                return _parse_json_statistics(content, name)
+        return _convert_kaldi(_load_matrix(name), name)
 
 
-def _matrix(name: str) -> npt.NDArray[Any]:
+def _load_matrix(name: str) -> npt.NDArray[Any]:
     """Load a matrix, or the only matrix of an archive."""
     try:
         value = io_ark.load(name, pipes=False)
@@ -121,7 +121,7 @@ def _matrix(name: str) -> npt.NDArray[Any]:
     raise FeatureError(f"{name} holds {what}: expected a matrix (2, dim + 1), an am.mvn or a json file")
 
 
-def _of_funasr(text: str, name: str) -> Statistics:
+def _parse_funasr(text: str, name: str) -> Statistics:
     """Return the statistics of an ``am.mvn``: vectors to be added and to be multiplied by, in nnet1's text format."""
     vectors = []
     for part in ("<AddShift>", "<Rescale>"):
@@ -131,14 +131,14 @@ def _of_funasr(text: str, name: str) -> Statistics:
             vectors.append(np.array(vector[1].split() if vector else [], np.float32))
         except ValueError:
             raise FeatureError(f"{name}: {part} has a vector with something that is not a number") from None
-    return _checked(vectors[0], vectors[1], name)
+    return _make_statistics(vectors[0], vectors[1], name)
 
 
-def _of_json(content: bytes, name: str) -> Statistics:
+def _parse_json_statistics(content: bytes, name: str) -> Statistics:
     try:
         values = parse_json(content)
         if "mean_stat" not in values:
-            return _of_mean_and_std(values["mean"], values["std"], name)
+            return _convert_mean_and_std(values["mean"], values["std"], name)
         count = float(values["frame_num"])
         sums = np.array([values["mean_stat"], values["var_stat"]], np.float64)
     except FeatureError:
@@ -149,17 +149,17 @@ def _of_json(content: bytes, name: str) -> Statistics:
         ) from None
     except (ValueError, TypeError, OverflowError) as error:
         raise FeatureError(f"{name} is not a json file of statistics: {error}") from None
-    return _of_sums(sums[0], sums[1], count, name)
+    return _convert_sums(sums[0], sums[1], count, name)
 
 
-def _of_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
+def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
     if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2:
         raise FeatureError(f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.shape}")
     wide = matrix.astype(np.float64)
-    return _of_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
+    return _convert_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
 
 
-def _of_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
+def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
     if not count >= 1:
         raise FeatureError(f"{name}: the statistics count {count:g} frames, at least 1 is needed")
     mean = sums / count
@@ -171,20 +171,20 @@ def _of_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, na
             f"{name}: the variance of column {column} is negative, {variance[column]:.3g}: no features have such "
             "statistics, so compute the statistics again"
         )
-    return _checked(-mean, 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR)), name)
+    return _make_statistics(-mean, 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR)), name)
 
 
-def _of_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
+def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
     try:
         means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise FeatureError(f"{name}: mean and std must be numbers") from None
     if not (deviations > 0).all():
         raise FeatureError(f"{name}: every standard deviation must be positive")
-    return _checked(-means, 1.0 / deviations, name)
+    return _make_statistics(-means, 1.0 / deviations, name)
 
 
-def _checked(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
+def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
         raise FeatureError(f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape} do not match")
     with np.errstate(over="ignore"):

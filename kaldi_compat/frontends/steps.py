@@ -90,14 +90,14 @@ class Step:
         return f"{self.kind}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
-def step_of(description: Any) -> Step:
+def make_step(description: Any) -> Step:
     """Return a step from its description in a preset: ``{"low_frame_rate": {"stack": 7, "stride": 6}}``.
 
     Raises:
         OptionError: an unknown step or option, or an invalid value.
 
-    >>> from kaldi_compat.frontends.steps import step_of
-    >>> str(step_of({"low_frame_rate": {"stack": 5, "stride": 1}}))
+    >>> from kaldi_compat.frontends.steps import make_step
+    >>> str(make_step({"low_frame_rate": {"stack": 5, "stride": 1}}))
     'low_frame_rate(stack=5, stride=1)'
     """
     if not isinstance(description, Mapping) or len(description) != 1:
@@ -119,7 +119,7 @@ def step_of(description: Any) -> Step:
     return Step(name, make_options(name, kind.options, None, changes), statistics)
 
 
-def columns_of(options: FrameOptions, steps: tuple[Step, ...]) -> int:
+def count_columns(options: FrameOptions, steps: tuple[Step, ...]) -> int:
     """Return the number of columns of a feature after these steps."""
     columns = options.dim
     for step in steps:

@@ -71,17 +71,17 @@ class PitchConstants:
     @functools.cached_property
     def c_arguments(self) -> Structure:
         """Structure of the tables for the C library."""
-        weights = np.concatenate([self.weights_of(state) for state in range(self.states)])
+        weights = np.concatenate([self.get_state_weights(state) for state in range(self.states)])
         offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
         return native.structure("pitch_plan")(self, offset=offset, weights=weights)
 
-    def weights_of(self, state: int) -> Floats:
+    def get_state_weights(self, state: int) -> Floats:
         """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
         return self.weights[self.first[state] :, state][: self.columns[state]]
 
     @classmethod
     @functools.lru_cache(maxsize=16)
-    def of(cls, options: PitchOptions) -> PitchConstants:
+    def from_options(cls, options: PitchOptions) -> PitchConstants:
         """Return the constants of options, in NumPy."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
@@ -104,7 +104,7 @@ class PitchConstants:
                 make_resampling_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
             ),
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
-            chunk=_samples_per_chunk(options),
+            chunk=_count_chunk_samples(options),
             window=window,
             span=span,
             shift=shift,
@@ -135,7 +135,7 @@ class PitchConstants:
             return count_resampled(samples_in, self.rate_in, self.rate_out)
         ticks = math.lcm(self.rate_in, self.rate_out)
         interval = samples_in * (ticks // self.rate_in) - self.settling
-        return _not_negative(-(-interval // (ticks // self.rate_out)))
+        return _clip_at_zero(-(-interval // (ticks // self.rate_out)))
 
     def count_available_frames(self, samples: Any, *, finished: bool) -> Any:
         """Return the number of frames of ``samples`` resampled samples; before the end, only complete frames."""
@@ -143,14 +143,14 @@ class PitchConstants:
             return int(self.count_available_frames(np.array([samples]), finished=finished)[0])
         size, shift = self.window if finished else self.span, self.shift
         if self.snip_edges:
-            return _not_negative((samples - size) // shift + 1)
+            return _clip_at_zero((samples - size) // shift + 1)
         xp = get_namespace(samples)
         centered = samples if finished else samples - size // 2
         # Rounded twice as in Kaldi's float32, which a GPU's division by a constant would not do.
         quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
-    def num_frames(self, samples: Any) -> Any:
+    def count_frames(self, samples: Any) -> Any:
         """Return the number of frames of audio of ``samples`` samples."""
         return self.count_available_frames(self.count_resampled(samples, finished=True), finished=True)
 
@@ -200,12 +200,12 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
     return sinc.astype(np.float32) * window.astype(np.float32)
 
 
-def _samples_per_chunk(options: PitchOptions) -> int:
+def _count_chunk_samples(options: PitchOptions) -> int:
     if options.frames_per_chunk == 0:
         return 0
     samples = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)
     return max(1, int(samples * np.float32(options.frame_shift) / np.float32(1000)))
 
 
-def _not_negative(count: Any) -> Any:
+def _clip_at_zero(count: Any) -> Any:
     return max(count, 0) if isinstance(count, int) or not hasattr(count, "clip") else count.clip(0)

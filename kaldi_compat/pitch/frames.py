@@ -32,7 +32,7 @@ _ENERGY_CHANGE = F32(0.01)  # Kaldi's threshold on the relative change of the en
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class PitchFrames:
     """Frames of utterances, with the numbers that are known before the search.
 
     Frame ``r`` of utterance ``u`` is row ``rows[u] + r``. It starts at sample ``first + r * shift`` of the utterance's
@@ -72,7 +72,7 @@ def split_into_frames(
     lengths: Integers,
     constants: PitchConstants,
     ends: Integers | None = None,
-) -> Frames:
+) -> PitchFrames:
     """Return the frames of utterances.
 
     Args:
@@ -130,7 +130,7 @@ def split_into_frames(
         )
         first, shift, sizes = 0, constants.span, counts * constants.span
         begins = np.cumsum(sizes) - sizes
-    return Frames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new), done)
+    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new), done)
 
 
 def _take_values_of_previous_chunk(values: Integers, number: Integers) -> Integers:
@@ -221,11 +221,14 @@ def _find_changes_of_ballast(
     of_utterance = np.logical_or.reduceat(changed, bounds[:-1])
     is_revised = np.repeat(of_utterance, counts)
     is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
-    old, revised = np.repeat(_in_single(variance, constants), new), np.repeat(_in_single(better, constants), counts)
+    old, revised = (
+        np.repeat(_round_ballast(variance, constants), new),
+        np.repeat(_round_ballast(better, constants), counts),
+    )
     return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))
 
 
-def _in_single(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
+def _round_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
     """Return the ballast for mean squares in float32, as Kaldi rounds it where it revises a ballast."""
     size: Floats = energy.astype(F32) * F32(constants.window)
     return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)
@@ -240,7 +243,7 @@ def group_rows(sizes: Integers) -> Groups:
     Args:
         sizes: (chunks,): numbers of frames.
 
-    >>> row_groups(np.array([7, 2])).tolist()
+    >>> group_rows(np.array([7, 2])).tolist()
     [0, 0, 0, 0, 1, 1, 2, 1, 1]
     """
     ends = np.cumsum(sizes)

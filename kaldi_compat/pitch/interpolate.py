@@ -113,7 +113,7 @@ class RaggedGrids:
     seeds: Seeds  # (rows,): states of the noise
 
     @classmethod
-    def of(
+    def from_features(
         cls, features: Floats, bounds: Indices, options: InterpolatePitchOptions, random: KaldiRandom
     ) -> RaggedGrids:
         """Create the grids of utterances (rows, 2); draw the random numbers in Kaldi's order."""
@@ -180,7 +180,7 @@ def interpolate_ragged(
     Returns:
         (rows, 2)
     """
-    grids = RaggedGrids.of(features.astype(np.float32, copy=False), bounds, options, random)
+    grids = RaggedGrids.from_features(features.astype(np.float32, copy=False), bounds, options, random)
     path = find_most_probable_paths(grids, options)
     counts.frames += len(path)
     counts.gaps += int(np.count_nonzero(grids.nearest == 0))
@@ -200,7 +200,7 @@ def has_pitch_or_silence(features: Floats) -> bool:
 
 
 def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
-    reach, interval, noise = _reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
+    reach, interval, noise = _compute_reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH:
         return NotImplemented
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MAX_LANES)) * _MAX_LANES
@@ -223,7 +223,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
     return path
 
 
-def _reach(options: InterpolatePitchOptions) -> int:
+def _compute_reach(options: InterpolatePitchOptions) -> int:
     """Return the largest move of the pitch, in states of the grid."""
     return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
 
@@ -235,7 +235,7 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
     Raises:
         MemoryError: memory for the moves of the longest utterance is short.
     """
-    reach, interval = _reach(options), np.float32(options.pitch_interval)
+    reach, interval = _compute_reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
     # A move is shorter than the grid, so a longer reach changes nothing.
     paths = [

@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     Generator = KaldiRandom | np.random.Generator | torch.Generator
 
 
-def pov_feature(correlation: Array) -> Array:
+def compute_pov_feature(correlation: Array) -> Array:
     """Warp the correlation so that its distribution is nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
     clipped: Array = get_namespace(correlation).clip(float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
 
-def probability_of_voicing(correlation: Array) -> Array:
+def estimate_probability_of_voicing(correlation: Array) -> Array:
     """Approximate the probability of voicing with a function fitted to the Keele corpus (Kaldi: NccfToPov).
 
-    >>> probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
+    >>> estimate_probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
     array([0.001, 0.904, 1.   ])
     """
     xp = get_namespace(correlation)
@@ -81,7 +81,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     xp = get_namespace(features)
     frames = features.shape[-2]
     logs = log_pitch(features[..., 1])
-    weight = probability_of_voicing(features[..., 0])
+    weight = estimate_probability_of_voicing(features[..., 0])
     weighted = weight * logs  # rounded to the features' precision, as in Kaldi
     now = arange(0, frames, features)
     begin = xp.clip(now - left, 0, None)
@@ -157,7 +157,7 @@ def process_pitch(
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
-        deltas: result of :func:`pitch_deltas`; computed if None.
+        deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
         ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:
@@ -222,16 +222,16 @@ def process_ragged(
     logs = log_pitch(np.ascontiguousarray(features[:, 1]))
 
     def normalized() -> Floats:
-        weight = probability_of_voicing(features[:, 0])
+        weight = estimate_probability_of_voicing(features[:, 0])
         left, right = options.normalization_left_context, options.normalization_right_context
         level: Floats = logs - compute_window_means(weight, weight * logs, bounds, left, right)
         return level
 
     def slopes() -> Floats:
-        return append_deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
+        return append_deltas(logs[:, None], bounds, make_pitch_deltas(options).options)[:, 1]
 
     noise = draw_standard_normal(logs, generator) if options.add_delta_pitch else None
-    processed = _columns(features[:, 0], logs, options, normalized, slopes, noise)
+    processed = _compute_columns(features[:, 0], logs, options, normalized, slopes, noise)
     counts = np.diff(bounds)
     if options.delay == 0:
         return processed, counts
@@ -242,7 +242,7 @@ def process_ragged(
     return processed[firsts + rows], delayed_counts
 
 
-def pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
+def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
     """Return the options and the filters of the deltas of the log pitch. Compilers cannot trace how they are made."""
     deltas = DeltaOptions(delta_order=1, delta_window=options.delta_window)
     return PitchDeltas(deltas, tuple(compute_delta_filters(deltas, dtype)))
@@ -266,13 +266,13 @@ def compute_undelayed_features(
         return normalize_log_pitch(features, left, right, lengths)
 
     def slopes() -> Array:
-        of_logs = deltas or pitch_deltas(options, choose_precision(logs))
+        of_logs = deltas or make_pitch_deltas(options, choose_precision(logs))
         return add_deltas(logs[..., None], of_logs.options, lengths=lengths, filters=of_logs.filters)[..., 1]
 
-    return _columns(features[..., 0], logs, options, normalized, slopes, noise)
+    return _compute_columns(features[..., 0], logs, options, normalized, slopes, noise)
 
 
-def _columns(
+def _compute_columns(
     correlation: Array,
     logs: Array,
     options: ProcessPitchOptions,
@@ -283,7 +283,7 @@ def _columns(
     """Return the columns that the options select, computed from the logs of the pitch on demand."""
     columns: list[Any] = []
     if options.add_pov_feature:
-        columns.append(options.pov_scale * pov_feature(correlation) + options.pov_offset)
+        columns.append(options.pov_scale * compute_pov_feature(correlation) + options.pov_offset)
     if options.add_normalized_log_pitch:
         columns.append(normalized() * options.pitch_scale)
     if options.add_delta_pitch:

@@ -17,12 +17,12 @@ e.g.:  post-to-weights ark:nosil.post ark:weights.ark
 
 @program("post-to-weights", USAGE)
 def main(options: NoOptions, source: str, target: str) -> int:
-    counts = convert_table(weights_of, PosteriorArraysCodec(), source, target, kind_out="vector")
+    counts = convert_table(get_state_weights, PosteriorArraysCodec(), source, target, kind_out="vector")
     logger.info("Done converting %d posteriors to weights.", counts.done)
     return counts.status
 
 
-def weights_of(block: PosteriorBlock) -> ArrayBlock:
+def get_state_weights(block: PosteriorBlock) -> ArrayBlock:
     """Return the sum of each frame's weights."""
     posteriors = block.posteriors
     sums = frame_sums(frames_of_entries(posteriors), posteriors.weights, len(posteriors.counts))

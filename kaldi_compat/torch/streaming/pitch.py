@@ -20,7 +20,7 @@ from kaldi_compat.exact.resample import resample_chunk
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import (
-    Frames,
+    PitchFrames,
     add_energy,
     check_finite,
     compute_ballast,
@@ -199,7 +199,7 @@ class Tracker:
         if frames > self._frames:
             self._search_frames(frames)
         self._discard()
-        count = len(self._paths) if finished else self._paths.agreed(self._max_latency)
+        count = len(self._paths) if finished else self._paths.count_agreed_frames(self._max_latency)
         return self._paths.decide(count)
 
     def _search_frames(self, frames: int) -> None:
@@ -211,7 +211,7 @@ class Tracker:
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
-        alone = Frames(
+        alone = PitchFrames(
             signal=signal,
             starts=np.zeros(1, np.int64),
             lengths=np.array([len(signal)]),

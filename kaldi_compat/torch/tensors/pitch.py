@@ -73,7 +73,7 @@ def track_batch(
     """
     utterances, longest = samples.shape
     traced = is_traced(samples)
-    max_frames = num_frames_of_size(longest, constants) if traced else constants.num_frames(longest)
+    max_frames = num_frames_of_size(longest, constants) if traced else constants.count_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if max_frames == 0:
         return samples.new_zeros((utterances, 0, 2)), counts

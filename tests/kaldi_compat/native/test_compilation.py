@@ -76,7 +76,7 @@ track[rng.random(500) < 0.4, 1] = 0
 for level in library.levels:
     use(level)
     for bounds in ([0, 500], [0, 1, 2, 40, 500]):
-        grids = RaggedGrids.of(track, np.array(bounds), InterpolatePitchOptions(), KaldiRandom())
+        grids = RaggedGrids.from_features(track, np.array(bounds), InterpolatePitchOptions(), KaldiRandom())
         for change in (8.5, 12.0, 400.0):
             most_probable_paths(grids, InterpolatePitchOptions(max_pitch_change_per_frame=change))
 for level in library.levels:
