@@ -15,7 +15,7 @@ from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan, compute_mixed_radix_tables, compute_split_radix_tables
 from kaldi_compat.native import Structure, address
 
-FRAMES_AHEAD = 32  # Number of frames of a stream that memory is allocated for at once.
+FRAMES_AHEAD = 32  # A stream allocates memory for this number of frames at once, to save allocations.
 KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 
@@ -70,7 +70,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         seeds=batch.seeds,
         type=batch.samples.dtype == np.float32,
     )
-    # A variable keeps the tables alive, because the cache keeps only one of two that threads make at the same time.
+    # The variable keeps the tables alive: if two threads compute the same tables, the cache keeps only one result.
     tables = _plan_structure(plan, batch.warp_factors)
     function = native.function("spectral_features", takes_addresses=True)  # The engine has checked ``out``.
     if function(tables.address, audio.address, begin, end, address(out)):
@@ -78,7 +78,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
 
 
 class ChunkCall:
-    """Computes frames of a buffer again and again, with structures for C and memory that are made once."""
+    """Function that computes frames of a buffer and reuses its C structures and memory between calls."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -138,6 +138,6 @@ class ChunkCall:
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError("no memory for a block of frames")
         features = self._frames[begin:end]
-        if end == len(self._frames):  # Release the memory, which a long chunk may have made large.
+        if end == len(self._frames):  # A long chunk may have made the memory large, so it is released.
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return features

@@ -12,7 +12,7 @@ from kaldi_compat.exact.plan import compute_split_radix_tables
 
 
 def choose_fft_points(taps: int) -> int:
-    """Return the points of the FFT for a filter of ``taps``. They decide the blocks and so the rounding."""
+    """Return the number of FFT points for a filter of ``taps`` samples. It determines the rounding."""
     return max(4, 1 << (4 * taps - 1).bit_length())
 
 
@@ -43,5 +43,5 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     return out
 
 
-# Decorator of a convolution of signals (..., samples) with a filter (taps,).
+# Decorates a function that convolves signals (..., samples) with a filter (taps,), and adds the C version.
 convolved_in_c = native.twin(_convolve_in_c)

@@ -20,10 +20,10 @@ from kaldi_compat.exact.plan import Plan
 from kaldi_compat.exact.sums import sum_columns
 from kaldi_compat.native import NATIVE
 
-# Function of a number of frames that returns the rand_r() states of their noise.
+# Function that takes a number of frames and returns the rand_r() state of the noise of each frame.
 Seeds = Callable[[int], npt.NDArray[np.int32]]
 
-MIN_ROWS_PER_THREAD = 64  # Fewer frames take less time than it takes to start a thread.
+MIN_ROWS_PER_THREAD = 64  # Computing fewer frames takes less time than starting a thread.
 
 
 def make_batch(
@@ -52,7 +52,7 @@ def make_batch(
         starts = np.cumsum(sizes) - sizes
     starts = np.array(starts, np.int64)
     if min(starts.min(initial=0), sizes.min(initial=0)) < 0 or (starts + sizes).max(initial=0) > len(audio):
-        raise AudioError(f"an utterance lies outside of the {len(audio)} samples")
+        raise AudioError(f"an utterance lies outside of the {len(audio)} samples: check its start and length")
     counts = count_frames(plan, sizes)
     # Kaldi makes no filters for an utterance without frames, so its factor may be invalid.
     warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
@@ -69,12 +69,12 @@ def make_batch(
 
 
 def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
-    """Return ``count`` frames of one buffer as a batch. The buffer holds an utterance or a chunk of a stream.
+    """Return ``count`` frames of one buffer, an utterance or a chunk of a stream, as a batch.
 
     Args:
         samples: the buffer (T,).
         first: index of the first frame's first sample. It may be negative, and the last frame may extend beyond the
-            end. The buffer is reflected there, so it must then start or end where the utterance does.
+            end. The buffer is reflected at an end that a frame crosses, so that end must be an end of the utterance.
         count: number of frames.
         vtln_warp: VTLN factor.
 
@@ -83,7 +83,7 @@ def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: 
     """
     audio = convert_to_samples(samples)
     if count and not len(audio):
-        raise AudioError("an utterance without samples cannot have frames")
+        raise AudioError("an utterance without samples cannot have frames: leave it out")
     return AudioBatch(
         samples=audio,
         starts=np.zeros(1, np.int64),
@@ -96,7 +96,7 @@ def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: 
 
 
 def count_frames(plan: Plan, lengths: Any) -> Any:
-    """Return the number of frames in audio of each length in samples (Kaldi: NumFrames)."""
+    """Return the number of frames of audio for lengths in samples, an integer or an array (Kaldi: NumFrames)."""
     if plan.options.snip_edges:
         return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
     return (lengths + plan.shift // 2) // plan.shift
@@ -123,7 +123,7 @@ def compute(
     Args:
         plan: the feature: see :func:`~kaldi_compat.exact.plan.make_plan`.
         batch: the audio: see :func:`make_batch`.
-        seeds: returns the states of the noise of a plan with dithering; None if the batch holds them.
+        seeds: returns the noise states of a plan with dithering; None if the batch already contains them.
         threads: number of threads of the C library. NumPy uses one.
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
@@ -171,7 +171,7 @@ def select_implementation(plan: Plan) -> ModuleType:
 
 
 def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function that computes frames of a buffer, again and again.
+    """Return a function that computes frames of a buffer and may be called repeatedly.
 
     See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
     """
@@ -203,8 +203,8 @@ def compute_row_features(
         threads: number of threads of the C library.
 
     Returns:
-        Features (..., frames, dim), zero past a row's own frames; and the number of frames of each row (...), or None
-        without lengths.
+        Features (..., frames, dim), zero after the last frame of each row; and the number of frames of each row (...),
+        or None without lengths.
     """
     leading, width = rows.shape[:-1], rows.shape[-1]
     max_frames = int(count_frames(plan, width))
@@ -236,7 +236,7 @@ def compute_list_features(
 
 
 def subtract_mean(features: Floats) -> Floats:
-    """Return features (frames, dim) less the mean of each column, rounded as by Kaldi's ``--subtract-mean``.
+    """Subtract the mean of each column of features (frames, dim), rounded as by Kaldi's ``--subtract-mean``.
 
     >>> subtract_mean(np.array([[1.0], [3.0]], np.float32)).tolist()
     [[-1.0], [1.0]]

@@ -1,8 +1,8 @@
 """Kaldi's real FFT with Kaldi's rounding (src/matrix/srfft.cc, src/matrix/matrix-functions.cc), in NumPy.
 
 Kaldi's FFT of a real signal computes its roots of unity by repeated multiplication in float32. At a few thousand points
-these are off by 1e-4, so no other FFT gives Kaldi's numbers. The functions here repeat Kaldi's operations one by one: a
-split radix for powers of two, and a mixed radix for other numbers of points.
+the roots are off by 1e-4, so no other FFT gives Kaldi's numbers. These functions repeat Kaldi's operations one by one:
+a split radix for powers of two, and a mixed radix for other numbers of points.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SQRT_HALF = np.float32(np.sqrt(0.5))
 
 
 def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute the FFT of real ``(..., n)`` with even ``n``: real and imaginary parts ``(..., n / 2)``.
+    """Compute the FFT of a real signal ``(..., n)`` with even ``n``; return real and imaginary parts ``(..., n / 2)``.
 
     The imaginary part of bin 0 holds bin ``n / 2``. Both bins are real.
     """
@@ -38,7 +38,7 @@ def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
 
 
 def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute :func:`compute_packed_rfft` in double precision, rounded once.
+    """Compute :func:`compute_packed_rfft` in double precision and round the result once.
 
     For powers of two, it repeats the operations of ``packages/c/kaldi_features.h``, because the last bits of NumPy's
     own FFT depend on its version and on the processor.
@@ -162,7 +162,7 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
     common = cosine * (re + im)
     turned_re, turned_im = difference * im + common, minus_sum * re + common
     turned_re[:, 0], turned_im[:, 0] = re[:, 0], im[:, 0]
-    if size >= 8:  # an eighth of a turn is simpler
+    if size >= 8:  # As in Kaldi, the rotation by an eighth of a turn is a product with the root of 1/2.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
             turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)
@@ -237,7 +237,7 @@ def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -
 
 @lru_cache(maxsize=64)
 def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
-    """Return the factors of the second part of an output ``(radix, n / radix)``, real and imaginary parts."""
+    """Return the roots of unity, real and imaginary parts ``(radix, n / radix)``, of a mixed-radix step."""
     re, im = _compute_powers(_compute_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]
     for _ in range(radix - 1):

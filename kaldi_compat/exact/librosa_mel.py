@@ -12,7 +12,7 @@ from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
 from kaldi_compat.options.base import require
 
 F32 = np.float32
-KNEE, STEP = 15.0, math.log(6.4) / 27.0  # Slaney's scale is linear up to 15 mel, 1 kHz, and logarithmic above
+KNEE, STEP = 15.0, math.log(6.4) / 27.0  # Slaney's scale is linear up to 15 mel (1 kHz), and logarithmic above.
 
 
 def slaney_mel(hertz: npt.ArrayLike) -> Floats:
@@ -77,7 +77,7 @@ def compute_librosa_filters(
         bins = bins * F32(sample_frequency / points)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     inside = (bins > left) & (bins < right)
-    require(bool(inside.any(0).all()), f"num_bins={num_bins} is too many for {points} FFT points: reduce it")
+    require(bool(inside.any(0).all()), f"num_bins={num_bins} is too many for {points} FFT points: reduce num_bins")
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = np.where(bins <= center, (bins - left) / (center - left), (right - bins) / (right - center))
         if norm:

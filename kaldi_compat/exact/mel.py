@@ -94,7 +94,7 @@ def _log_bins(weights: Floats) -> None:
 
 
 def count_fft_points(options: FrameOptions) -> int:
-    """Return the points of the FFT.
+    """Return the number of FFT points of a frame.
 
     Raises:
         OptionError: the number of points is odd.

@@ -1,4 +1,4 @@
-"""The plan of a spectral feature: everything that does not depend on the audio. NumPy and C read the same one."""
+"""The plan of a spectral feature: all that does not depend on the audio. NumPy and C compute from the same plan."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Plan:
 
     @functools.cached_property
     def is_in_c(self) -> bool:
-        """True if the C library can compute it."""
+        """True if the C library can compute the plan."""
         return not self.debug_mel and not (self.accurate_fft and self.points & (self.points - 1))
 
     @functools.cached_property
@@ -109,7 +109,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
     """Return the plan for these options, with Kaldi's FFT or one in double precision.
 
     Raises:
-        TypeError: the options are not those of a spectral feature.
+        TypeError: the options do not belong to a spectral feature.
     """
     kind = KINDS.get(type(options))
     if kind is None:
@@ -123,7 +123,7 @@ def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix = tables.compute_inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
         lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
-        compute_mel_table(options, 1.0)  # raises the errors of the mel options
+        compute_mel_table(options, 1.0)  # Raises the errors of the mel options early.
     own = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,

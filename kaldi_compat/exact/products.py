@@ -16,11 +16,11 @@ from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.sums import fused_multiply_add, multiply_matrix_vector
 
 _LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-512).
-_MAX_PANEL = 448  # Number of terms that are added before their sum is added to the result.
-_MAX_SMALL_PRODUCTS = 1_000_000  # Most multiplications of the kernels for small matrices.
-_MIN_SMALL_DEPTH = 32  # Fewest terms for which the kernels for small matrices keep 16 sums for a result.
-_MAX_SMALL_RESULTS = 1200  # Most results of the kernel for a small transposed matrix.
-# Most columns after groups of 16 for which the kernel for two plain small matrices keeps 16 sums for a result.
+_MAX_PANEL = 448  # OpenBLAS adds up to this number of terms before it adds the sum to the result.
+_MAX_SMALL_PRODUCTS = 1_000_000  # Largest number of multiplications for which OpenBLAS uses its small kernels.
+_MIN_SMALL_DEPTH = 32  # The small kernels keep 16 sums per result from this number of terms on.
+_MAX_SMALL_RESULTS = 1200  # Largest number of results of the small kernel for a transposed matrix.
+# The small kernel for two plain matrices keeps 16 sums per result for up to 8 columns after the groups of 16.
 _MAX_SMALL_TAIL = 8
 
 
@@ -174,6 +174,6 @@ def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
         pairs = pairs[..., ::2] + pairs[..., 1::2]
         folded = folded[..., :half] + folded[..., half:]
     product = pairs[..., 0]
-    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # the rows and columns after the last groups of four
+    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # The rows and columns after the last groups of four.
     product[corner] = folded[..., 0][corner]
     return product

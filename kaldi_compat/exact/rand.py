@@ -17,13 +17,13 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import cosf, logf
 
 RAND_MAX = 0x7FFFFFFF
-SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
+SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw that seeds it.
 # A step of rand_r() is ``state * _MULTIPLIER + _INCREMENT`` modulo 2^32.
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
 _STEPS = 6  # Number of steps in two draws.
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
 _BLOCK = 992  # Numbers computed together. The cost per number is lowest around a thousand.
-_DISCARDED = 310  # glibc throws away its first ten rounds
+_DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 
 @functools.cache
@@ -42,14 +42,14 @@ def _block_matrix() -> npt.NDArray[np.uint32]:
 def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     """Return the state (31,) after ``srand(seed)``, before glibc discards numbers."""
     word = seed % 2**32 or 1
-    # glibc holds the words as signed: C's remainder takes the sign of the dividend
+    # glibc's words are signed, and the remainder of C has the sign of the dividend.
     word = word - 2**32 if word >= 2**31 else word
     state = [word]
     for _ in range(_LAG - 1):
         word = int(np.fmod(16807 * word, RAND_MAX))
         word += RAND_MAX if word < 0 else 0
         state.append(word)
-    # glibc begins with its short lag pointing three words into the state: three places before the recurrence
+    # glibc's short lag starts three words into the state, so the state is rotated by three places.
     return np.roll(np.array(state, np.int64).astype(np.uint32), -_SHORT_LAG)
 
 
@@ -124,7 +124,7 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
     word.
 
     Returns:
-        Two of (6, pairs).
+        Two arrays of shape (6, pairs).
     """
     powers, sums = _compute_congruence(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
@@ -136,9 +136,9 @@ def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray
 
 
 def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
-    """Return the radius and the angle of ``pairs`` pairs of normal numbers from each ``rand_r()`` state (RandGauss2).
+    """Draw pairs of normal numbers from ``rand_r()`` states (n,) (Kaldi: RandGauss2).
 
-    ``(n,)`` states -> two of ``(n, pairs)``.
+    Returns the radii and the angles of the pairs, two arrays of shape (n, pairs).
     """
     factors, terms = compute_rand_r_jumps(pairs)
     words = seeds[:, None] * factors[:, None] + terms[:, None]  # (6, n, pairs), modulo 2**32

@@ -19,8 +19,8 @@ from kaldi_compat.native import Structure
 
 F32 = np.float32
 MAX_VECTOR_BYTES = 64  # Size of a vector of the widest instruction set (AVX-512).
-BLOCK_SAMPLES = 8192  # Output samples that NumPy computes together.
-MAX_WEIGHTS = 1 << 22  # Most weights of the filters for two rates, which take 16 MiB.
+BLOCK_SAMPLES = 8192  # NumPy computes this number of output samples at once, which bounds its memory.
+MAX_WEIGHTS = 1 << 22  # Largest number of filter weights for two rates. They take 16 MiB.
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Filters:
         return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 
 
-@functools.lru_cache(maxsize=32)  # explain tries a dozen rates again and again
+@functools.lru_cache(maxsize=32)  # kaldi_explain tries a dozen rates repeatedly.
 def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
     """Return the filters for two sampling rates and a cutoff, all in Hz, the cutoff in float32."""
     common = math.gcd(rate_in, rate_out)
@@ -87,9 +87,9 @@ class PeriodFilters:
     """The filters of one period as tables of equal length, for tensors."""
 
     period: int  # number of input samples in a period
-    phases: int  # number of output samples in a period, each with its own filter
+    phases: int  # number of output samples in a period. Each output sample has its own filter.
     first: int  # first input sample of the first filter, relative to the start of the period: 0 or less
-    reach: int  # number of input samples from there to the end of the last filter
+    reach: int  # number of input samples from ``first`` to the end of the last filter
     starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``
     weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero
 
@@ -119,7 +119,7 @@ def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
 
 def divide_rounding_up(count: Any, by: int) -> Any:
     """Return a quotient of positive numbers, rounded up."""
-    return (count + by - 1) // by  # ONNX rounds the quotients of negative numbers up
+    return (count + by - 1) // by  # Not -(-count // by), because ONNX rounds quotients of negative numbers up.
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
@@ -166,7 +166,7 @@ def resample_linearly(
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
-    """Return some output samples of audio that arrives in chunks (Kaldi: LinearResample::Resample).
+    """Compute the output samples of one chunk of audio (Kaldi: LinearResample::Resample).
 
     Args:
         samples: the audio up to the chunk's end, int16 or float32 (T,).
@@ -202,7 +202,7 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
     starts, counts, _, first, end = chunks.T
     if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
-        raise ValueError(f"a chunk lies outside of the {len(samples)} samples")
+        raise ValueError(f"a chunk lies outside of the {len(samples)} samples: check its start and count")
     places = np.cumsum(end - first) - (end - first)
     table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
     out = np.empty(int((end - first).sum()), np.float32)
@@ -234,7 +234,7 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
 
 
 def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
-    """Return begin and end of the outputs whose filters lie within the samples ``begin`` to ``end``."""
+    """Find the range of outputs whose filters lie within the samples ``begin`` to ``end``; return its begin and end."""
     samples = range(*outputs)
     first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first)
     return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_end))
@@ -275,7 +275,7 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
 
 
 def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: int) -> Floats:
-    """Return :func:`resample_waveform` of each row of audio, zero past its end.
+    """Apply :func:`resample_waveform` to each row of audio. Samples after the end of a row are zero.
 
     Args:
         audio: float32 of shape (..., T).

@@ -15,7 +15,7 @@ from kaldi_compat.exact.arrays import Doubles
 
 Indices = npt.NDArray[np.intp]
 
-_MIN_VARIANCE = 1e-10  # Kaldi's floor under variances
+_MIN_VARIANCE = 1e-10  # Kaldi's floor under variances (SlidingWindowCmnInternal).
 
 
 def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
@@ -23,8 +23,8 @@ def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first:
 
     Args:
         values: ``(rows, ...)`` in double precision.
-        start, end: ``(windows,)``: bounds of the windows, which increase by 0 or 1 from window to window. If the end
-            lies before the start, the rows between them count negative, and the first window's sum is zero.
+        start, end: ``(windows,)``: bounds of the windows. Both increase by 0 or 1 from one window to the next. If the
+            end lies before the start, the rows between the bounds are subtracted, and the first sum is zero.
         first: ``(...,)``: sum of the first window; None to add its rows in order.
 
     Returns:
@@ -74,7 +74,7 @@ def multiply_add_double(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
 
 
 def _multiply_exactly(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """Return a product and its rounding error (Dekker)."""
+    """Return a product and its rounding error, by Dekker's algorithm (1971)."""
     (a_high, a_low), (b_high, b_low) = _split_in_halves(a), _split_in_halves(b)
     product = a * b
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low

@@ -20,7 +20,7 @@ from kaldi_compat.exact.sums import compute_plain_sum, dot, multiply_matrix_vect
 
 F32 = np.float32
 EPSILON = np.finfo(F32).eps
-BLOCK = 256  # Frames computed together, so that their arrays stay in the second-level cache.
+BLOCK = 256  # Number of frames computed at once, so that the arrays fit in the second-level cache.
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:

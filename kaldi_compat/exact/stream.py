@@ -1,4 +1,4 @@
-"""Frames of audio in chunks: the flow that all engines and steps share, and the exact engine's stream."""
+"""Streams of frames: the base classes of all engines and front-end steps, and the stream of the exact engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kaldi_compat.exact.plan import Plan
 
 # Number of items or frames: an int for one stream, an array (slots,) for several streams.
 Count = Any
-SPACE = 8192  # Number of samples in the buffer of a stream.
+SPACE = 8192  # Initial number of samples in the buffer of a stream.
 
 
 def maximum(count: Count, low: Count) -> Count:
@@ -46,7 +46,7 @@ def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
         for first in range(0, len(numbers), SPACE):
             pack_floats(numbers[first : first + SPACE], buffer, place + first)
     else:
-        functools.partial(_make_packer(len(numbers)), buffer, 4 * place)(*numbers)  # spares Python a list
+        functools.partial(_make_packer(len(numbers)), buffer, 4 * place)(*numbers)
 
 
 @functools.lru_cache(maxsize=64)
@@ -65,7 +65,7 @@ class WindowFlow(abc.ABC):
     done: Count  # number of frames returned so far
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Return the frames that are known with a chunk, and their counts.
+        """Return the frames that a chunk completes, and the number of these frames.
 
         Args:
             chunk: the next items.
@@ -89,7 +89,7 @@ class WindowFlow(abc.ABC):
 
     @abc.abstractmethod
     def _count_decided_frames(self, end: Count) -> Count:
-        """Return the number of frames that are known after ``end`` items, whatever follows."""
+        """Return the number of frames that are complete after ``end`` items and that no later item changes."""
 
     @abc.abstractmethod
     def _find_oldest_needed(self, done: Count, end: Count) -> Count:
@@ -181,7 +181,7 @@ class ArrayHistory:
 
 
 class ChunkStream(AudioFlow):
-    """Features of audio in chunks by the exact engine, equal to those of the whole utterance.
+    """Stream of the exact engine. Its features equal the features of the whole utterance.
 
     Attributes:
         history: the samples that later frames need.
@@ -204,13 +204,13 @@ class ChunkStream(AudioFlow):
     def advance(
         self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: Seeds | None = None
     ) -> Floats:
-        """Return the frames that are known with a chunk.
+        """Return the frames that a chunk completes.
 
         Args:
             chunk: samples (T,).
             final: the utterance ends with this chunk; the stream is reset.
             vtln_warp: VTLN factor.
-            seeds: returns the states of the noise of this number of frames; None without dithering.
+            seeds: takes a number of frames and returns the noise state of each frame; None without dithering.
 
         Returns:
             (frames, dim).
@@ -232,7 +232,7 @@ class ChunkStream(AudioFlow):
         self._seeds = seeds
         features = self._compute_frames(self.done, count)
         self.done += count
-        if history.end - history.start > SPACE // 2:  # Rarely, because it copies.
+        if history.end - history.start > SPACE // 2:  # Discarding samples copies the others, so it is done rarely.
             history.keep_from(self._find_oldest_needed(self.done, history.end), False)
         return features
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 
-_BLOCK_COLUMNS = 4096  # Number of columns whose sums `sgemv` adds to the result together.
-_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Most rows of the kernels for matrices of four or eight columns.
+_BLOCK_COLUMNS = 4096  # `sgemv` adds the sum of this number of columns to the result at once.
+_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Largest number of rows of the kernels for matrices of four or eight columns.
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
@@ -52,7 +52,7 @@ def dot(x: Floats, y: Floats) -> Floats:
     n = x.shape[-1]
     halves, whole = n & ~31, n & ~63
     remainder = np.zeros(x.shape[:-1])
-    for i in range(halves, n):  # in double precision, in order
+    for i in range(halves, n):  # OpenBLAS adds the last terms in order, in double precision.
         remainder += x[..., i] * y[..., i]
     if not halves:
         return remainder.astype(np.float32)
@@ -109,7 +109,7 @@ def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -
 
 
 def compute_signal_sums(signal: Floats, bounds: Integers) -> Floats:
-    """Return the sum of squares and the sum of the samples ``bounds[p]`` to ``bounds[p + 1]``: (parts, 2)."""
+    """Return (parts, 2): the sums of squares and of samples ``bounds[p]`` to ``bounds[p + 1]`` of part ``p``."""
     return compute_dot_products(np.ascontiguousarray(signal, np.float32)[:, None], bounds)[:, ::2, 0]
 
 
@@ -126,7 +126,7 @@ def compute_vector_sums(x: Floats) -> tuple[float, float]:
 def compute_plain_sum(x: Floats) -> Floats:
     """Return the sums (...) of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero."""
     n = x.shape[-1]
-    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # float32, added up in double precision below
+    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # Pairs are added in float32, and their sums in double.
     zero = np.zeros((*x.shape[:-1], 1))
     terms = np.concatenate((zero, pairs, x[..., n - n % 2 :]), axis=-1, dtype=np.float64)
     result: Floats = np.add.accumulate(terms, axis=-1)[..., -1].astype(np.float32)
@@ -150,7 +150,7 @@ def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
         total = np.add.reduce(np.ascontiguousarray(x, np.float64), axis=axis, keepdims=True)
     else:
         total = np.add.accumulate(x, axis=axis, dtype=np.float64).take([-1], axis)
-    sums: Doubles = total + 0.0  # removes the sign of zeros, as a sum that starts at zero does
+    sums: Doubles = total + 0.0  # Adding zero removes the sign of -0.0, as in a sum that starts at zero.
     return sums
 
 

@@ -19,7 +19,7 @@ F32 = np.float32
 
 
 def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
-    """Return the window of this name: (size,).
+    """Return a window (size,) by name, such as "povey" or "hamming".
 
     >>> make_window("hanning", 5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
@@ -29,7 +29,7 @@ def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Fl
         "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
         "hann": lambda i: (
             0.5 - 0.5 * math.cos(2 * math.pi / size * i)
-        ),  # a periodic window as in torch, which Kaldi lacks
+        ),  # Kaldi lacks this periodic window, which torch has.
         "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
         "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
         "rectangular": lambda i: 1.0,
@@ -49,7 +49,7 @@ def dct(num_ceps: int, num_bins: int) -> Floats:
 
 
 def lifter(num_ceps: int, scale: float) -> Floats:
-    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra (num_ceps,), 1 if the scale Q is 0."""
+    """Return the cepstral lifter ``1 + Q/2 sin(pi i / Q)``, (num_ceps,), for the scale Q; ones if Q is 0."""
     q = float(F32(scale))
     if q == 0:
         return np.ones(num_ceps, F32)

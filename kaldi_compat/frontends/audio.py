@@ -1,4 +1,4 @@
-"""Checks of the audio that front ends take. For arrays and tensors; does not import torch."""
+"""Checks of the audio that front ends take, for arrays and tensors. Does not import torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kaldi_compat.functional.checks import (
 )
 
 INT16_SCALE = 32768.0
-# Larger samples are not audio in -1 to 1, even after resampling or mixing.
+# Audio in -1 to 1 stays below this peak even after resampling or mixing.
 MAX_PEAK = 16.0
 MIN_CORRELATION = 0.9  # Two rows with a larger correlation are probably the channels of one recording.
 
@@ -44,11 +44,12 @@ def prepare_audio(
         rate: sampling rate in Hz.
         preset: the preset.
         size: number of samples in a frame.
-        resample: function of audio, the lengths of its rows, its rate and another rate that returns resampled audio.
+        resample: function that takes audio, the lengths of the rows, the rate and the new rate, and returns
+            the resampled audio.
         recorded: recorders of the operations on the samples.
 
     Raises:
-        AudioError: no samples, NaN, more than one channel, samples of another type, or lengths that do not fit.
+        AudioError: the audio is empty, has NaN, more than one channel or another type, or lengths do not match it.
     """
     if lengths is not None:
         check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
@@ -80,10 +81,10 @@ def prepare_audio(
 
 
 def _subtract_mean(audio: Array, ends: Any) -> Array:
-    """Subtract the mean of each row, which is zero past its end."""
+    """Subtract the mean of each row. The samples after the end of a row are zero."""
     xp = get_namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
-    # torch adds pairs, which needs no double precision.
+    # torch adds pairs, so its sums are accurate without double precision.
     total: Any = sum_in_order(audio, -1) if isinstance(audio, np.ndarray) else xp.sum(audio, -1, keepdim=True)
     centered: Array = audio - astype(total / count, audio.dtype)
     return centered
@@ -141,7 +142,7 @@ def check_values(samples: Array) -> None:
 
 
 def warn_of_channels(samples: Array) -> None:
-    """Warn if two rows resemble each other as the two channels of one recording do, which are no batch."""
+    """Warn if two rows are so similar that they are probably the channels of one recording and not a batch."""
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())

@@ -61,7 +61,7 @@ class PresetFrontend(Generic[A]):
         return self.preset.sampling_rate
 
     def _compute_model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
-        """Compute a model's input from checked audio (T,) or (B, T), with a feature in place of the preset's."""
+        """Compute a model's input from checked audio (T,) or (B, T); ``feature`` replaces the preset's unless None."""
         if feature is None:
             feature = self.feature
             if self.preset.shortens_frame and has_short_row(audio, feature.size):
@@ -72,7 +72,7 @@ class PresetFrontend(Generic[A]):
         return features
 
     def _compute_rows(self, audio: Any, ends: Any) -> Any:
-        """Compute audio that has rows shorter than a frame: the frame of such a row is as long as the row."""
+        """Compute audio row by row. The frame of a row that is shorter than a frame is as long as the row."""
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
@@ -97,12 +97,12 @@ class PresetFrontend(Generic[A]):
 def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
-    """Return a preset without the steps whose statistics are missing, and the statistics.
+    """Return a preset and its statistics.
 
-    Warns if the model ships statistics and none are given.
+    If the model ships statistics and ``statistics`` is None, warn and drop the steps that need statistics.
 
     Raises:
-        OptionError: an unknown preset, or statistics for one that takes none.
+        OptionError: the preset is unknown, or takes no statistics.
         FeatureError: the statistics cannot be read, or do not fit the preset's features.
     """
     chosen = Preset.of(preset)
@@ -132,7 +132,7 @@ def load_preset(
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return options whose frame is as long as this audio; narrower mel bins may then hold no bin of the FFT."""
+    """Return options with frames of ``length`` samples. Mel bins without a bin of the FFT are allowed."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True
@@ -140,7 +140,7 @@ def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
 
 
 def explain_missing_stream(preset: Preset) -> OptionError:
-    """Return the error for a preset that cannot be computed in chunks."""
+    """Return the error for a preset that cannot be computed in chunks, with the reason."""
     return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.why_no_stream}")
 
 

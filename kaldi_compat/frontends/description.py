@@ -11,7 +11,7 @@ from kaldi_compat.frontends.steps import count_columns
 
 
 def describe_rows(preset: Preset) -> list[tuple[str, str]]:
-    """Return names and descriptions of a preset's parts, in the order of processing.
+    """Return pairs of name and description for the parts of a preset, in the order of processing.
 
     >>> from kaldi_compat.frontends import Preset
     >>> describe_rows(Preset.of("paraformer"))[0]

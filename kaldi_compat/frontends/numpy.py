@@ -56,7 +56,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
 
     Raises:
-        OptionError: an unknown preset, a file that is not one, or statistics for a preset that takes none.
+        OptionError: the preset is unknown, its file is invalid, or the preset takes no statistics.
         FeatureError: the statistics cannot be read or do not fit.
 
     >>> import numpy as np
@@ -228,7 +228,7 @@ class FrontendStream:
 
 
 class _FrameHistory:
-    """The frames ``start`` to ``end``, which a step still needs."""
+    """Past frames, from number ``start`` to ``end``, that a step still needs."""
 
     start = end = 0
     frames: Floats | None = None
@@ -263,7 +263,7 @@ class _StepStream(WindowFlow):
         self.history, self.done = _FrameHistory(), 0
 
     def __call__(self, frames: Floats, final: bool) -> Floats:
-        """Return the windows that are complete with these frames."""
+        """Return the windows that these frames complete."""
         result: Floats = self._advance(frames, len(frames), final)[0]
         return result
 
@@ -274,7 +274,7 @@ class _StepStream(WindowFlow):
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
     def _find_oldest_needed(self, done: int, end: int) -> int:
-        # A multiple of the stride, so that the windows are the same as in the whole utterance.
+        # The result is a multiple of the stride, so that the windows are the same as in the whole utterance.
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
     def _compute_frames(self, first: int, counts: int) -> Floats:

@@ -20,7 +20,7 @@ from kaldi_compat.options.spectral import FrameOptions
 
 FOLDER = Path(__file__).with_name("presets")
 FEATURES = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
-# Models whose features are not Kaldi's.
+# Models whose features are not Kaldi's, with advice. A key matches any preset name that contains it.
 ELSEWHERE = {
     "whisper": "Whisper's features are not Kaldi's: use kaldi_standins.kaldifeat.WhisperFbank",
     "moonshine": "Moonshine takes audio, not features",
@@ -30,10 +30,10 @@ ELSEWHERE = {
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
 FORMAT = 1  # Version of the format of the files.
-# Limits on presets from elsewhere, which must not take all memory.
-MAX_COLUMNS = 1 << 20  # Columns of a frame after the steps.
-MAX_STEPS = 100
-MAX_BITS = 64  # Bits of an integer.
+# Limits that keep a preset from an untrusted file from using all memory.
+MAX_COLUMNS = 1 << 20  # Largest number of columns of a frame after the steps.
+MAX_STEPS = 100  # Largest number of steps.
+MAX_BITS = 64  # Largest size of an integer in bits.
 KEYS: dict[str, Any] = {
     "format": int,
     "columns": int,
@@ -76,8 +76,8 @@ class Preset:
 
     Attributes:
         name: short name, such as "paraformer".
-        title: the models that it is for.
-        family: the page of the documentation.
+        title: the models that the preset is for.
+        family: name of the documentation page that describes the preset.
         source: origin of the settings.
         sampling_rate: sampling rate that the model takes, in Hz.
         sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for others.
@@ -107,7 +107,7 @@ class Preset:
 
     def __post_init__(self) -> None:
         if len(self.steps) > MAX_STEPS:
-            raise OptionError(f"there are {len(self.steps)} steps: at most {MAX_STEPS} are computed")
+            raise OptionError(f"there are {len(self.steps)} steps: use at most {MAX_STEPS}")
         columns = count_columns(self.options, self.steps)
         if columns > MAX_COLUMNS:
             raise OptionError(
@@ -181,7 +181,7 @@ class Preset:
         (64, 0.0)
         """
         if not isinstance(description, Mapping):
-            raise OptionError("expected an object with name, feature, options and steps")
+            raise OptionError("a preset must be an object with name, feature, options and steps")
         for key, value in description.items():
             if key not in KEYS:
                 known = nearest_name(str(key), KEYS)
@@ -192,7 +192,7 @@ class Preset:
                 raise OptionError(f"{key} has an invalid value, an integer of {value.bit_length()} bits")
         for key in ("name", "feature"):
             if key not in description:
-                raise OptionError(f"the entry {key!r} is missing")
+                raise OptionError(f"the entry {key!r} is missing: add it")
         values = dict(description)
         if (number := values.pop("format", FORMAT)) != FORMAT:
             raise OptionError(f"format is {number}, and this version reads {FORMAT}: upgrade kaldi-compat")

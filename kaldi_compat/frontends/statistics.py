@@ -24,8 +24,8 @@ from kaldi_compat.options.frontend import GlobalCmvnOptions
 __all__ = ["Statistics"]
 
 VARIANCE_FLOOR = 1.0e-20  # Floor under variances in WeNet, FireRedASR and Kaldi.
-# Error of a variance that is computed from rounded sums, as a part of the squared mean. Sums printed with six digits,
-# which is C++'s default, are off by up to 5e-6.
+# Largest error of a variance computed from rounded sums, as a fraction of the squared mean. Sums printed with C++'s
+# default of six digits are off by up to 5e-6.
 MAX_ROUNDING = 1.0e-5
 VECTOR = r"\[([^\]]*)\]"
 
@@ -48,7 +48,7 @@ class Statistics:
 
         Args:
             source: a path (see :meth:`read`); ``(mean, std)``, each a number or ``(dim,)``; Kaldi statistics, an array
-                ``(2, dim + 1)``; or Statistics, which are returned.
+                ``(2, dim + 1)``; or Statistics, which are returned unchanged.
 
         Raises:
             FeatureError: the file cannot be read, or the numbers do not make statistics.
@@ -87,7 +87,7 @@ class Statistics:
                 ``mean`` and ``std``.
 
         Raises:
-            FeatureError: the file cannot be read or is none of these.
+            FeatureError: the file cannot be read or has another format.
         """
         name = os.fspath(path)
         try:
@@ -122,7 +122,7 @@ def _load_matrix(name: str) -> npt.NDArray[Any]:
 
 
 def _parse_funasr(text: str, name: str) -> Statistics:
-    """Return the statistics of an ``am.mvn``: vectors to be added and to be multiplied by, in nnet1's text format."""
+    """Parse FunASR's ``am.mvn``: a vector to add and a vector to multiply by, in the text format of Kaldi's nnet1."""
     vectors = []
     for part in ("<AddShift>", "<Rescale>"):
         _, _, after = text.partition(part)
@@ -130,7 +130,7 @@ def _parse_funasr(text: str, name: str) -> Statistics:
         try:
             vectors.append(np.array(vector[1].split() if vector else [], np.float32))
         except ValueError:
-            raise FeatureError(f"{name}: {part} has a vector with something that is not a number") from None
+            raise FeatureError(f"{name}: the vector of {part} has a word that is not a number") from None
     return _make_statistics(vectors[0], vectors[1], name)
 
 
@@ -161,7 +161,7 @@ def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
 
 def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
     if not count >= 1:
-        raise FeatureError(f"{name}: the statistics count {count:g} frames, at least 1 is needed")
+        raise FeatureError(f"{name}: the statistics count {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
     variance = squares / count - mean * mean
     negative = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)
@@ -190,5 +190,5 @@ def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str
     with np.errstate(over="ignore"):
         statistics = Statistics(np.asarray(shift, np.float32), np.asarray(scale, np.float32))
     if not (np.isfinite(statistics.shift).all() and np.isfinite(statistics.scale).all()):
-        raise FeatureError(f"{name}: the statistics hold infinite or NaN values, in single precision")
+        raise FeatureError(f"{name}: the statistics are infinite or NaN in single precision: compute them again")
     return statistics

@@ -21,7 +21,7 @@ Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
 
 
 def get_namespace(x: object) -> Any:
-    """Return the module whose functions take ``x``: ``numpy`` or ``torch``.
+    """Return the module that handles ``x``: ``numpy`` for arrays, ``torch`` for tensors.
 
     Raises:
         FeatureError: ``x`` is neither an array nor a tensor.
@@ -36,23 +36,24 @@ def get_namespace(x: object) -> Any:
 
         if isinstance(x, torch.Tensor):
             return torch
-    raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
+    raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}: convert it")
 
 
 class Tracing(NamedTuple):
     """Recorders of the operations on a tensor. A call asks :func:`detect_tracing` once and passes the answer on."""
 
-    traced: bool = False  # a compiler, an exporter or a tracer: sizes may be symbols
-    # one of these, autograd or vmap: code must neither read values of the tensor nor write in place
+    # True if a compiler, an exporter or a tracer records the operations, so that sizes may be symbols.
+    traced: bool = False
+    # True if ``traced``, or if autograd or vmap follows the tensor, so that code must not read or overwrite values.
     traced_or_differentiated: bool = False
-    to_onnx: bool = False  # an exporter to ONNX
+    to_onnx: bool = False  # True if an exporter to ONNX records the operations.
 
 
 UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
 def detect_tracing(x: Any) -> Tracing:
-    """Return the recorders of the operations on ``x``. An array has none.
+    """Detect the recorders of the operations on ``x``. An array has no recorders.
 
     >>> import torch
     >>> detect_tracing(torch.ones(2)), detect_tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
@@ -81,7 +82,7 @@ def is_traced_or_differentiated(x: Any) -> bool:
 
 
 def ask_compiler(torch: Any, question: str) -> bool:
-    """Return the answer of ``torch.compiler`` to a question such as ``is_compiling``; False for unknown questions."""
+    """Call a predicate of ``torch.compiler`` such as ``is_compiling``; return False if this torch lacks it."""
     return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
 
 
@@ -137,7 +138,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
 
 
 def widen_to_float32(x: Array) -> Array:
-    """Convert ``x`` to single precision unless it is double: sums and quotients need more than half precision."""
+    """Convert ``x`` to single precision unless it is double, because sums need more than half precision."""
     xp = get_namespace(x)
     return x if x.dtype == xp.float64 else astype(x, xp.float32)
 

@@ -54,7 +54,7 @@ def check_lengths(
         is_readable = True
         wide = lengths.astype(np.int64) if are_integers else lengths
     if not are_integers:
-        raise error(f"lengths must be integers, not {lengths.dtype}")
+        raise error(f"lengths must be integers, not {lengths.dtype}: convert them")
     if batch.ndim < -axis or tuple(lengths.shape) != tuple(batch.shape[:axis]):
         raise error(
             f"lengths of shape {tuple(lengths.shape)} do not match a batch of shape {tuple(batch.shape)}: pass one for "
@@ -90,7 +90,7 @@ def mask_frames(lengths: Any, features: Array) -> Array:
 
 
 def zero_past(features: Array, lengths: Any | None) -> Array:
-    """Set the frames past each length to zero. Return the features unchanged if ``lengths`` is None."""
+    """Set the frames after the length of each row to zero. Return the features unchanged if ``lengths`` is None."""
     if lengths is None:
         return features
     inside = mask_frames(lengths, features)[..., None]

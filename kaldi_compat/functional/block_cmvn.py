@@ -64,7 +64,7 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
 
 @native.twin(_normalize_by_sliding_windows_in_c)
 def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize each frame over a window around or before it; None if a variance is below Kaldi's floor.
+    """Normalize each frame over a window around or before the frame; return None if a variance is below Kaldi's floor.
 
     Args:
         x, bounds: the features.

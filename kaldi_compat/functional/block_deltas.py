@@ -46,9 +46,10 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
 
 @native.twin(_filter_block_in_c)
 def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    """Filter utterances along time with repeated edge frames. Filter ``i`` starts ``firsts[i]`` frames after a frame.
+    """Filter utterances along time, and concatenate the results. The edge frames of an utterance are repeated.
 
-    A filter without weights copies its first frame.
+    For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``. A filter without weights
+    copies that frame.
     """
     left = max(0, -min(firsts))
     right = max(0, *(first + max(len(taps), 1) - 1 for taps, first in zip(filters, firsts, strict=True)))

@@ -164,7 +164,7 @@ class AudioFeature:
     options: Any
     size: int
     _warns_of_scale = True
-    _scale_is_known = False  # True if the last audio whose scale was checked was audible
+    _scale_is_known = False  # True if the last checked audio was audible.
 
     def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
@@ -202,7 +202,7 @@ class AudioFeature:
         return check_lengths(lengths, samples, -1, AudioError)
 
     def _trust_scale(self) -> Self:
-        """Disable the warning about the scale of the audio. Return the feature."""
+        """Disable the warning about the scale of the audio, and return the feature."""
         self._warns_of_scale = False
         return self
 
@@ -233,7 +233,7 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
     """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
 
     Raises:
-        AudioError: the audio has another rate than ``sample_frequency``.
+        AudioError: the sampling rate of the audio differs from ``sample_frequency``.
     """
     rate = audio.sample_frequency
     if rate != sample_frequency:
@@ -248,7 +248,8 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
     Args:
         samples: an array or a tensor.
         scale: factor on the samples that a feature applies.
-        is_known: True if earlier samples were audible. Then a tensor on a GPU is not read, which would wait for it.
+        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, because that would wait for
+            the GPU.
 
     Raises:
         AudioError: integers have more than 16 bits.
@@ -272,7 +273,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
                 f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
             )
         return largest > 0
-    # On Kaldi's scale, nearly all samples are greater than 1, so the middle sample of a row is looked at first.
+    # On Kaldi's scale, nearly all samples are larger than 1, so the middle sample of a row usually suffices.
     middle = samples[..., samples.shape[-1] // 2]
     peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale
     if 0 <= peak <= 1:
@@ -297,7 +298,7 @@ def warn_user_once(reason: str, message: str) -> None:
 def warn_user(message: str) -> None:
     """Warn at the line of the caller outside torch and this package."""
     level, frame = 1, sys._getframe()
-    ours = ("kaldi_compat", "torch", "")  # torch also runs code without a module name
+    ours = ("kaldi_compat", "torch", "")  # torch also runs code without a module name.
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

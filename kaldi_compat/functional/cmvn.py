@@ -1,7 +1,7 @@
 """Cepstral mean and variance normalization (Kaldi: src/transform/cmvn.cc, SlidingWindowCmn in feature-functions.cc).
 
 Statistics have Kaldi's layout, ``(2, dim + 1)`` in double precision: the sums and the frame count, then the sums of
-squares and a zero. Statistics of several utterances add up by ``+``. A speaker's or a whole corpus's are one such
+squares and a zero. Add the statistics of several utterances with ``+``. A speaker or a corpus has one such
 matrix; a batch has ``(..., 2, dim + 1)``.
 """
 
@@ -44,10 +44,10 @@ def cmvn_statistics(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        weights: ``(..., frames)``: weight of each frame. Frames of weight zero may hold anything, also NaN.
+        weights: ``(..., frames)``: weight of each frame. Frames of weight zero are ignored, even if they are NaN.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
-        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which the frames are added one by one, in
-            Kaldi's order.
+        onto: ``(..., 2, dim + 1)``: statistics of other utterances that the frames are added to one by one, in Kaldi's
+            order. None for zeros.
 
     Returns:
         ``(..., 2, dim + 1)`` in double precision.
@@ -70,7 +70,7 @@ def cmvn_statistics(
                 f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}"
             )
         features = xp.where(counted != 0, features, full((), 0.0, features))
-    # As in Kaldi a term is rounded to the features' own precision, and the terms are added up in double.
+    # As in Kaldi, terms are rounded to the precision of the features, and added in double precision.
     uncounted = full(tuple(counted.shape), 0.0, counted)
     rows: list[Any] = []
     for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
@@ -83,7 +83,7 @@ def cmvn_statistics(
 
 
 def weigh_two_channels(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Return weights for the statistics of the two channels of a call, which favor the louder channel of each frame.
+    """Weigh the frames of the two channels of a call for CMVN statistics: the louder channel has weight 1.
 
     Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
     (Kaldi: compute-cmvn-stats-two-channel).
@@ -150,13 +150,13 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factor on the features (None for 1) and the offset; each ``(..., 1, dim)``, of this dtype."""
+    """Return the factor on the features (None for 1) and the offset, both ``(..., 1, dim)`` of type ``dtype``."""
     xp = get_namespace(statistics)
     count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
     if not options.norm_vars and not options.reverse:
         # Kaldi rounds the reciprocal to float before it multiplies.
         rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
-        # Kaldi adds the product to zero, which has no sign.
+        # Kaldi adds the product to zero, which turns -0.0 into 0.0.
         return None, astype(float64(rounded) * statistics[..., :1, :-1] + 0.0, dtype)
     mean = statistics[..., :1, :-1] / count
     if not options.norm_vars:
@@ -177,7 +177,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
         raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
     if options.norm_vars and not bool(get_namespace(statistics).isfinite(statistics).all()):
         raise FeatureError("the CMVN statistics hold infinite or NaN values")
-    # A count of one is enough: a plain offset may be stored as statistics of one frame.
+    # A count of one is valid, because a plain offset may be stored as statistics of one frame.
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
         least = float(statistics[..., 0, -1].min())
         raise FeatureError(
@@ -186,7 +186,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
 
 
 def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
-    """Apply statistics that are known to match (see :func:`apply_cmvn`). A count below 1 is taken as 1."""
+    """Compute :func:`apply_cmvn` without checking the statistics. A frame count below 1 is taken as 1."""
     if not options.norm_means:
         return features
     scale, offset = scale_and_offset(float64(statistics), options, features.dtype)
@@ -198,11 +198,12 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
 def apply_cmvn(
     features: Array, statistics: Any, options: CmvnOptions | None = None, **changes: Unpack[CmvnKeywords]
 ) -> Array:
-    """Normalize features by statistics: an utterance's own, its speaker's, or a corpus's (Kaldi: ApplyCmvn).
+    """Normalize features by the statistics of an utterance, a speaker or a corpus (Kaldi: ApplyCmvn).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        statistics: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row for means only.
+        statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
+            means only, one row ``(1, dim + 1)`` suffices.
             See :func:`replace_statistics` for dimensions to skip.
         options, changes: means only or variances too, or the inverse, as a dataclass or by name; Kaldi's defaults if
             not given.
@@ -315,7 +316,7 @@ def compute_window_mean_and_variance(features: Array, start: Array, end: Array) 
 
     Args:
         features: ``(..., frames, dim)``.
-        start, end: ``(windows,)``, or ``(..., windows)`` for each of a batch.
+        start, end: ``(windows,)``, or ``(..., windows)`` for the utterances of a batch.
 
     Returns:
         Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows.
@@ -323,8 +324,8 @@ def compute_window_mean_and_variance(features: Array, start: Array, end: Array) 
     xp = get_namespace(features)
     size = end - start
 
-    # Sums over windows are differences of running sums. Relative to the first frame these stay small, so the variance,
-    # which an offset does not change, loses no digits.
+    # A sum over a window is a difference of cumulative sums. Subtracting the first frame keeps these sums small, so the
+    # variance, which does not depend on an offset, loses no digits.
     wide = float64(features)
     origin = wide[..., :1, :]
     centered = wide - origin
@@ -451,7 +452,7 @@ def apply_online_normalization(
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
+    """Fill short windows with statistics. They count as the missing frames, but as at most ``max_frames`` frames.
 
     Args:
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.

@@ -1,7 +1,7 @@
 """Deltas and shifted deltas: regression slopes of features over time (Kaldi: src/feat/feature-functions.cc).
 
-Each is a short filter along time. ``add_*`` repeats the edge frames as Kaldi does. ``*_inside`` takes frames with their
-context, as in a chunk of a stream, and returns identical numbers.
+Deltas are short filters along time. The functions ``add_*`` repeat the edge frames as Kaldi does. The functions
+``compute_inner_*`` take frames with their context, as in a chunk of a stream, and return identical numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
 
 
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """Return the filters of order 0 (one tap) to ``delta_order``: each is the slope of the one before."""
+    """Return the filters of order 0 (one tap) to ``delta_order``. A filter is the slope of the previous filter."""
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
         filters.append(compute_derivative_filter(filters[-1], options.delta_window, dtype))
@@ -144,7 +144,7 @@ def repeated_deltas(
     filters: Sequence[Filter] | None = None,
     **changes: Unpack[DeltaKeywords],
 ) -> Array:
-    """Append deltas, the deltas of those, and so on, each with its own edge frames repeated (torchaudio, librosa).
+    """Append deltas, deltas of deltas and so on; every order repeats its own edge frames (torchaudio, librosa).
 
     Kaldi's deltas of second and higher order (:func:`add_deltas`) repeat the edge frames of the features, so the first
     and last frames differ.

@@ -96,7 +96,7 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
 
 
 def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float, float]:
-    """Return the rate at which as many targets score below the threshold as nontargets above it, and the threshold.
+    """Return the equal error rate, a proportion, and its threshold.
 
     Args:
         targets, nontargets: scores, ascending.

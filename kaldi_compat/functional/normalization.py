@@ -29,7 +29,7 @@ from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, Utt
 
 __all__ = ["apply_shift_and_scale", "floor_features", "subtract_centered_mean", "utterance_cmvn"]
 
-# A standard deviation of less than this share of the mean is rounding error: the column is constant.
+# A column counts as constant if its standard deviation is below this share of the mean, which is rounding error.
 CONSTANT = 2.0**-18
 
 
@@ -65,7 +65,7 @@ def utterance_cmvn(
     xp = get_namespace(features)
     # NumPy adds frames one by one, which needs double precision. torch adds pairs, also on devices without doubles.
     wide: Any = float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
-    # An array also for a single number, which is a symbol in a traced model.
+    # The count is an array even without lengths, because it is a symbol in a traced model.
     count: Any = full((), 0.0, wide) + features.shape[-2]
     if lengths is not None:
         count = astype(convert_like(lengths, features), wide.dtype)[..., None, None]
@@ -128,7 +128,7 @@ def subtract_centered_mean(
 
 
 def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: Any | None = None) -> Array:
-    """Compute ``(features + shift) * scale``, where both are numbers or ``(dim,)``.
+    """Compute ``(features + shift) * scale``. Shift and scale are numbers or have the shape ``(dim,)``.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -139,7 +139,7 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: shift and scale are not of the features' dimension.
+        FeatureError: shift and scale do not have the dimension of the features.
     """
     lengths = check_features(features, lengths)
     offset: Array = astype(convert_like(shift, features), features.dtype)
@@ -156,7 +156,7 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features below ``minimum`` by it; the result is zero past ``lengths``.
+    """Replace features below ``options.minimum`` by this minimum. Frames after ``lengths`` are zero.
 
     >>> import numpy as np
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()

@@ -31,7 +31,7 @@ logger = Logger("kaldi_compat")
 class OnlineCmvn:
     """Normalize frames as they arrive, by the frames before them, as Kaldi's apply-cmvn-online does, bit for bit.
 
-    A call takes any number of next frames of an utterance and returns them normalized. No frame waits for later frames.
+    A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
     corpus are added. :meth:`end_utterance` begins another utterance of the same speaker, and :meth:`reset` begins an
     utterance of another speaker.
@@ -68,7 +68,7 @@ class OnlineCmvn:
         self._corpus = np.asarray(statistics, np.float64)
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
         dim = max(self._corpus.shape[-1] - 1, 0)
-        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # never written to
+        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))
         self._no_frames = np.zeros((0, dim), np.float32)
         self.reset()
 
@@ -80,7 +80,7 @@ class OnlineCmvn:
     def end_utterance(self) -> None:
         """Begin another utterance of the same speaker."""
         self._speaker = self._seen  # statistics of earlier utterances
-        self._sums = self._no_sums  # over the window
+        self._sums = self._no_sums  # sums and sums of squares of the frames in the window
         self._recent = self._no_frames  # the frames in the window
 
     def __call__(self, features: Floats) -> Floats:
@@ -103,7 +103,7 @@ class OnlineCmvn:
         self._recent = known[-self.options.cmn_window :]
         return result
 
-    def split_utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
+    def utterances(self, features: Floats, bounds: Integers, *, adapts: bool) -> Floats:
         """Normalize whole utterances that follow one another in an array. The next call begins a new utterance.
 
         Args:
@@ -220,7 +220,7 @@ class OnlineCmvn:
 
 
 def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
-    """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
+    """Fill short windows with statistics. They count as the missing frames, but as at most ``max_frames`` frames.
 
     Args:
         window: (frames, 2, dim + 1).

@@ -27,8 +27,8 @@ __all__ = ["AdditiveSignal", "add_noise", "convolve", "reverberate"]
 # Reflections within this time in seconds around the peak of the impulse response count as direct speech.
 EARLY_BEFORE_PEAK = 0.001
 EARLY_AFTER_PEAK = 0.05
-SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers
-MIN_SNR = -3000.0  # in dB; below it, the power overflows a double
+SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers.
+MIN_SNR = -3000.0  # In dB. A lower ratio makes the power of the noise overflow a double.
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class AdditiveSignal:
 
 
 def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the product of two spectra whose bin 0 holds the last, real bin as its imaginary part.
+    """Multiply two packed spectra, whose bin 0 holds the real Nyquist bin as its imaginary part.
 
-    Kaldi multiplies that pair like one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
-    the result, so the same is done here.
+    Like Kaldi, this treats bin 0 as one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
+    the result.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
@@ -114,7 +114,7 @@ def compute_power(signal: Array) -> Array:
     """Compute the mean square: ``(..., samples)`` -> ``(..., 1)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
-        # Rounded as by Kaldi's BLAS, which decides the last digit of the samples.
+        # The sum is rounded as by Kaldi's BLAS, because its rounding decides the last digit of the samples.
         rows = signal.reshape(-1, signal.shape[-1])
         energy = np.array([compute_vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
@@ -204,7 +204,7 @@ def reverberate(
     options = make_options("reverberate", ReverberationOptions, options, changes)
     samples = signal.shape[-1]
     if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
-        raise AudioError("a signal or impulse response of no samples: at least one is needed")
+        raise AudioError("the signal or the impulse response is empty: pass at least one sample")
     xp = get_namespace(signal)
     check_samples(signal)
     if isinstance(signal, np.ndarray):

@@ -14,7 +14,7 @@ __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 
 
 def count_joined_frames(frames: Any, options: LowFrameRateOptions) -> Any:
-    """Return the number of joined frames of this many frames: an int, or an array of ints.
+    """Return the number of stacks that ``low_frame_rate`` makes of ``frames`` frames, an integer or an array.
 
     >>> count_joined_frames(98, LowFrameRateOptions())
     17
@@ -77,11 +77,11 @@ def stack_frames(
     lengths: Any | None = None,
     **changes: Unpack[StackFramesKeywords],
 ) -> Array:
-    """Stack every ``size`` frames; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
+    """Stack groups of ``size`` frames; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: how many frames, as a dataclass or by name; SeamlessM4T's default if not given.
+        options, changes: the size of a stack, as a dataclass or by name; SeamlessM4T's default if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past them count as zero.
 
     Returns:
@@ -110,7 +110,7 @@ def stack_frames(
 
 
 def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
-    """Return the number of frames after padding, of an int or an array of ints."""
+    """Return the number of frames after padding ``frames`` frames, an integer or an array."""
     if options.length:
         return frames * 0 + options.length
     return (frames + options.multiple - 1) // options.multiple * options.multiple

@@ -23,7 +23,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        transform: ``(out, dim)`` or ``(out, dim + 1)``; or one for each of a batch, ``(..., out, dim)``.
+        transform: ``(out, dim)`` or ``(out, dim + 1)``; ``(..., out, dim)`` for a transform per utterance of a batch.
 
     Returns:
         ``(..., frames, out)``.

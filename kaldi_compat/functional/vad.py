@@ -31,13 +31,13 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
     """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``."""
     xp = get_namespace(log_energy)
-    real = choose_precision(log_energy)  # Kaldi's rounding decides where an energy equals the threshold
+    real = choose_precision(log_energy)  # Kaldi's rounding decides if an energy is equal to the threshold.
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
         total = compute_plain_sum(log_energy)[..., None]
     else:
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)
-    if scale := float(real(options.vad_energy_mean_scale)):  # without it, an infinite energy does not count
+    if scale := float(real(options.vad_energy_mean_scale)):  # A scale of zero must ignore infinite energies.
         mean_part = scale * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
     return threshold
@@ -125,7 +125,7 @@ def voiced_cmvn(
     lengths: Any | None = None,
     **changes: Unpack[VoicedCmvnKeywords],
 ) -> Any:
-    """Normalize all frames by a sliding window, and keep the voiced ones (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
+    """Normalize all frames by a sliding window, and keep the voiced frames (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
 
     Voice activity is decided before the normalization, as in Kaldi's apply-cmvn-sliding and select-voiced-frames with
     the decisions of compute-vad.
@@ -137,8 +137,8 @@ def voiced_cmvn(
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
-        ``(voiced frames, dim)``. With lengths, ``(..., frames, dim)``, whose voiced frames come first and which is zero
-        past them, and their numbers ``(...,)``.
+        ``(voiced frames, dim)``. With lengths, ``(..., frames, dim)``, where the voiced frames come first and zeros
+        follow, and the number of voiced frames of each utterance, ``(...,)``.
 
     Raises:
         FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has none.

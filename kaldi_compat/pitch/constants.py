@@ -1,4 +1,4 @@
-"""Numbers and tables of the pitch tracker, computed once from the options and rounded where Kaldi rounds."""
+"""Constants of the pitch tracker, computed once from the options and rounded where Kaldi rounds."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class PitchConstants:
     rate_in: int  # sampling rate of the audio in Hz
     rate_out: int  # sampling rate in Hz of the resampled audio that pitch is tracked in
     lowpass: tuple[float, int]  # cutoff in Hz and width of the filters that resample from one to the other
-    # The filters for tensors. torch.compile cannot look into the cache of resampling_filters.
+    # The resampling filters as tables. They are stored because torch.compile cannot trace make_resampling_filters.
     period_filters: PeriodFilters
     # Time from an output sample to the end of its filter, in ticks of the least common multiple of both rates.
     settling: int
-    chunk: int  # samples per chunk of audio; 0 for all at once
+    chunk: int  # samples per chunk of audio; 0 to process all audio at once
     window: int  # resampled samples that are correlated
     span: int  # resampled samples of a frame's window and the longest lag
     shift: int  # resampled samples from the start of a frame to the start of the next frame
@@ -42,8 +42,8 @@ class PitchConstants:
     snip_edges: bool  # True if frames lie wholly in the audio
     preemphasis: float  # fraction of the previous sample that is subtracted
     ballast: float  # factor on the square of a window's energy
-    ballast_online: bool  # True to compute that energy from the audio up to each frame's end
-    recompute_frame: int  # number of frames that are searched again with a better energy
+    ballast_online: bool  # True to compute the energy for the ballast from the audio up to the end of each frame
+    recompute_frame: int  # number of first frames that are searched again when more energy is known
     first_lag: int  # the first whole lag at which correlations are measured
     lags: int  # number of whole lags at which correlations are measured
     step: float  # cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``
@@ -62,7 +62,7 @@ class PitchConstants:
 
     @property
     def filters(self) -> Filters:
-        """The filters of resampling."""
+        """Filters that resample the audio to ``rate_out``."""
         return make_resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class PitchConstants:
     @classmethod
     @functools.lru_cache(maxsize=16)
     def from_options(cls, options: PitchOptions) -> PitchConstants:
-        """Return the constants of options, in NumPy."""
+        """Return the constants for these options, as NumPy arrays and numbers."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
         width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))
@@ -126,7 +126,7 @@ class PitchConstants:
         )
 
     def count_resampled(self, samples_in: Any, *, finished: bool) -> Any:
-        """Return the number of resampled samples for numbers of samples (LinearResample::GetNumOutputSamples).
+        """Return the number of resampled samples of ``samples_in`` samples (LinearResample::GetNumOutputSamples).
 
         Samples whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are
         integers, arrays or tensors.
@@ -169,7 +169,7 @@ def _compute_lags(options: PitchOptions) -> Floats:
 def _make_interpolation(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the weights (lags, states), and a mask of the weights in Kaldi's filters."""
+    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use."""
     rate = np.float32(options.resample_frequency)
     samples = np.arange(lags, dtype=np.float32)[:, None]
     offset = seconds + np.float32(-first_lag) / rate

@@ -28,7 +28,7 @@ from kaldi_compat.pitch.constants import PitchConstants
 Groups = npt.NDArray[np.uint8]
 F32 = np.float32
 
-_ENERGY_CHANGE = F32(0.01)  # Kaldi's threshold on the relative change of the energy that calls for another search
+_ENERGY_CHANGE = F32(0.01)  # Kaldi searches frames again if the energy changes by more than this fraction.
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,13 +235,13 @@ def _round_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Float
 
 
 def group_rows(sizes: Integers) -> Groups:
-    """Return the group of each frame's row: 0 for four rows, 1 for two, 2 for one.
+    """Return the group (rows,) of the row of each frame: 0 in a group of four rows, 1 in a pair, 2 for a single row.
 
     The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows
     in groups of four add their products in another order than the last one to three rows.
 
     Args:
-        sizes: (chunks,): numbers of frames.
+        sizes: (chunks,): number of frames of each chunk.
 
     >>> group_rows(np.array([7, 2])).tolist()
     [0, 0, 0, 0, 1, 1, 2, 1, 1]

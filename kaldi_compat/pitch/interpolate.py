@@ -33,9 +33,9 @@ _MAX_LANES = 16  # Floats in a vector of the widest instruction set (AVX-512).
 class InterpolationCounts:
     """Numbers of interpolated frames."""
 
-    frames: int = 0  # number of frames
-    gaps: int = 0  # frames with a pitch of 0, or with the lowest pitch of the grid
-    changed: int = 0  # other frames whose pitch was changed
+    frames: int = 0  # number of all frames
+    gaps: int = 0  # number of frames with a pitch of 0, or with the lowest pitch of the grid
+    changed: int = 0  # number of frames that are not gaps and whose pitch was changed
 
 
 def interpolate_linearly(features: Floats) -> Floats:
@@ -116,7 +116,7 @@ class RaggedGrids:
     def from_features(
         cls, features: Floats, bounds: Indices, options: InterpolatePitchOptions, random: KaldiRandom
     ) -> RaggedGrids:
-        """Create the grids of utterances (rows, 2); draw the random numbers in Kaldi's order."""
+        """Create the grids of utterances with features (rows, 2). Random numbers are drawn in Kaldi's order."""
         counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
         measured = features[:, 1]
@@ -141,7 +141,7 @@ class RaggedGrids:
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
         others = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
-        # so that a certain pitch leaves a finite logarithm to others
+        # The floor keeps the logarithms of the other pitches finite if one pitch is certain.
         others = np.maximum(others, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
@@ -149,14 +149,14 @@ class RaggedGrids:
             bottom=bottom,
             nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
             elsewhere=np.float32(0.5) * logf(others),
-            # A negative probability of voicing makes nothing probable.
+            # A negative probability of voicing counts as zero.
             here=np.float32(0.5) * logf(np.maximum(voicing + others, 0) / others),
             seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
 
 def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest number of each utterance. No utterance is empty, unless all are."""
+    """Return the lowest and the highest number of each utterance. Either all utterances are empty, or none."""
     if not len(low):
         return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
@@ -289,7 +289,7 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
 
 
 def check_track(features: Floats) -> None:
-    """Raise :class:`FeatureError` unless there are two columns, and no pitch is negative or not a number."""
+    """Raise :class:`FeatureError` unless there are two columns and all pitches are 0 or positive."""
     if features.ndim != 2 or features.shape[1] != 2:
         raise FeatureError(f"expected two columns, the probability of voicing and the pitch, not {features.shape}")
     if not bool((features[:, 1] >= 0).all()):

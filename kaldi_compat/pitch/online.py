@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Analysis:
-    """Search of an utterance at all times."""
+    """Results of the pitch search for an utterance, before and after the energy was revised."""
 
     constants: PitchConstants  # the tracker's numbers and tables
     frames: PitchFrames  # frames of the audio for the search
@@ -38,7 +38,9 @@ class Analysis:
     def from_audio(
         cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None
     ) -> Analysis:
-        """Analyze audio ``(samples,)`` that arrived in chunks: with these ends, or with the size in the options.
+        """Analyze audio ``(samples,)`` that arrived in chunks.
+
+        ``ends`` are the ends of the chunks; None for chunks of the size in the options.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
@@ -54,7 +56,7 @@ class Analysis:
         return cls(constants, frames, first, final)
 
     def compute_features(self, lattice: Lattice) -> Floats:
-        """Return (NCCF, pitch) of frames along the best path: ``(frames, 2)``."""
+        """Return the correlation (NCCF) and the pitch in Hz of frames along the best path: ``(frames, 2)``."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def compute_pov_feature(correlation: Array) -> Array:
-    """Warp the correlation so that its distribution is nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
+    """Warp the correlation ``n`` to ``(1.0001 - n)^0.15 - 1``, whose distribution is nearly Gaussian."""
     clipped: Array = get_namespace(correlation).clip(float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
@@ -73,7 +73,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
         left, right: frames before and after each frame that the mean is taken over.
-        lengths: ``(...,)`` numbers of valid frames; None for all.
+        lengths: ``(...,)``: number of valid frames; None if all frames are valid.
 
     Returns:
         ``(..., frames)``
@@ -107,7 +107,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
         return summed
 
     total = window_sum(weight)
-    if lengths is not None:  # a window past the length is empty, and 0 / 0 has no gradient
+    if lengths is not None:  # A window past the length is empty, and 0 / 0 has no gradient.
         total = xp.where(end > begin, total, full((), 1.0, total))
     mean: Array = window_sum(weighted) / total
     normalized: Array = logs - astype(mean, features.dtype)
@@ -185,7 +185,7 @@ def process_pitch(
 
 def _check_track(features: Array, lengths: Any) -> None:
     if features.shape[-1] != 2:
-        raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
+        raise FeatureError(f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}")
     if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
@@ -193,7 +193,7 @@ def _check_track(features: Array, lengths: Any) -> None:
     if lengths is not None:
         silent = silent & mask_frames(lengths, features)
     if bool(silent.any()):
-        raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
+        raise FeatureError("a pitch of zero or less has no logarithm: pass the output of the pitch tracker")
 
 
 def has_positive_pitch(features: npt.NDArray[Any]) -> bool:

@@ -1,6 +1,6 @@
-"""The search of the pitch tracker, with the bits of Kaldi's programs: in C if the library is there, else in NumPy.
+"""The search of the pitch tracker, with the bits of Kaldi's programs, in C if the library was built, else in NumPy.
 
-Frames are correlated with themselves at whole lags, the correlations interpolated to the lags that are the states, and
+Frames are correlated with themselves at whole lags, the correlations are interpolated to the lags of the states, and
 the cheapest path through the states is searched (src/feat/pitch-functions.cc). A path costs its local costs, plus
 ``step * (i - j)**2`` for each step from state ``j`` to state ``i``. Sums have the order of OpenBLAS's SkylakeX kernels
 (:mod:`kaldi_compat.exact.sums`).
@@ -24,7 +24,7 @@ from kaldi_compat.pitch.frames import F32, Groups, PitchFrames
 
 States = npt.NDArray[np.int16]
 
-_BLOCK = 32  # Frames that NumPy correlates together.
+_BLOCK = 32  # NumPy correlates this number of frames at once, which bounds its memory.
 
 
 class Lattice(NamedTuple):
@@ -38,13 +38,13 @@ class Lattice(NamedTuple):
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state
 
     def slice_frames(self, begin: int, end: int) -> Lattice:
-        """Return the result of the frames from ``begin`` to ``end``, a view."""
+        """Return a view of the frames from ``begin`` to ``end``."""
         parts: list[Any] = [array[begin:end] for array in self]
         return Lattice(*parts)
 
     @classmethod
     def allocate(cls, constants: PitchConstants, frames: int) -> Lattice:
-        """Return memory for ``frames`` frames."""
+        """Return a lattice of ``frames`` frames with uninitialized memory."""
         before, correlation = np.empty((frames, constants.states), np.int16), np.empty((frames, constants.lags), F32)
         best, path = np.empty((2, frames), np.int16)
         return cls(before, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
@@ -68,7 +68,7 @@ def _search_in_c(
 
 
 def make_overflow_error() -> AudioError:
-    """Return the error of audio that is too loud."""
+    """Return the error for audio that is too loud."""
     return AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
 
 
@@ -177,12 +177,12 @@ def _scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
 
 
 def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
-    """Compute the cost of each state on each frame, eq. 5 of the paper: (frames, states).
+    """Compute the cost of each state on each frame, (frames, states): equation 5 of Ghahremani et al. (ICASSP 2014).
 
     Args:
         constants: the tracker's numbers and tables.
         searched: (frames, lags): correlation with ballast.
-        scale: (frames,): factors on it.
+        scale: (frames,): factors on the correlations.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
     values = np.empty((len(searched), constants.states), F32)

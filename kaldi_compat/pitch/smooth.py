@@ -55,7 +55,7 @@ def compute_moving_average(values: Floats, size: int) -> Floats:
 def smooth_pitch(
     features: npt.NDArray[Any], options: SmoothPitchOptions | None = None, **changes: Unpack[SmoothPitchKeywords]
 ) -> npt.NDArray[Any]:
-    """Compute the log odds of voicing, and the smoothed log pitch less its moving mean.
+    """Compute the log odds of voicing, and the smoothed log pitch minus its moving mean.
 
     Args:
         features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
@@ -89,7 +89,7 @@ def smooth_pitch(
 
 
 def is_without_gaps(features: npt.NDArray[Any]) -> bool:
-    """Return True for float32 features (rows, columns) of tracks without gaps, whose voicing is a probability."""
+    """Return True for float32 features (rows, columns) of pitch tracks without gaps and with valid probabilities."""
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]

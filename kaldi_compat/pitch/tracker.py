@@ -21,7 +21,7 @@ from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
 from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
 
 Key = TypeVar("Key")
-_ROWS = 768  # Frames searched together. Their arrays stay in the cache, and long audio needs little memory.
+_ROWS = 768  # Frames searched at once. Their arrays stay in the cache, and long audio needs little memory.
 
 
 class _ThreadMemory(threading.local):
@@ -124,7 +124,7 @@ def track_pitches(
     options: PitchOptions | None = None,
     **changes: Unpack[PitchKeywords],
 ) -> list[tuple[Key, Floats]]:
-    """Apply :func:`track_pitch` to several utterances: maps keys and samples to keys and features, in order."""
+    """Apply :func:`track_pitch` to pairs of key and samples; return pairs of key and features, in order."""
     options = make_options("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]
     for key, samples in utterances:
@@ -167,13 +167,17 @@ def track_block(
             count = paths.count_agreed_frames(len(paths) - count)
         features[decided : decided + count] = paths.decide(count)
         decided += count
-    _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None  # A longer block's is released.
+    _thread.memory = (
+        paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
+    )  # The memory of a longer block is released.
     return features, frames.rows
 
 
 def convert_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert samples (T,) to a type of the tracker: int16 or float32."""
     if samples.ndim != 1:
-        raise AudioError(f"audio for pitch tracking must have one axis, not the shape {samples.shape}")
+        raise AudioError(
+            f"audio for pitch tracking must have one axis, not the shape {samples.shape}: take one channel"
+        )
     check_samples(samples)
     return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)

@@ -50,7 +50,7 @@ def main(options: Options, calls: str, source: str, target: str) -> int:
         size = CALLS_AT_ONCE if table.finds_many(source) else 1
         for block in blocks_of(of_calls, table, size, counts):
             if block.keys:
-                writer.write_block(block.statistics(options.quieter_channel_weight))
+                writer.write_block(block.compute_statistics(options.quieter_channel_weight))
     logger.info("Done accumulating CMVN stats for %d utterances; %d had errors.", counts.done, counts.failed)
     return counts.status
 
