@@ -24,11 +24,11 @@ import numpy.typing as npt
 from io_ark.blocks import Wave
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.engine import Seeds, features_of_list, features_of_rows
-from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_features
+from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.exact.stream import ChunkStream
-from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, rate_advice, refuse_lengths
+from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, advise_on_rate, refuse_lengths
 from kaldi_compat.options import constructors
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
 from kaldi_compat.options.spectral import (
@@ -85,7 +85,7 @@ class ArrayFeature(AudioFeature):
         if dft != "fft":
             raise OptionError(f"dft={dft!r} is for tensors: use kaldi_compat.{type(self).__name__}")
         self.options: FrameOptions = make_options(type(self).__name__, self.Options, options, changes)
-        self.plan = plan_of(self.options, accurate_fft=engine == "accurate")
+        self.plan = make_plan(self.options, accurate_fft=engine == "accurate")
         self.size = self.plan.size
 
     @cached_property
@@ -165,14 +165,14 @@ class ArrayFeature(AudioFeature):
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
         """Compute the features of checked audio and, if it has lengths, the numbers of frames."""
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
-        features, counts = features_of_rows(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
+        features, counts = compute_row_features(self.plan, audio.samples, audio.lengths, audio.warps, seeds)
         return features if counts is None else (features, counts)
 
     def _compute_list(self, utterances: list[CheckedAudio], generator: Generator) -> list[Floats]:
         """Compute the features of several utterances (T,) in one batch."""
         samples, _, warps, _ = zip(*utterances, strict=True) if utterances else ((), (), (), ())
         seeds = self._get_seeds(generator) if self.options.dither != 0 else None
-        return features_of_list(self.plan, samples, warps, seeds)
+        return compute_list_features(self.plan, samples, warps, seeds)
 
     def _get_seeds(self, generator: Generator) -> Seeds:
         """Return a function from a number of frames to the states of their noise, int32 (frames,)."""
@@ -246,7 +246,7 @@ class ArrayStream:
         """
         if not isinstance(samples, np.ndarray) or samples.ndim != 1:
             raise AudioError(f"a chunk must be an array (T,), not {getattr(samples, 'shape', type(samples).__name__)}")
-        refuse_lengths(lengths, rate_advice(lengths))
+        refuse_lengths(lengths, advise_on_rate(lengths))
         feature = self.feature
         seeds = feature._get_seeds(generator) if feature.options.dither != 0 else None
         return self._chunks.advance(feature._check_audio(samples).samples, final, vtln_warp, seeds)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from io_ark.extras import import_extra
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.exact.mel import compute_mel_banks
 from kaldi_compat.options.spectral import FbankOptions, FrameOptions, MelFeatureOptions, SpectrogramOptions
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def show_mel_banks(
         raise FeatureError(f"{type(configured).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
     factors = [float(factor) for factor in np.atleast_1d(np.asarray(vtln_warp))]
     for number, factor in enumerate(factors):
-        weights = mel_banks(configured, factor).weights
+        weights = compute_mel_banks(configured, factor).weights
         frequencies = np.arange(len(weights)) * configured.sample_frequency / configured.padded_window_size
         lines = drawn.plot(frequencies, weights, color=f"C{number}", linewidth=1, linestyle="-" if not number else "--")
         lines[0].set_label(f"VTLN factor {factor:g}" if len(factors) > 1 or factor != 1 else "weights")
@@ -299,7 +299,7 @@ def _time_extent(count: int, options: FrameOptions | None) -> tuple[float, float
 def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
     """Label the vertical axis by the kind of feature: mel bins with their centers in Hz, Hz, or coefficients."""
     if isinstance(options, FbankOptions):
-        centers = mel_banks(options).centers
+        centers = compute_mel_banks(options).centers
         first = int(options.use_energy and not options.htk_compat)
         if columns >= len(centers) + first:
             bins = np.unique(np.linspace(0, len(centers) - 1, TICKS).round().astype(int))

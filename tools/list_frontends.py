@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from kaldi_compat import list_presets
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends import Preset
-from kaldi_compat.frontends.base import columns_of
+from kaldi_compat.frontends.base import count_columns
 from kaldi_compat.frontends.numpy import Frontend
 from kaldi_compat.frontends.steps import STEPS
 from tests.kaldi_compat.frontends.test_references import changed, reference, statistics_for
@@ -98,7 +98,7 @@ def format_settings(presets: list[Preset]) -> str:
         before = "less the mean of the clip; " * preset.subtract_clip_mean
         steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
         feature = f"{preset.feature}, `{', '.join(values)}`"
-        columns = columns_of(preset.options, preset.steps)
+        columns = count_columns(preset.options, preset.steps)
         lines.append(
             f"| `{preset.name}` | {before}{preset.sample_scale:g} | {feature} | {steps} | (frames, {columns}) |"
         )

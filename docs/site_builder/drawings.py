@@ -14,7 +14,7 @@ from matplotlib.patches import FancyBboxPatch
 import io_ark
 from benchmarks import figures
 from kaldi_compat import PitchOptions, plot, track_pitch
-from kaldi_compat.exact.tables import window
+from kaldi_compat.exact.tables import make_window
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.numpy import Fbank, Mfcc, Spectrogram
 from kaldi_compat.options.spectral import WINDOW_TYPES, FbankOptions
@@ -59,7 +59,7 @@ def windows() -> Any:
     figure, axes = pyplot.subplots(figsize=(8, 3.6), layout="constrained")
     for number, name in enumerate(WINDOW_TYPES):
         axes.plot(
-            window(name, 400, 0.42),
+            make_window(name, 400, 0.42),
             label=name,
             marker=MARKERS[number],
             markevery=(10 * number, 80),

@@ -26,9 +26,9 @@ from kaldi_compat.cli.program import Program, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.engine import compute, make_batch, subtract_mean
-from kaldi_compat.exact.plan import KINDS, Plan, plan_of
+from kaldi_compat.exact.plan import KINDS, Plan, make_plan
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
-from kaldi_compat.exact.resample import resample_waveform, waveform_filter
+from kaldi_compat.exact.resample import choose_waveform_filter, resample_waveform
 from kaldi_compat.options.base import as_float32, option, require
 from kaldi_compat.options.registry import SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.spectral import Engine, FrameOptions
@@ -238,7 +238,7 @@ def choose_computer(feature: FeatureType, options: ApplicationOptions) -> ExactC
     if options.engine == "exact" and not is_supported:
         raise OptionError(f"--engine=exact cannot compute {feature.name} features: use --engine=torch")
     if options.device == "cpu" and options.engine in ("auto", "exact") and is_supported:
-        return ExactComputer(plan_of(own_options))
+        return ExactComputer(make_plan(own_options))
     return TorchComputer(feature.import_class()(own_options, engine=cast(Any, options.engine)), options.device)
 
 
@@ -300,12 +300,12 @@ class TorchComputer:
     def _compute_utterance(self, wave: Wave, warp: float, noise: NoiseSource) -> Matrix:
         import torch
 
-        from kaldi_compat.torch.features.resample import linear_resample
+        from kaldi_compat.torch.features.resample import resample_linearly
 
         rate, target = wave.sample_frequency, self.module.options.sample_frequency
         with torch.inference_mode():
             # torch warns of read-only arrays, such as views of a file's bytes.
             samples = wave.samples[0] if wave.samples.flags.writeable else wave.samples[0].copy()
             audio = torch.from_numpy(samples).to(self.device)
-            audio = audio if rate == target else linear_resample(audio.float(), *waveform_filter(rate, target))
+            audio = audio if rate == target else resample_linearly(audio.float(), *choose_waveform_filter(rate, target))
             return np.asarray(self.module(audio, vtln_warp=warp, generator=noise).cpu())

@@ -17,7 +17,7 @@ from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npz
 from io_ark.text import escape_controls
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
-from kaldi_compat.frontends.description import as_dict, text
+from kaldi_compat.frontends.description import convert_to_dict, format_text
 from kaldi_compat.frontends.preset import Preset, list_presets
 from kaldi_compat.options.base import require
 
@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     preset = Preset.of(options.name)
     if options.command == "show":
-        print(json.dumps(as_dict(preset), indent=2) if options.json else text(preset))
+        print(json.dumps(convert_to_dict(preset), indent=2) if options.json else format_text(preset))
         return 0
     if options.command == "export":
         return _export(options)

@@ -36,7 +36,7 @@ from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, read_values_of
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.exact.arrays import Doubles
-from kaldi_compat.functional.block_cmvn import statistics
+from kaldi_compat.functional.block_cmvn import compute_statistics
 
 _FRAME_SHIFT_FLAG = re.compile(r"^--frame[-_]shift=([^\s#]+)", re.M | re.I)
 DEFAULT_FRAME_SHIFT = "0.01"
@@ -295,7 +295,7 @@ def add_frames(total: Doubles | None, features: Any) -> Doubles | None:
         return total
     onto = np.zeros((2, features.shape[1] + 1)) if total is None else total
     frames = np.ascontiguousarray(features, np.float32)
-    sums: Doubles = statistics(frames, np.array([0, len(frames)]), onto=onto[None])[0]
+    sums: Doubles = compute_statistics(frames, np.array([0, len(frames)]), onto=onto[None])[0]
     return sums
 
 

@@ -28,7 +28,7 @@ from kaldi_compat.dump.progress import HOUR, Monitor
 from kaldi_compat.dump.report_audio import inspect_audio
 from kaldi_compat.dump.report_charts import draw_bars, draw_curve, draw_features, draw_histogram
 from kaldi_compat.dump.write import DURATIONS
-from kaldi_compat.functional.cmvn import mean_and_variance
+from kaldi_compat.functional.cmvn import compute_mean_and_variance
 
 # Limits of the page: utterances with pictures, bins of a histogram, rows of tables, frames of a picture.
 MAX_PICTURES, BINS, MAX_FAILURES, MAX_ANOMALIES, MAX_FRAMES = 4, 30, 1000, 50, 1200
@@ -106,7 +106,7 @@ def draw_sections(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) 
         yield "Longest and shortest utterances", _draw_extremes(job, plan, min(3, len(durations)))
     statistics = outcome.statistics
     if statistics is not None and np.isfinite(statistics).all():
-        mean, variance = mean_and_variance(statistics)
+        mean, variance = compute_mean_and_variance(statistics)
         deviation = np.sqrt(variance)
         lines = [("mean", mean), ("mean + deviation", mean + deviation), ("mean - deviation", mean - deviation)]
         drawn = draw_curve(np.arange(len(mean)), lines, ("dimension", "value of the feature"))

@@ -22,7 +22,7 @@ from kaldi_compat.dump.options import CPU, Job
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.errors import KaldiCompatError
-from kaldi_compat.exact.engine import num_frames
+from kaldi_compat.exact.engine import count_frames
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
@@ -76,7 +76,7 @@ class SpectralComputer:
         computer = self.extractor.computer
         if not isinstance(computer, ExactComputer) or not isinstance(audio.block, WaveBlock):
             raise Skip
-        return BlockNoise(self.seed, audio.block.names(), num_frames(computer.plan, audio.block.lengths))
+        return BlockNoise(self.seed, audio.block.names(), count_frames(computer.plan, audio.block.lengths))
 
     def take_figures(self) -> dict[str, float]:
         return {}

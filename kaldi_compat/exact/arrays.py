@@ -1,4 +1,4 @@
-"""Types of NumPy arrays, named by the numbers they hold."""
+"""Type aliases for NumPy arrays of one element type each."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Utterances of any lengths in one buffer, and where their frames lie."""
+"""A batch of utterances of different lengths in one buffer, with the positions of the frames."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from kaldi_compat.exact.arrays import Integers
 
 @dataclass(frozen=True)
 class AudioBatch:
-    """Audio of utterances, and where their frames lie.
+    """Audio of a batch of utterances, with the positions of the frames.
 
-    Frame ``r`` of utterance ``u`` starts at its sample ``firsts[u] + r * shift``. The audio is reflected at both ends,
-    so a frame may start before the utterance does and end after it.
+    Frame ``r`` of utterance ``u`` starts at sample ``firsts[u] + r * shift`` of the utterance. The audio is
+    reflected at both ends, so a frame may start before the utterance and end after it.
     """
 
     samples: npt.NDArray[Any]  # int16 or float32, contiguous
     starts: Integers  # index in ``samples`` of each utterance's first sample
-    lengths: Integers  # number of samples of each utterance
+    lengths: Integers  # (utterances,): number of samples of each utterance
     firsts: Integers  # first sample of each utterance's first frame, relative to its start
-    rows: Integers  # (utterances + 1,): the utterances' first rows of the features, and the total number of rows
+    rows: Integers  # (utterances + 1,): first feature row of each utterance, and the total number of rows
     warps: npt.NDArray[np.int32]  # index in ``warp_factors`` of each utterance's VTLN factor
     warp_factors: tuple[float, ...]
     seeds: npt.NDArray[np.int32] | None = None  # ``rand_r()`` states for dithering, one for each row
 
     def with_seeds(self, seeds: npt.NDArray[np.int32]) -> AudioBatch:
-        """Return the batch with other states of the noise.
+        """Return a copy of the batch whose dithering noise starts from ``seeds`` (frames,).
 
         Raises:
-            AudioError: the states are fewer than the frames.
+            AudioError: there are fewer states than frames.
         """
         if len(seeds) < self.rows[-1]:
-            raise AudioError(f"{len(seeds)} seeds for {self.rows[-1]} frames: pass one for each frame")
+            raise AudioError(f"{len(seeds)} seeds for {self.rows[-1]} frames: pass one seed for each frame")
         return replace(self, seeds=seeds)

@@ -12,10 +12,10 @@ from kaldi_compat import native
 from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.plan import Plan, mixed_radix_tables, split_radix_tables
+from kaldi_compat.exact.plan import Plan, compute_mixed_radix_tables, compute_split_radix_tables
 from kaldi_compat.native import Structure, get_address
 
-FRAMES_AHEAD = 32  # Number of frames of a stream that memory is allocated for at once.
+FRAMES_AHEAD = 32  # A stream allocates memory for this number of frames at once, to save allocations.
 KINDS = ("frames", "spectrogram", "fbank", "mfcc", "plp")
 
 
@@ -26,20 +26,22 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
         plan,
         options,
         kind=KINDS.index(plan.kind),
-        roots=np.stack(kaldi_fft.roots(plan.points), -1),
+        roots=np.stack(kaldi_fft.compute_roots(plan.points), -1),
     )
     if plan.accurate_fft:
-        order = kaldi_fft.bit_reversed(plan.points)
-        tables.set(order=order, directions=np.stack(kaldi_fft.directions(plan.points), -1))
+        order = kaldi_fft.reverse_bits(plan.points)
+        tables.set(order=order, directions=np.stack(kaldi_fft.compute_directions(plan.points), -1))
     elif half & (half - 1):
-        factors, roots = mixed_radix_tables(half)
+        factors, roots = compute_mixed_radix_tables(half)
         tables.set(log_points=-1, largest_factor=int(factors.max()), factors=factors, mixed_roots=roots)
         tables.set(order=np.arange(half))
     else:
         log_points = half.bit_length() - 1
-        tables.set(log_points=log_points, twiddles=split_radix_tables(log_points), order=kaldi_fft.bit_reversed(half))
+        tables.set(
+            log_points=log_points, twiddles=compute_split_radix_tables(log_points), order=kaldi_fft.reverse_bits(half)
+        )
     if plan.num_mel_bins:
-        banks = [plan.mel_table(warp) for warp in warps]
+        banks = [plan.compute_mel_table(warp) for warp in warps]
         sizes = np.array([[len(w) for w in bank.weights] for bank in banks], np.int64)
         tables.set(
             mel_first=np.array([bank.first for bank in banks]),
@@ -68,7 +70,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
         seeds=batch.seeds,
         type=batch.samples.dtype == np.float32,
     )
-    # A variable keeps the tables alive, because the cache keeps only one of two that threads make at the same time.
+    # The variable keeps the tables alive: if two threads compute the same tables, the cache keeps only one result.
     tables = _plan_structure(plan, batch.warp_factors)
     function = native.function("spectral_features", takes_addresses=True)  # The engine has checked ``out``.
     if function(tables.address, audio.address, begin, end, get_address(out)):
@@ -76,7 +78,7 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
 
 
 class ChunkCall:
-    """Computes frames of a buffer again and again, with structures for C and memory that are made once."""
+    """Function that computes frames of a buffer and reuses its C structures and memory between calls."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -109,7 +111,7 @@ class ChunkCall:
     ) -> Floats:
         """Compute frames of the first ``length`` samples of a buffer.
 
-        See :func:`~kaldi_compat.exact.engine.chunk_batch` for the other parameters. Nothing is checked.
+        See :func:`~kaldi_compat.exact.engine.make_chunk_batch` for the other parameters. Nothing is checked.
 
         Returns:
             (count, dim).
@@ -136,6 +138,6 @@ class ChunkCall:
         if self._function(self._tables.address, self._audio.address, 0, count, out):
             raise MemoryError("no memory for a block of frames")
         features = self._frames[begin:end]
-        if end == len(self._frames):  # Release the memory, which a long chunk may have made large.
+        if end == len(self._frames):  # A long chunk may have made the memory large, so it is released.
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return features

@@ -8,11 +8,11 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact import fft
-from kaldi_compat.exact.plan import split_radix_tables
+from kaldi_compat.exact.plan import compute_split_radix_tables
 
 
-def fft_points(taps: int) -> int:
-    """Return the points of the FFT for a filter of ``taps``. They decide the blocks and so the rounding."""
+def choose_fft_points(taps: int) -> int:
+    """Return the number of FFT points for a filter of ``taps`` samples. It determines the rounding."""
     return max(4, 1 << (4 * taps - 1).bit_length())
 
 
@@ -24,17 +24,17 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     """
     if not all(isinstance(x, np.ndarray) and x.ndim == 1 and x.dtype == np.float32 and len(x) for x in (signal, taps)):
         return NotImplemented
-    points = fft_points(len(taps))
+    points = choose_fft_points(len(taps))
     half = points // 2
     padded = np.zeros(points, np.float32)
     padded[: len(taps)] = taps
     tables = native.structure("convolution")(
         log_points=half.bit_length() - 1,
         taps=len(taps),
-        twiddles=split_radix_tables(half.bit_length() - 1),
-        roots=np.stack(fft.roots(points), -1),
-        order=fft.bit_reversed(half),
-        spectrum=np.stack(fft.packed_rfft(padded), -1),
+        twiddles=compute_split_radix_tables(half.bit_length() - 1),
+        roots=np.stack(fft.compute_roots(points), -1),
+        order=fft.reverse_bits(half),
+        spectrum=np.stack(fft.compute_packed_rfft(padded), -1),
     )
     signal = np.ascontiguousarray(signal, np.float32)
     out = np.empty(len(signal) + len(taps) - 1, np.float32)
@@ -43,5 +43,5 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     return out
 
 
-# Decorator of a convolution of signals (..., samples) with a filter (taps,).
+# Decorates a function that convolves signals (..., samples) with a filter (taps,), and adds the C version.
 convolved_in_c = native.twin(_convolve_in_c)

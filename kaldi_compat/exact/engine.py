@@ -17,13 +17,13 @@ from kaldi_compat.exact import compiled, steps
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.exact.batch import AudioBatch
 from kaldi_compat.exact.plan import Plan
-from kaldi_compat.exact.sums import column_sums
+from kaldi_compat.exact.sums import sum_columns
 from kaldi_compat.native import NATIVE
 
-# Function of a number of frames that returns the rand_r() states of their noise.
+# Function that takes a number of frames and returns the rand_r() state of the noise of each frame.
 Seeds = Callable[[int], npt.NDArray[np.int32]]
 
-MIN_ROWS_PER_THREAD = 64  # Fewer frames take less time than it takes to start a thread.
+MIN_ROWS_PER_THREAD = 64  # Computing fewer frames takes less time than starting a thread.
 
 
 def make_batch(
@@ -46,14 +46,14 @@ def make_batch(
     Raises:
         AudioError: the samples are not real numbers of shape (T,), or an utterance lies outside of them.
     """
-    audio = as_samples(samples)
+    audio = convert_to_samples(samples)
     sizes = np.array([len(audio)] if lengths is None else lengths, np.int64)
     if starts is None:
         starts = np.cumsum(sizes) - sizes
     starts = np.array(starts, np.int64)
     if min(starts.min(initial=0), sizes.min(initial=0)) < 0 or (starts + sizes).max(initial=0) > len(audio):
-        raise AudioError(f"an utterance lies outside of the {len(audio)} samples")
-    counts = num_frames(plan, sizes)
+        raise AudioError(f"an utterance lies outside of the {len(audio)} samples: check its start and length")
+    counts = count_frames(plan, sizes)
     # Kaldi makes no filters for an utterance without frames, so its factor may be invalid.
     warps = np.where(counts > 0, np.asarray(vtln_warp, np.float32), np.float32(1))
     factors, indices = np.unique(np.append(warps, np.float32(1)), return_inverse=True)
@@ -68,22 +68,22 @@ def make_batch(
     )
 
 
-def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
-    """Return ``count`` frames of one buffer as a batch. The buffer holds an utterance or a chunk of a stream.
+def make_chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float = 1.0) -> AudioBatch:
+    """Return ``count`` frames of one buffer, an utterance or a chunk of a stream, as a batch.
 
     Args:
         samples: the buffer (T,).
         first: index of the first frame's first sample. It may be negative, and the last frame may extend beyond the
-            end. The buffer is reflected there, so it must then start or end where the utterance does.
+            end. The buffer is reflected at an end that a frame crosses, so that end must be an end of the utterance.
         count: number of frames.
         vtln_warp: VTLN factor.
 
     Raises:
         AudioError: the samples are not real numbers of shape (T,), or there are frames but no samples.
     """
-    audio = as_samples(samples)
+    audio = convert_to_samples(samples)
     if count and not len(audio):
-        raise AudioError("an utterance without samples cannot have frames")
+        raise AudioError("an utterance without samples cannot have frames: leave it out")
     return AudioBatch(
         samples=audio,
         starts=np.zeros(1, np.int64),
@@ -95,14 +95,14 @@ def chunk_batch(samples: npt.ArrayLike, first: int, count: int, vtln_warp: float
     )
 
 
-def num_frames(plan: Plan, lengths: Any) -> Any:
-    """Return the number of frames in audio of each length in samples (Kaldi: NumFrames)."""
+def count_frames(plan: Plan, lengths: Any) -> Any:
+    """Return the number of frames of audio for lengths in samples, an integer or an array (Kaldi: NumFrames)."""
     if plan.options.snip_edges:
         return np.maximum((lengths - plan.size + plan.shift) // plan.shift, 0)
     return (lengths + plan.shift // 2) // plan.shift
 
 
-def as_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
+def convert_to_samples(samples: npt.ArrayLike) -> npt.NDArray[Any]:
     """Convert audio (T,) to the types of the engine: contiguous int16 if it is int16, otherwise float32.
 
     Raises:
@@ -121,9 +121,9 @@ def compute(
     """Compute the features of a batch.
 
     Args:
-        plan: the feature: see :func:`~kaldi_compat.exact.plan.plan_of`.
+        plan: the feature: see :func:`~kaldi_compat.exact.plan.make_plan`.
         batch: the audio: see :func:`make_batch`.
-        seeds: returns the states of the noise of a plan with dithering; None if the batch holds them.
+        seeds: returns the noise states of a plan with dithering; None if the batch already contains them.
         threads: number of threads of the C library. NumPy uses one.
         out: array that receives the features, contiguous float32 (rows, dim); None for a new array.
 
@@ -133,13 +133,13 @@ def compute(
     Raises:
         ValueError: ``out`` has another type or shape.
 
-    >>> from kaldi_compat.exact.plan import plan_of
+    >>> from kaldi_compat.exact.plan import make_plan
     >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> plan = plan_of(FbankOptions(num_mel_bins=80))
+    >>> plan = make_plan(FbankOptions(num_mel_bins=80))
     >>> compute(plan, make_batch(plan, np.arange(16000, dtype=np.int16))).shape
     (98, 80)
     """
-    rows, implementation = int(batch.rows[-1]), implementation_of(plan)
+    rows, implementation = int(batch.rows[-1]), select_implementation(plan)
     if seeds is not None and plan.options.dither != 0:
         batch = batch.with_seeds(seeds(rows))
     if out is None:
@@ -162,7 +162,7 @@ def compute(
     return out
 
 
-def implementation_of(plan: Plan) -> ModuleType:
+def select_implementation(plan: Plan) -> ModuleType:
     """Return the module that computes a plan: ``compiled`` if the C library supports the plan, otherwise ``steps``."""
     if NATIVE.in_use:
         return compiled if plan.is_in_c else steps
@@ -170,21 +170,21 @@ def implementation_of(plan: Plan) -> ModuleType:
     return steps
 
 
-def chunk_call(plan: Plan) -> Callable[..., Floats]:
-    """Return a function that computes frames of a buffer, again and again.
+def make_chunk_call(plan: Plan) -> Callable[..., Floats]:
+    """Return a function that computes frames of a buffer and may be called repeatedly.
 
     See :meth:`kaldi_compat.exact.compiled.ChunkCall.__call__` for its parameters.
     """
-    return compiled.ChunkCall(plan) if implementation_of(plan) is compiled else partial(_compute_chunk, plan)
+    return compiled.ChunkCall(plan) if select_implementation(plan) is compiled else partial(_compute_chunk, plan)
 
 
 def _compute_chunk(plan: Plan, buffer: Floats, length: int, first: int, count: int, warp: float, seeds: Any) -> Floats:
-    batch, out = chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
+    batch, out = make_chunk_batch(buffer[:length], first, count, warp), np.empty((count, plan.dim), np.float32)
     steps.compute(plan, batch if seeds is None else batch.with_seeds(seeds), 0, count, out)
     return out
 
 
-def features_of_rows(
+def compute_row_features(
     plan: Plan,
     rows: npt.NDArray[Any],
     lengths: npt.NDArray[Any] | None,
@@ -203,14 +203,14 @@ def features_of_rows(
         threads: number of threads of the C library.
 
     Returns:
-        Features (..., frames, dim), zero past a row's own frames; and the number of frames of each row (...), or None
-        without lengths.
+        Features (..., frames, dim), zero after the last frame of each row; and the number of frames of each row (...),
+        or None without lengths.
     """
     leading, width = rows.shape[:-1], rows.shape[-1]
-    max_frames = int(num_frames(plan, width))
+    max_frames = int(count_frames(plan, width))
     if not leading and lengths is None and isinstance(warps, float):
         # Kaldi makes no filters for an utterance without frames, so its factor may be invalid.
-        batch = chunk_batch(rows, plan.first, max_frames, warps if max_frames else 1.0)
+        batch = make_chunk_batch(rows, plan.first, max_frames, warps if max_frames else 1.0)
         return compute(plan, batch, seeds, threads=threads), None
     count = math.prod(leading)
     sizes = np.full(count, width, np.int64) if lengths is None else np.asarray(lengths, np.int64).ravel()
@@ -225,7 +225,7 @@ def features_of_rows(
     return padded.reshape(*leading, max_frames, plan.dim), counts.reshape(leading)
 
 
-def features_of_list(
+def compute_list_features(
     plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds | None, threads: int = 1
 ) -> list[Floats]:
     """Compute the features of utterances (T,) of any lengths in one batch, and return a list of (frames, dim)."""
@@ -236,12 +236,12 @@ def features_of_list(
 
 
 def subtract_mean(features: Floats) -> Floats:
-    """Return features (frames, dim) less the mean of each column, rounded as by Kaldi's ``--subtract-mean``.
+    """Subtract the mean of each column of features (frames, dim), rounded as by Kaldi's ``--subtract-mean``.
 
     >>> subtract_mean(np.array([[1.0], [3.0]], np.float32)).tolist()
     [[-1.0], [1.0]]
     """
     if not len(features):
         return features
-    centered: Floats = features - column_sums(features) * np.float32(1.0 / len(features))
+    centered: Floats = features - sum_columns(features) * np.float32(1.0 / len(features))
     return centered

@@ -1,8 +1,8 @@
 """Kaldi's real FFT with Kaldi's rounding (src/matrix/srfft.cc, src/matrix/matrix-functions.cc), in NumPy.
 
 Kaldi's FFT of a real signal computes its roots of unity by repeated multiplication in float32. At a few thousand points
-these are off by 1e-4, so no other FFT gives Kaldi's numbers. The functions here repeat Kaldi's operations one by one: a
-split radix for powers of two, and a mixed radix for other numbers of points.
+the roots are off by 1e-4, so no other FFT gives Kaldi's numbers. These functions repeat Kaldi's operations one by one:
+a split radix for powers of two, and a mixed radix for other numbers of points.
 """
 
 from __future__ import annotations
@@ -21,20 +21,24 @@ Indices = np.ndarray[Any, np.dtype[np.intp]]
 SQRT_HALF = np.float32(np.sqrt(0.5))
 
 
-def packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute the FFT of real ``(..., n)`` with even ``n``: real and imaginary parts ``(..., n / 2)``.
+def compute_packed_rfft(signal: Floats) -> tuple[Floats, Floats]:
+    """Compute the FFT of a real signal ``(..., n)`` with even ``n``; return real and imaginary parts ``(..., n / 2)``.
 
     The imaginary part of bin 0 holds bin ``n / 2``. Both bins are real.
     """
     half = signal.shape[-1] // 2
     re, im = signal[..., 0::2].copy(), signal[..., 1::2].copy()
-    re, im = _mixed_radix(re, im, prime_factors(half)) if half & (half - 1) else _complex_fft(re, im)
-    root_re, root_im = roots(signal.shape[-1])
+    re, im = (
+        _compute_mixed_radix_fft(re, im, factor_into_primes(half))
+        if half & (half - 1)
+        else _compute_complex_fft(re, im)
+    )
+    root_re, root_im = compute_roots(signal.shape[-1])
     return _separate_even_and_odd(re, im, root_re, root_im, ends=np.float32(1.0))
 
 
-def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
-    """Compute :func:`packed_rfft` in double precision, rounded once.
+def compute_accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
+    """Compute :func:`compute_packed_rfft` in double precision and round the result once.
 
     For powers of two, it repeats the operations of ``packages/c/kaldi_features.h``, because the last bits of NumPy's
     own FFT depend on its version and on the processor.
@@ -44,22 +48,22 @@ def accurate_rfft(signal: Floats) -> tuple[Floats, Floats]:
         spectrum = np.fft.rfft(signal.astype(np.float64))
         re, im = spectrum.real, spectrum.imag
     else:
-        re, im = _halving_rfft(signal)
+        re, im = _compute_halving_rfft(signal)
     packed = im[..., :-1].astype(np.float32)
     packed[..., 0] = re[..., -1]
     return re[..., :-1].astype(np.float32), packed
 
 
-def _halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
+def _compute_halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
     """Compute the FFT of real ``(..., n)`` in double precision, for a power of two: two of ``(..., n / 2 + 1)``.
 
     The transforms of even and odd samples are combined, from transforms of one sample up to all of them.
     """
     n = signal.shape[-1]
     # The samples come first, so that all frames are computed together.
-    re = np.moveaxis(signal, -1, 0)[bit_reversed(n)].astype(np.float64)
+    re = np.moveaxis(signal, -1, 0)[reverse_bits(n)].astype(np.float64)
     im, frames = np.zeros_like(re), re.shape[1:]
-    parts = [x.reshape(-1, *(1 for _ in frames)) for x in directions(n)]
+    parts = [x.reshape(-1, *(1 for _ in frames)) for x in compute_directions(n)]
     size = 1
     while size < n:
         cosine, sine = (x[:: n // (2 * size)] for x in parts)
@@ -75,17 +79,17 @@ def _halving_rfft(signal: Floats) -> tuple[Doubles, Doubles]:
 
 
 @lru_cache(maxsize=8)
-def directions(n: int) -> tuple[Doubles, Doubles]:
+def compute_directions(n: int) -> tuple[Doubles, Doubles]:
     """Return cosines and sines of ``2 pi k / n`` for ``k`` below ``n / 2``."""
     angles = [2.0 * math.pi * k / n for k in range(n // 2)]
     return np.array(list(map(math.cos, angles))), np.array(list(map(math.sin, angles)))
 
 
-def packed_irfft(re: Floats, im: Floats) -> Floats:
-    """Compute the inverse of :func:`packed_rfft`, times ``n``, for powers of two."""
-    root_re, root_im = roots(2 * re.shape[-1])
+def compute_packed_irfft(re: Floats, im: Floats) -> Floats:
+    """Compute the inverse of :func:`compute_packed_rfft`, times ``n``, for powers of two."""
+    root_re, root_im = compute_roots(2 * re.shape[-1])
     re, im = _separate_even_and_odd(re, im, -root_re, root_im, ends=np.float32(0.5))
-    im, re = _complex_fft(im, re)
+    im, re = _compute_complex_fft(im, re)
     signal = np.empty((*re.shape[:-1], 2 * re.shape[-1]), np.float32)
     signal[..., 0::2], signal[..., 1::2] = re * np.float32(2), im * np.float32(2)
     return signal
@@ -119,12 +123,12 @@ def _separate_even_and_odd(
 
 
 @lru_cache(maxsize=4)
-def roots(n: int) -> tuple[Floats, Floats]:
+def compute_roots(n: int) -> tuple[Floats, Floats]:
     """Return ``exp(-2 pi i k / n)`` for ``k = 1 .. n / 4``: rounded products of the previous root and the first."""
-    return _powers(_root(n), n // 4)
+    return _compute_powers(_compute_root(n), n // 4)
 
 
-def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
+def _compute_complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
     """Compute the split-radix FFT of ``(..., n)`` by decimation in frequency.
 
     A block of points becomes three smaller blocks: a block of half the size with the even bins, and two blocks of a
@@ -148,17 +152,17 @@ def _complex_fft(re: Floats, im: Floats) -> tuple[Floats, Floats]:
             re[first], im[first] = _rotate_blocks(a_re + b_im, a_im - b_re, size, 1)
             re[third], im[third] = _rotate_blocks(a_re - b_im, a_im + b_re, size, 3)
             starts[quarter] = np.concatenate((starts[quarter], begin + half, begin + half + quarter))
-    order = bit_reversed(n)
+    order = reverse_bits(n)
     return re[order].T.reshape(shape), im[order].T.reshape(shape)
 
 
 def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats, Floats]:
     """Multiply blocks ``(blocks, n, rows)`` by ``exp(-2 pi i step n / size)``, with three products instead of four."""
-    cosine, minus_sum, difference = (x[:, None] for x in twiddles(size, step))
+    cosine, minus_sum, difference = (x[:, None] for x in compute_twiddles(size, step))
     common = cosine * (re + im)
     turned_re, turned_im = difference * im + common, minus_sum * re + common
     turned_re[:, 0], turned_im[:, 0] = re[:, 0], im[:, 0]
-    if size >= 8:  # an eighth of a turn is simpler
+    if size >= 8:  # As in Kaldi, the rotation by an eighth of a turn is a product with the root of 1/2.
         x, y = re[:, size // 8], im[:, size // 8]
         if step == 1:
             turned_re[:, size // 8], turned_im[:, size // 8] = SQRT_HALF * (x + y), SQRT_HALF * (y - x)
@@ -168,7 +172,7 @@ def _rotate_blocks(re: Floats, im: Floats, size: int, step: int) -> tuple[Floats
 
 
 @lru_cache(maxsize=64)
-def twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
+def compute_twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
     """Return multipliers ``(size / 4,)`` for ``exp(-2 pi i step n / size)``: c, -(s + c), s - c of cosine and sine."""
     angle = (step * np.arange(size // 4) * (2.0 * np.pi) / size).astype(np.float32)
     sine, cosine = sinf(angle), cosf(angle)
@@ -176,7 +180,7 @@ def twiddles(size: int, step: int) -> tuple[Floats, Floats, Floats]:
 
 
 @lru_cache(maxsize=4)
-def bit_reversed(n: int) -> Indices:
+def reverse_bits(n: int) -> Indices:
     """Return the numbers below n, a power of two, with their bits in reverse order."""
     order = np.zeros(1, np.intp)
     while len(order) < n:
@@ -184,58 +188,58 @@ def bit_reversed(n: int) -> Indices:
     return order
 
 
-def _root(n: int) -> tuple[Any, Any]:
+def _compute_root(n: int) -> tuple[Any, Any]:
     """Return ``exp(-2 pi i / n)``."""
     angle = np.float32(-2.0 * np.pi / n)
     return cosf(angle), sinf(angle)
 
 
-def _product(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _multiply(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
-def _powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
+def _compute_powers(root: tuple[Any, Any], count: int) -> tuple[Floats, Floats]:
     """Return the powers 1 to ``count`` of a root: rounded products of the previous power and the root."""
     powers = [(np.float32(1), np.float32(0))]
     for _ in range(count):
-        powers.append(_product(powers[-1], root))
+        powers.append(_multiply(powers[-1], root))
     return np.array([re for re, _ in powers[1:]], np.float32), np.array([im for _, im in powers[1:]], np.float32)
 
 
-def prime_factors(n: int) -> tuple[int, ...]:
+def factor_into_primes(n: int) -> tuple[int, ...]:
     """Return the prime factors of ``n`` in ascending order.
 
-    >>> prime_factors(200)
+    >>> factor_into_primes(200)
     (2, 2, 2, 5, 5)
     """
     p = next((p for p in range(2, n + 1) if n % p == 0), None)
-    return () if p is None else (p, *prime_factors(n // p))
+    return () if p is None else (p, *factor_into_primes(n // p))
 
 
-def _mixed_radix(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
+def _compute_mixed_radix_fft(re: Floats, im: Floats, factors: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Compute the complex FFT ``(..., n)``, where ``n`` is the product of the factors."""
     if not factors:
         return re, im
     radix = factors[0]
     shape = re.shape
     parts_re, parts_im = (x.reshape(*shape[:-1], -1, radix).swapaxes(-1, -2) for x in (re, im))
-    re, im = _mixed_radix(parts_re, parts_im, factors[1:])
+    re, im = _compute_mixed_radix_fft(parts_re, parts_im, factors[1:])
     total_re, total_im = re[..., :1, :], im[..., :1, :]
-    base = power = mixed_base(shape[-1], radix)
+    base = power = compute_mixed_radix_base(shape[-1], radix)
     for p in range(1, radix):
         cosine, sine = power
         x, y = re[..., p : p + 1, :], im[..., p : p + 1, :]
         total_re = total_re + (x * cosine - y * sine)
         total_im = total_im + (x * sine + y * cosine)
-        power = _product(power, base)
+        power = _multiply(power, base)
     return total_re.reshape(shape), total_im.reshape(shape)
 
 
 @lru_cache(maxsize=64)
-def mixed_base(n: int, radix: int) -> tuple[Floats, Floats]:
-    """Return the factors of the second part of an output ``(radix, n / radix)``, real and imaginary parts."""
-    re, im = _powers(_root(n), n // radix - 1)
+def compute_mixed_radix_base(n: int, radix: int) -> tuple[Floats, Floats]:
+    """Return the roots of unity, real and imaginary parts ``(radix, n / radix)``, of a mixed-radix step."""
+    re, im = _compute_powers(_compute_root(n), n // radix - 1)
     outputs: list[tuple[Any, Any]] = [(np.append(np.float32(1), re), np.append(np.float32(0), im))]
     for _ in range(radix - 1):
-        outputs.append(_product(outputs[-1], _root(radix)))
+        outputs.append(_multiply(outputs[-1], _compute_root(radix)))
     return np.stack([re for re, _ in outputs]), np.stack([im for _, im in outputs])

@@ -12,7 +12,7 @@ from kaldi_compat.exact.mel import inverse_mel_scale, mel_scale
 from kaldi_compat.options.base import require
 
 F32 = np.float32
-KNEE, STEP = 15.0, math.log(6.4) / 27.0  # Slaney's scale is linear up to 15 mel, 1 kHz, and logarithmic above
+KNEE, STEP = 15.0, math.log(6.4) / 27.0  # Slaney's scale is linear up to 15 mel (1 kHz), and logarithmic above.
 
 
 def slaney_mel(hertz: npt.ArrayLike) -> Floats:
@@ -27,7 +27,7 @@ def slaney_hertz(mel: npt.ArrayLike) -> Floats:
     return np.where(mel <= KNEE, 200 * mel / 3, 1000 * np.exp((mel - KNEE) * STEP)).astype(F32)
 
 
-def librosa_filters(
+def compute_librosa_filters(
     num_bins: int,
     points: int,
     sample_frequency: float,
@@ -55,7 +55,7 @@ def librosa_filters(
     Raises:
         OptionError: edges out of order, a filter without a bin of the FFT, or an unknown norm.
 
-    >>> librosa_filters(80, 400, 16000.0).shape
+    >>> compute_librosa_filters(80, 400, 16000.0).shape
     (201, 80)
     """
     nyquist = 0.5 * sample_frequency
@@ -77,7 +77,7 @@ def librosa_filters(
         bins = bins * F32(sample_frequency / points)
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     inside = (bins > left) & (bins < right)
-    require(bool(inside.any(0).all()), f"num_bins={num_bins} is too many for {points} FFT points: reduce it")
+    require(bool(inside.any(0).all()), f"num_bins={num_bins} is too many for {points} FFT points: reduce num_bins")
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = np.where(bins <= center, (bins - left) / (center - left), (right - bins) / (right - center))
         if norm:

@@ -73,7 +73,7 @@ class VtlnWarp:
         return np.asarray(warped, F32)
 
 
-def _vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
+def _make_vtln_warp(options: MelFeatureOptions, low: np.float32, high: np.float32, factor: np.float32) -> VtlnWarp:
     nyquist = F32(0.5) * F32(options.sample_frequency)
     lower = F32(options.vtln_low)
     upper = F32(options.vtln_high) + (nyquist if options.vtln_high < 0 else F32(0))
@@ -93,8 +93,8 @@ def _log_bins(weights: Floats) -> None:
         logger.info("bin %d, offset = %d, vec =  [ %s ]", number, inside[0] if len(inside) else -1, values)
 
 
-def even_points(options: FrameOptions) -> int:
-    """Return the points of the FFT.
+def count_fft_points(options: FrameOptions) -> int:
+    """Return the number of FFT points of a frame.
 
     Raises:
         OptionError: the number of points is odd.
@@ -105,7 +105,7 @@ def even_points(options: FrameOptions) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
+def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
 
     Raises:
@@ -113,10 +113,10 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
             ``allow_empty_bins``), or VTLN cutoffs out of order. Kaldi refuses these options.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
-    >>> mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
+    >>> compute_mel_banks(FbankOptions(num_mel_bins=80)).weights.shape
     (257, 80)
     """
-    points, num_bins = even_points(options), options.num_mel_bins
+    points, num_bins = count_fft_points(options), options.num_mel_bins
     nyquist = F32(0.5) * F32(options.sample_frequency)
     low = F32(options.low_freq)
     high = F32(options.high_freq) if options.high_freq > 0 else nyquist + F32(options.high_freq)
@@ -129,7 +129,7 @@ def mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> MelBanks:
     edges = (mel_low + np.arange(num_bins + 2, dtype=F32) * delta).astype(F32)
     factor = F32(vtln_warp)
     if factor != 1:
-        edges = mel_scale(_vtln_warp(options, low, high, factor)(inverse_mel_scale(edges)))
+        edges = mel_scale(_make_vtln_warp(options, low, high, factor)(inverse_mel_scale(edges)))
     left, center, right = edges[:-2], edges[1:-1], edges[2:]
     mel = mel_scale(F32(options.sample_frequency) / F32(points) * np.arange(points // 2, dtype=F32))[:, None]
     inside = (mel > left) & (mel < right)

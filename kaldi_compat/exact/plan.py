@@ -1,4 +1,4 @@
-"""The plan of a spectral feature: everything that does not depend on the audio. NumPy and C read the same one."""
+"""The plan of a spectral feature: all that does not depend on the audio. NumPy and C compute from the same plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kaldi_compat.exact import fft as kaldi_fft
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
-from kaldi_compat.exact.mel import even_points, mel_banks
+from kaldi_compat.exact.mel import compute_mel_banks, count_fft_points
 from kaldi_compat.options.spectral import (
     FbankOptions,
     FrameOptions,
@@ -82,7 +82,7 @@ class Plan:
 
     @functools.cached_property
     def is_in_c(self) -> bool:
-        """True if the C library can compute it."""
+        """True if the C library can compute the plan."""
         return not self.debug_mel and not (self.accurate_fft and self.points & (self.points - 1))
 
     @functools.cached_property
@@ -90,9 +90,9 @@ class Plan:
         """First sample of the first frame: with snip_edges 0, otherwise one before the start."""
         return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
-    def mel_table(self, vtln_warp: float) -> MelTable:
+    def compute_mel_table(self, vtln_warp: float) -> MelTable:
         """Return the mel filters for a VTLN factor."""
-        return self.mel or mel_table(self.options, vtln_warp)
+        return self.mel or compute_mel_table(self.options, vtln_warp)
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ class MelTable:
 
 
 @functools.lru_cache(maxsize=64)
-def plan_of(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
+def make_plan(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
     """Return the plan for these options, with Kaldi's FFT or one in double precision.
 
     Raises:
-        TypeError: the options are not those of a spectral feature.
+        TypeError: the options do not belong to a spectral feature.
     """
     kind = KINDS.get(type(options))
     if kind is None:
@@ -120,21 +120,21 @@ def plan_of(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
         matrix = tables.dct(options.num_ceps, options.num_mel_bins)
         lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, PlpOptions):
-        matrix = tables.inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
+        matrix = tables.compute_inverse_dft(options.lpc_order + 1, options.num_mel_bins + 2)
         lifter = tables.lifter(options.num_ceps, options.cepstral_lifter)
     if isinstance(options, MelFeatureOptions):
-        mel_table(options, 1.0)  # raises the errors of the mel options
+        compute_mel_table(options, 1.0)  # Raises the errors of the mel options early.
     own = {field.name for field in dataclasses.fields(Plan)} & {field.name for field in dataclasses.fields(options)}
     return Plan(
         kind=kind,
         options=options,
         size=options.window_size,
         shift=options.window_shift,
-        points=even_points(options),
+        points=count_fft_points(options),
         dim=options.dim,
         energy_minimum=np.finfo(F32).tiny if kind == "plp" else np.finfo(F32).eps,
         log_energy_floor=F32(logf(energy_floor)) if energy_floor > 0 else F32(-np.inf),
-        window=tables.window(options.window_type, options.window_size, options.blackman_coeff),
+        window=tables.make_window(options.window_type, options.window_size, options.blackman_coeff),
         matrix=matrix,
         lifter=lifter,
         accurate_fft=accurate_fft,
@@ -143,17 +143,17 @@ def plan_of(options: FrameOptions, *, accurate_fft: bool = False) -> Plan:
 
 
 @functools.lru_cache(maxsize=256)
-def mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
+def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
     """Return the mel filters for these options and this VTLN factor.
 
     Raises:
-        OptionError: as :func:`kaldi_compat.exact.mel.mel_banks`.
+        OptionError: as :func:`kaldi_compat.exact.mel.compute_mel_banks`.
     """
-    banks = mel_banks(options, vtln_warp)
-    return table_of(banks.weights, tables.equal_loudness(banks.centers))
+    banks = compute_mel_banks(options, vtln_warp)
+    return make_mel_table(banks.weights, tables.compute_equal_loudness(banks.centers))
 
 
-def table_of(weights: Floats, loudness: Floats) -> MelTable:
+def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
     """Return the table of filters with these weights, float32 (fft_bins, num_mel_bins)."""
     used = weights != 0
     first = used.argmax(0)
@@ -165,20 +165,20 @@ def table_of(weights: Floats, loudness: Floats) -> MelTable:
     return MelTable(tuple(i for i, _ in bounds), parts, loudness)
 
 
-def split_radix_tables(log_points: int) -> list[Floats]:
+def compute_split_radix_tables(log_points: int) -> list[Floats]:
     """Return the multipliers of the steps of 2**k points, ``k`` to ``log_points``: (2**k / 4, 6), empty below k = 3."""
     steps = [np.empty((0, 6), F32)] * 3
     for k in range(3, log_points + 1):
-        columns = [column for step in (1, 3) for column in kaldi_fft.twiddles(1 << k, step)]
+        columns = [column for step in (1, 3) for column in kaldi_fft.compute_twiddles(1 << k, step)]
         steps.append(np.ascontiguousarray(np.stack(columns, -1), F32))
     return steps
 
 
-def mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
+def compute_mixed_radix_tables(n: int) -> tuple[npt.NDArray[np.int32], Floats]:
     """Return the prime factors of ``n``, and the concatenated roots of unity (n, 2) of the factors' steps."""
-    factors = kaldi_fft.prime_factors(n)
+    factors = kaldi_fft.factor_into_primes(n)
     steps = [np.empty((0, 2), F32)]
     for factor in factors:
-        steps.append(np.stack([part.ravel() for part in kaldi_fft.mixed_base(n, factor)], -1))
+        steps.append(np.stack([part.ravel() for part in kaldi_fft.compute_mixed_radix_base(n, factor)], -1))
         n //= factor
     return np.array(factors, np.int32), np.ascontiguousarray(np.concatenate(steps), F32)

@@ -13,34 +13,34 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.exact.sums import fused_multiply_add, matrix_vector
+from kaldi_compat.exact.sums import fused_multiply_add, multiply_matrix_vector
 
 _LANES = 16  # Number of floats in a vector of the widest instruction set (AVX-512).
-_MAX_PANEL = 448  # Number of terms that are added before their sum is added to the result.
-_MAX_SMALL_PRODUCTS = 1_000_000  # Most multiplications of the kernels for small matrices.
-_MIN_SMALL_DEPTH = 32  # Fewest terms for which the kernels for small matrices keep 16 sums for a result.
-_MAX_SMALL_RESULTS = 1200  # Most results of the kernel for a small transposed matrix.
-# Most columns after groups of 16 for which the kernel for two plain small matrices keeps 16 sums for a result.
+_MAX_PANEL = 448  # OpenBLAS adds up to this number of terms before it adds the sum to the result.
+_MAX_SMALL_PRODUCTS = 1_000_000  # Largest number of multiplications for which OpenBLAS uses its small kernels.
+_MIN_SMALL_DEPTH = 32  # The small kernels keep 16 sums per result from this number of terms on.
+_MAX_SMALL_RESULTS = 1200  # Largest number of results of the small kernel for a transposed matrix.
+# The small kernel for two plain matrices keeps 16 sums per result for up to 8 columns after the groups of 16.
 _MAX_SMALL_TAIL = 8
 
 
-def _products_in_c(
+def _multiply_in_c(
     a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
     depth, width = b.shape[1:]
-    columns = _in_lanes(b)
+    columns = _pad_to_lanes(b)
     out = np.empty((len(a), width), np.float32)
     stride = columns.shape[2]
     sizes = depth, width, stride, depth * stride if len(b) > 1 else 0, *small, panel
     rows = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
-    start = None if onto is None else _in_lanes(onto)
+    start = None if onto is None else _pad_to_lanes(onto)
     if native.function("matrix_products")(*rows, len(bounds) - 1, *sizes, start, out):
         raise MemoryError("no memory for the columns of a product")
     return out
 
 
-@native.twin(_products_in_c)
-def _products(
+@native.twin(_multiply_in_c)
+def _multiply_ragged(
     a: Floats, b: Floats, bounds: Integers, small: tuple[int, int], panel: int, onto: Floats | None = None
 ) -> Floats:
     """Multiply matrices that are rows of ``a`` by the matrices ``b``, and return (rows, n).
@@ -52,20 +52,20 @@ def _products(
         small: most results for which OpenBLAS's kernels for small matrices add every 16th term to a sum, and the first
             column of these sums, a multiple of 16.
         panel: most terms that are added before their sum is added to the result; 0 if rows are vectors for ``sgemv``.
-        onto: (n,): numbers that ``sgemv`` adds the products to: see :func:`~kaldi_compat.exact.sums.matrix_vector`.
+        onto: (n,): numbers that ``sgemv`` adds the products to, as in ``multiply_matrix_vector``; None for zeros.
     """
     if panel == 0:
-        return matrix_vector(b[0].T, a, onto)
+        return multiply_matrix_vector(b[0].T, a, onto)
     out = np.empty((len(a), b.shape[2]), np.float32)
     for (begin, end), columns in zip(itertools.pairwise(bounds.tolist()), itertools.cycle(b)):
         is_small = a.shape[1] >= _MIN_SMALL_DEPTH and (end - begin) * b.shape[2] <= small[0]
         split = small[1] if is_small else b.shape[2]
-        out[begin:end, :split] = _in_panels(a[begin:end], columns[:, :split], panel)
-        out[begin:end, split:] = _in_sixteen(a[begin:end], columns[:, split:])
+        out[begin:end, :split] = _multiply_in_panels(a[begin:end], columns[:, :split], panel)
+        out[begin:end, split:] = _multiply_in_sixteen_sums(a[begin:end], columns[:, split:])
     return out
 
 
-def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None) -> Floats:
+def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) -> Floats:
     """Return ``a @ b.T`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kTrans, 0.0)``.
 
     Args:
@@ -77,7 +77,7 @@ def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None)
     Returns:
         (rows, n).
 
-    >>> product_with_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
+    >>> multiply_by_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
     array([[11., 17.]], dtype=float32)
     """
     if bounds is None:
@@ -85,19 +85,19 @@ def product_with_transpose(a: Floats, b: Floats, bounds: Integers | None = None)
     if bounds[0] < 0 or bounds[-1] > len(a) or (np.diff(bounds) < 0).any() or a.shape[1] != b.shape[1]:
         raise ValueError(f"cannot multiply {a.shape} by {b.shape} transposed, with bounds of matrices {bounds}")
     max_results = min(_MAX_SMALL_RESULTS, _MAX_SMALL_PRODUCTS // max(a.shape[1], 1))
-    return _products(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL)
+    return _multiply_ragged(a, b.T[None], bounds, (max_results, 0), _MAX_PANEL)
 
 
-def matrix_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
-    """Return :func:`~kaldi_compat.exact.sums.matrix_vector` of vectors (n, columns): (n, rows)."""
+def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
+    """Return :func:`~kaldi_compat.exact.sums.multiply_matrix_vector` of vectors (n, columns): (n, rows)."""
     (rows, columns), count = matrix.shape, len(vectors)
     start = (rows,) if onto is None else onto.shape
     if vectors.shape != (count, columns) or start != (rows,):
         raise ValueError(f"cannot multiply {matrix.shape} by {vectors.shape} and add {start}")
-    return _products(vectors, matrix.T[None], np.array([0, count]), (0, 0), 0, onto)
+    return _multiply_ragged(vectors, matrix.T[None], np.array([0, count]), (0, 0), 0, onto)
 
 
-def product(a: Floats, b: Floats) -> Floats:
+def multiply_matrices(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b`` as Kaldi's ``AddMatMat(1.0, a, kNoTrans, b, kNoTrans, 0.0)``.
 
     Args:
@@ -107,7 +107,7 @@ def product(a: Floats, b: Floats) -> Floats:
     Returns:
         (..., rows, n).
 
-    >>> product(np.array([[1, 2]], np.float32), np.array([[3, 5], [4, 6]], np.float32))
+    >>> multiply_matrices(np.array([[1, 2]], np.float32), np.array([[3, 5], [4, 6]], np.float32))
     array([[11., 17.]], dtype=float32)
     """
     (rows, depth), width = a.shape[-2:], b.shape[-1]
@@ -120,7 +120,7 @@ def product(a: Floats, b: Floats) -> Floats:
     left = np.broadcast_to(a, (*batch, rows, depth)).reshape(-1, depth)
     columns = np.broadcast_to(b, (*batch, depth, width)).reshape(-1, depth, width) if b.ndim > 2 else b[None]
     bounds = np.arange(math.prod(batch) + 1) * rows
-    return _products(left, columns, bounds, small, panel).reshape(*batch, rows, width)
+    return _multiply_ragged(left, columns, bounds, small, panel).reshape(*batch, rows, width)
 
 
 def scale_vector(x: Floats, factor: float) -> Floats:
@@ -132,20 +132,20 @@ def scale_vector(x: Floats, factor: float) -> Floats:
     return x * np.float32(factor) if factor != 0.0 else np.zeros_like(x)
 
 
-def _in_lanes(b: Floats) -> Floats:
+def _pad_to_lanes(b: Floats) -> Floats:
     """Return matrices (..., depth, n) with columns of zeros, so that the rows fill whole vectors."""
     columns = np.zeros((*b.shape[:-1], -(-b.shape[-1] // _LANES) * _LANES), np.float32)
     columns[..., : b.shape[-1]] = b
     return columns
 
 
-def _in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
+def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
     """Return ``a @ b``: adds terms in order in panels of at most ``max_terms``, and adds the panels."""
     depth = a.shape[1]
     total = np.zeros((len(a), b.shape[1]), np.float32)
     start = 0
     while start < depth:
-        end = start + _panel_terms(depth - start, max_terms)
+        end = start + _count_panel_terms(depth - start, max_terms)
         panel = np.zeros_like(total)
         for k in range(start, end):
             panel = fused_multiply_add(a[:, k, None], b[k], panel)
@@ -154,14 +154,14 @@ def _in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
     return total
 
 
-def _panel_terms(remaining: int, max_terms: int) -> int:
+def _count_panel_terms(remaining: int, max_terms: int) -> int:
     """Return the number of terms in the next panel."""
     if remaining >= 2 * max_terms:
         return max_terms
     return -(-(remaining // 2) // 16) * 16 if remaining > max_terms else remaining
 
 
-def _in_sixteen(a: Floats, b: Floats) -> Floats:
+def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
     """Return ``a @ b``: adds every 16th term to one of 16 sums, and adds the sums as a tree."""
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)
@@ -174,6 +174,6 @@ def _in_sixteen(a: Floats, b: Floats) -> Floats:
         pairs = pairs[..., ::2] + pairs[..., 1::2]
         folded = folded[..., :half] + folded[..., half:]
     product = pairs[..., 0]
-    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # the rows and columns after the last groups of four
+    corner = (slice(rows & ~3, None), slice(width & ~3, None))  # The rows and columns after the last groups of four.
     product[corner] = folded[..., 0][corner]
     return product

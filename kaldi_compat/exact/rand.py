@@ -17,13 +17,13 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import cosf, logf
 
 RAND_MAX = 0x7FFFFFFF
-SEED_OFFSET = 27437  # added by Kaldi's RandomState to the draw that seeds it
+SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw that seeds it.
 # A step of rand_r() is ``state * _MULTIPLIER + _INCREMENT`` modulo 2^32.
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
 _STEPS = 6  # Number of steps in two draws.
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
 _BLOCK = 992  # Numbers computed together. The cost per number is lowest around a thousand.
-_DISCARDED = 310  # glibc throws away its first ten rounds
+_DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 
 @functools.cache
@@ -39,17 +39,17 @@ def _block_matrix() -> npt.NDArray[np.uint32]:
     return rows[_LAG:]
 
 
-def _seeded_state(seed: int) -> npt.NDArray[np.uint32]:
+def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     """Return the state (31,) after ``srand(seed)``, before glibc discards numbers."""
     word = seed % 2**32 or 1
-    # glibc holds the words as signed: C's remainder takes the sign of the dividend
+    # glibc's words are signed, and the remainder of C has the sign of the dividend.
     word = word - 2**32 if word >= 2**31 else word
     state = [word]
     for _ in range(_LAG - 1):
         word = int(np.fmod(16807 * word, RAND_MAX))
         word += RAND_MAX if word < 0 else 0
         state.append(word)
-    # glibc begins with its short lag pointing three words into the state: three places before the recurrence
+    # glibc's short lag starts three words into the state, so the state is rotated by three places.
     return np.roll(np.array(state, np.int64).astype(np.uint32), -_SHORT_LAG)
 
 
@@ -81,7 +81,7 @@ class KaldiRandom:
     def draws(self, count: int) -> npt.NDArray[np.int32]:
         """Return the next ``count`` values of ``rand()``: integers from 0 to 2^31 - 1, shape (count,)."""
         if not len(self._state):
-            self._state = _seeded_state(self.seed)
+            self._state = _compute_seeded_state(self.seed)
             self.draws(_DISCARDED)
         blocks = [self._ready]
         missing = count - len(self._ready)
@@ -115,7 +115,7 @@ class KaldiRandom:
 
 
 @functools.lru_cache(maxsize=8)
-def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def compute_rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Return multipliers and increments from a seed of ``rand_r()`` to the words of its first ``pairs`` of draws.
 
     A draw is three steps of a linear congruence modulo 2^32, and the k-th step is itself linear in the seed: ``A_k *
@@ -124,9 +124,9 @@ def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
     word.
 
     Returns:
-        Two of (6, pairs).
+        Two arrays of shape (6, pairs).
     """
-    powers, sums = _congruence(_STEPS * pairs)
+    powers, sums = _compute_congruence(_STEPS * pairs)
     shifts = np.array([4, 6, 6, 4, 6, 6], np.uint32)
     multipliers, increments = (
         np.ascontiguousarray((table.reshape(pairs, _STEPS) << shifts).T.astype(np.uint32)).view(np.int32)
@@ -135,12 +135,12 @@ def rand_r_jumps(pairs: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int3
     return multipliers, increments
 
 
-def polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
-    """Return the radius and the angle of ``pairs`` pairs of normal numbers from each ``rand_r()`` state (RandGauss2).
+def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Floats]:
+    """Draw pairs of normal numbers from ``rand_r()`` states (n,) (Kaldi: RandGauss2).
 
-    ``(n,)`` states -> two of ``(n, pairs)``.
+    Returns the radii and the angles of the pairs, two arrays of shape (n, pairs).
     """
-    factors, terms = rand_r_jumps(pairs)
+    factors, terms = compute_rand_r_jumps(pairs)
     words = seeds[:, None] * factors[:, None] + terms[:, None]  # (6, n, pairs), modulo 2**32
     draws = (words[0::3] & 0x7FF00000) | (words[1::3] >> 12 & 0x000FFC00) | (words[2::3] >> 22 & 0x000003FF)
     first, second = ((draws + 1.0) / (RAND_MAX + 2.0)).astype(np.float32)
@@ -148,18 +148,18 @@ def polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, Float
 
 
 @functools.lru_cache(maxsize=8)
-def rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
+def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
     """Return multipliers and increments that lead from a seed of ``rand_r()`` to the state before each pair of draws.
 
-    >>> rand_r_starts(2)[:, 0]
+    >>> compute_rand_r_starts(2)[:, 0]
     array([1, 0], dtype=int32)
     """
-    powers, sums = _congruence(_STEPS * pairs)
+    powers, sums = _compute_congruence(_STEPS * pairs)
     starts = np.array([[1, *powers[_STEPS - 1 : -1 : _STEPS]], [0, *sums[_STEPS - 1 : -1 : _STEPS]]], np.uint32)
     return starts.view(np.int32)
 
 
-def _congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+def _compute_congruence(count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
     """Return multipliers and increments that lead from a state to the next ``count``: two of shape (count,)."""
     powers = np.cumprod(np.full(count, _MULTIPLIER, np.uint32), dtype=np.uint32)
     sums = np.cumsum(np.concatenate(([1], powers[:-1])), dtype=np.uint32) * np.uint32(_INCREMENT)

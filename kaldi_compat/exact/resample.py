@@ -19,8 +19,8 @@ from kaldi_compat.native import Structure
 
 F32 = np.float32
 MAX_VECTOR_BYTES = 64  # Size of a vector of the widest instruction set (AVX-512).
-BLOCK_SAMPLES = 8192  # Output samples that NumPy computes together.
-MAX_WEIGHTS = 1 << 22  # Most weights of the filters for two rates, which take 16 MiB.
+BLOCK_SAMPLES = 8192  # NumPy computes this number of output samples at once, which bounds its memory.
+MAX_WEIGHTS = 1 << 22  # Largest number of filter weights for two rates. They take 16 MiB.
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +31,16 @@ class Filters:
     first: tuple[int, ...]  # first input sample of each filter, relative to the period's start
     weights: tuple[Floats, ...]  # the filters, which may differ in length by one
 
-    def first_of(self, output: int) -> int:
+    def find_first(self, output: int) -> int:
         """Return the first input sample of the filter of an output sample."""
         return self.first[output % len(self.first)] + output // len(self.first) * self.period
 
-    def end_of(self, output: int) -> int:
+    def find_end(self, output: int) -> int:
         """Return the end of the input samples of an output sample's filter."""
-        return self.first_of(output) + len(self.weights[output % len(self.first)])
+        return self.find_first(output) + len(self.weights[output % len(self.first)])
 
     @functools.cached_property
-    def make_c_arguments(self) -> Structure:
+    def c_arguments(self) -> Structure:
         """Structure of the filters for the C library."""
         taps = np.array(list(map(len, self.weights)))
         return native.structure("resampling_filters")(
@@ -53,13 +53,13 @@ class Filters:
             weights=np.concatenate(self.weights),
         )
 
-    def memory(self) -> npt.NDArray[np.uint8]:
+    def allocate_memory(self) -> npt.NDArray[np.uint8]:
         """Return memory for the C library to work in."""
         return np.empty((max(map(len, self.weights)) + 1) * MAX_VECTOR_BYTES, np.uint8)
 
 
-@functools.lru_cache(maxsize=32)  # explain tries a dozen rates again and again
-def resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
+@functools.lru_cache(maxsize=32)  # kaldi_explain tries a dozen rates repeatedly.
+def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
     """Return the filters for two sampling rates and a cutoff, all in Hz, the cutoff in float32."""
     common = math.gcd(rate_in, rate_out)
     width = num_zeros / (2.0 * cutoff)
@@ -67,13 +67,13 @@ def resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: in
     for i in range(rate_out // common):
         center = i / rate_out
         begin, end = math.ceil((center - width) * rate_in), math.floor((center + width) * rate_in) + 1
-        taps = [_windowed_sinc(float(F32(j / rate_in - center)), cutoff, num_zeros) for j in range(begin, end)]
+        taps = [_evaluate_windowed_sinc(float(F32(j / rate_in - center)), cutoff, num_zeros) for j in range(begin, end)]
         first.append(begin)
         weights.append(np.array(taps, F32) / F32(rate_in))
     return Filters(rate_in // common, tuple(first), tuple(weights))
 
 
-def _windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
+def _evaluate_windowed_sinc(time: float, cutoff: float, num_zeros: int) -> np.float32:
     """Return the low-pass filter at a time in seconds. Sinc, window and their product are rounded to float32."""
     inside = abs(time) < num_zeros / (2.0 * cutoff)
     window = F32(0.5 * (1 + math.cos(2 * math.pi * cutoff / num_zeros * time)) if inside else 0.0)
@@ -87,14 +87,14 @@ class PeriodFilters:
     """The filters of one period as tables of equal length, for tensors."""
 
     period: int  # number of input samples in a period
-    phases: int  # number of output samples in a period, each with its own filter
+    phases: int  # number of output samples in a period. Each output sample has its own filter.
     first: int  # first input sample of the first filter, relative to the start of the period: 0 or less
-    reach: int  # number of input samples from there to the end of the last filter
+    reach: int  # number of input samples from ``first`` to the end of the last filter
     starts: Any  # ``(phases,)``: first input sample of each filter, relative to ``first``
     weights: Any  # ``(phases, taps)``: the filters; a shorter filter ends with a zero
 
     @classmethod
-    def of(cls, filters: Filters) -> PeriodFilters:
+    def from_filters(cls, filters: Filters) -> PeriodFilters:
         """Return the filters as NumPy tables."""
         taps = max(map(len, filters.weights))
         starts = np.array(filters.first) - filters.first[0]
@@ -108,22 +108,22 @@ class PeriodFilters:
         )
 
 
-def num_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
+def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
     """Return the number of samples at ``rate_out`` that begin within ``num_samples`` (int or array) at ``rate_in``.
 
-    >>> num_resampled(16001, 16000, 8000)
+    >>> count_resampled(16001, 16000, 8000)
     8001
     """
-    return ceil_divided(num_samples * rate_out, rate_in)
+    return divide_rounding_up(num_samples * rate_out, rate_in)
 
 
-def ceil_divided(count: Any, by: int) -> Any:
+def divide_rounding_up(count: Any, by: int) -> Any:
     """Return a quotient of positive numbers, rounded up."""
-    return (count + by - 1) // by  # ONNX rounds the quotients of negative numbers up
+    return (count + by - 1) // by  # Not -(-count // by), because ONNX rounds quotients of negative numbers up.
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
-    """Raise :class:`OptionError` for invalid parameters of :func:`linear_resample`."""
+    """Raise :class:`OptionError` for invalid parameters of :func:`resample_linearly`."""
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: "
@@ -137,7 +137,7 @@ def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> N
         )
 
 
-def linear_resample(
+def resample_linearly(
     samples: npt.NDArray[np.float32], rate_in: int, rate_out: int, cutoff: float, num_zeros: int
 ) -> Floats:
     """Return audio at another sampling rate (Kaldi: LinearResample, flushed).
@@ -155,18 +155,18 @@ def linear_resample(
     Raises:
         OptionError: invalid rates, cutoff or width.
 
-    >>> linear_resample(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
+    >>> resample_linearly(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
     (8000,)
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
-    filters = resampling_filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
-    return resample_chunk(samples, filters, (0, num_resampled(len(samples), rate_in, rate_out)))
+    filters = make_resampling_filters(rate_in, rate_out, float(F32(cutoff)), num_zeros)
+    return resample_chunk(samples, filters, (0, count_resampled(len(samples), rate_in, rate_out)))
 
 
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
-    """Return some output samples of audio that arrives in chunks (Kaldi: LinearResample::Resample).
+    """Compute the output samples of one chunk of audio (Kaldi: LinearResample::Resample).
 
     Args:
         samples: the audio up to the chunk's end, int16 or float32 (T,).
@@ -181,7 +181,7 @@ def resample_chunk(
 def _resample_by_phase(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int
 ) -> Floats:
-    first, end = outputs_inside(filters, outputs, chunk_start, len(samples))
+    first, end = find_outputs_inside(filters, outputs, chunk_start, len(samples))
     audio, out, phases = samples.astype(F32), np.empty(outputs[1] - outputs[0], F32), len(filters.first)
     for start in range(first, end, BLOCK_SAMPLES):
         block = np.arange(start, min(start + BLOCK_SAMPLES, end))
@@ -190,7 +190,9 @@ def _resample_by_phase(
             begin = filters.first[phase] + chosen // phases * filters.period
             out[chosen - outputs[0]] = dot(audio[begin[:, None] + np.arange(len(weights))], weights)
     for output in (*range(outputs[0], min(first, outputs[1])), *range(max(end, outputs[0]), outputs[1])):
-        out[output - outputs[0]] = _edge(audio, filters.first_of(output), filters.weights[output % phases])
+        out[output - outputs[0]] = _compute_edge_sample(
+            audio, filters.find_first(output), filters.weights[output % phases]
+        )
     return out
 
 
@@ -200,12 +202,12 @@ def _resample_chunks_in_c(samples: npt.NDArray[Any], filters: Filters, chunks: n
     samples, is_float = np.ascontiguousarray(samples), samples.dtype == np.float32
     starts, counts, _, first, end = chunks.T
     if (chunks < 0).any() or (starts + counts > len(samples)).any() or (end < first).any():
-        raise ValueError(f"a chunk lies outside of the {len(samples)} samples")
+        raise ValueError(f"a chunk lies outside of the {len(samples)} samples: check its start and count")
     places = np.cumsum(end - first) - (end - first)
     table = np.ascontiguousarray(np.column_stack((chunks, places)), np.int64)
     out = np.empty(int((end - first).sum()), np.float32)
     native.function("resample_chunks")(
-        filters.make_c_arguments, samples, is_float, table, len(table), filters.memory(), out
+        filters.c_arguments, samples, is_float, table, len(table), filters.allocate_memory(), out
     )
     return out
 
@@ -231,14 +233,14 @@ def resample_chunks(samples: npt.NDArray[Any], filters: Filters, chunks: npt.NDA
     return np.concatenate([np.empty(0, F32), *parts])
 
 
-def outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
-    """Return begin and end of the outputs whose filters lie within the samples ``begin`` to ``end``."""
+def find_outputs_inside(filters: Filters, outputs: tuple[int, int], begin: int, end: int) -> tuple[int, int]:
+    """Find the range of outputs whose filters lie within the samples ``begin`` to ``end``; return its begin and end."""
     samples = range(*outputs)
-    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.first_of)
-    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.end_of))
+    first = outputs[0] + bisect.bisect_left(samples, begin, key=filters.find_first)
+    return first, max(first, outputs[0] + bisect.bisect_right(samples, end, key=filters.find_end))
 
 
-def _edge(samples: Floats, first: int, weights: Floats) -> np.float32:
+def _compute_edge_sample(samples: Floats, first: int, weights: Floats) -> np.float32:
     """Return a sample whose filter extends beyond the audio. Kaldi adds its terms in float32."""
     total: np.float32 = F32(0)
     for i in range(max(0, -first), min(len(weights), len(samples) - first)):
@@ -246,12 +248,12 @@ def _edge(samples: Floats, first: int, weights: Floats) -> np.float32:
     return total
 
 
-def waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
-    """Return rates, cutoff and width for :func:`linear_resample` as Kaldi's programs choose them (ResampleWaveform).
+def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, float, int]:
+    """Return rates, cutoff and width for :func:`resample_linearly` as Kaldi's programs choose them (ResampleWaveform).
 
     Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
 
-    >>> waveform_filter(16000, 8000.5)
+    >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)
     """
     cutoff = F32(0.99 * 0.5 * float(F32(min(rate_in, rate_out))))
@@ -269,11 +271,11 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
     >>> resample_waveform(np.ones(16000, np.float32), 16000, 8000).shape
     (8000,)
     """
-    return linear_resample(samples, *waveform_filter(rate_in, rate_out))
+    return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))
 
 
 def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: int) -> Floats:
-    """Return :func:`resample_waveform` of each row of audio, zero past its end.
+    """Apply :func:`resample_waveform` to each row of audio. Samples after the end of a row are zero.
 
     Args:
         audio: float32 of shape (..., T).
@@ -283,7 +285,7 @@ def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: in
     """
     rows = audio.reshape(-1, audio.shape[-1])
     ends = [audio.shape[-1]] * len(rows) if lengths is None else np.ravel(lengths).tolist()
-    resampled = np.zeros((len(rows), num_resampled(audio.shape[-1], rate_in, rate_out)), F32)
+    resampled = np.zeros((len(rows), count_resampled(audio.shape[-1], rate_in, rate_out)), F32)
     for row, end, out in zip(rows, ends, resampled, strict=True):
-        out[: num_resampled(end, rate_in, rate_out)] = resample_waveform(row[:end], rate_in, rate_out)
+        out[: count_resampled(end, rate_in, rate_out)] = resample_waveform(row[:end], rate_in, rate_out)
     return resampled.reshape(*audio.shape[:-1], resampled.shape[-1])

@@ -15,22 +15,22 @@ from kaldi_compat.exact.arrays import Doubles
 
 Indices = npt.NDArray[np.intp]
 
-_MIN_VARIANCE = 1e-10  # Kaldi's floor under variances
+_MIN_VARIANCE = 1e-10  # Kaldi's floor under variances (SlidingWindowCmnInternal).
 
 
-def window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
+def compute_window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles | None = None) -> Doubles:
     """Return the sums of the rows from ``start[t]`` to before ``end[t]``.
 
     Args:
         values: ``(rows, ...)`` in double precision.
-        start, end: ``(windows,)``: bounds of the windows, which increase by 0 or 1 from window to window. If the end
-            lies before the start, the rows between them count negative, and the first window's sum is zero.
+        start, end: ``(windows,)``: bounds of the windows. Both increase by 0 or 1 from one window to the next. If the
+            end lies before the start, the rows between the bounds are subtracted, and the first sum is zero.
         first: ``(...,)``: sum of the first window; None to add its rows in order.
 
     Returns:
         ``(windows, ...)``
 
-    >>> window_sums(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1]), np.array([1, 2, 3]))
+    >>> compute_window_sums(np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1]), np.array([1, 2, 3]))
     array([1., 3., 6.])
     """
     if first is None:
@@ -45,7 +45,7 @@ def window_sums(values: Doubles, start: Indices, end: Indices, *, first: Doubles
     return sums
 
 
-def _strided_sum(rows: Doubles) -> Doubles:
+def _sum_strided(rows: Doubles) -> Doubles:
     """Add rows in the order of OpenBLAS's ``ddot`` for vectors with a stride.
 
     Rows 0 and 2 of a group of four are added to one sum, rows 1 and 3 to a second sum. The rows after the last group
@@ -64,7 +64,7 @@ def _strided_sum(rows: Doubles) -> Doubles:
 
 def multiply_add_double(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     """Return ``a * b + c``, rounded once (a fused multiply-add, which OpenBLAS's ``daxpy`` uses)."""
-    product, error = _product(a, b)
+    product, error = _multiply_exactly(a, b)
     total = product + c
     part = total - product
     correction = (product - (total - part)) + (c - part) + error
@@ -73,14 +73,14 @@ def multiply_add_double(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     return result
 
 
-def _product(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
-    """Return a product and its rounding error (Dekker)."""
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+def _multiply_exactly(a: Doubles, b: Doubles) -> tuple[Doubles, Doubles]:
+    """Return a product and its rounding error, by Dekker's algorithm (1971)."""
+    (a_high, a_low), (b_high, b_low) = _split_in_halves(a), _split_in_halves(b)
     product = a * b
     return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
-def _halves(x: Doubles) -> tuple[Doubles, Doubles]:
+def _split_in_halves(x: Doubles) -> tuple[Doubles, Doubles]:
     scaled = 134217729.0 * x
     high = scaled - (scaled - x)
     return high, x - high
@@ -93,7 +93,7 @@ def normalize_by_windows(
 
     Args:
         features: ``(frames, dim)``.
-        start, end: ``(frames,)``: see :func:`window_sums`.
+        start, end: ``(frames,)``: see :func:`compute_window_sums`.
         norm_vars: also divide by the standard deviation. A window of one frame gives zeros.
 
     Returns:
@@ -101,12 +101,12 @@ def normalize_by_windows(
     """
     wide = features.astype(np.float64)
     size = (end - start)[:, None].astype(np.float64)
-    sums = window_sums(wide, start, end)
+    sums = compute_window_sums(wide, start, end)
     normalized = multiply_add_double(-1.0 / size, sums, wide)
     if not norm_vars:
         return normalized.astype(np.float32), np.empty((0, features.shape[1]))
     squares = wide * wide
-    variance = window_sums(squares, start, end, first=_strided_sum(squares[start[0] : end[0]])) * (1.0 / size)
+    variance = compute_window_sums(squares, start, end, first=_sum_strided(squares[start[0] : end[0]])) * (1.0 / size)
     variance += (-1.0 / (size * size)) * sums * sums
     normalized *= np.maximum(variance, _MIN_VARIANCE) ** -0.5
     normalized[size[:, 0] == 1] = 0.0

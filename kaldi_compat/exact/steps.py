@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.fft import accurate_rfft, packed_rfft
+from kaldi_compat.exact.fft import compute_accurate_rfft, compute_packed_rfft
 from kaldi_compat.exact.libm import cosf, logf
 from kaldi_compat.exact.plan import MelTable, Plan
 from kaldi_compat.exact.products import scale_vector
-from kaldi_compat.exact.rand import polar_noise
-from kaldi_compat.exact.sums import dot, matrix_vector, plain_sum
+from kaldi_compat.exact.rand import draw_polar_noise
+from kaldi_compat.exact.sums import compute_plain_sum, dot, multiply_matrix_vector
 
 F32 = np.float32
 EPSILON = np.finfo(F32).eps
-BLOCK = 256  # Frames computed together, so that their arrays stay in the second-level cache.
+BLOCK = 256  # Number of frames computed at once, so that the arrays fit in the second-level cache.
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
@@ -34,18 +34,18 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
             if plan.kind == "frames":
                 part[...] = frames[:, : plan.dim]
                 continue
-            spectrum = accurate_rfft(frames) if plan.accurate_fft else packed_rfft(frames)
+            spectrum = compute_accurate_rfft(frames) if plan.accurate_fft else compute_packed_rfft(frames)
             if plan.kind == "spectrogram":
-                part[...] = _spectrogram(plan, spectrum, log_energy)
+                part[...] = _compute_spectrogram(plan, spectrum, log_energy)
                 continue
-            power = _power(spectrum)
+            power = _compute_power(spectrum)
             if not plan.use_power:
                 power = np.sqrt(power)
             warps = batch.warps[utterances]
             for warp in np.unique(warps):
                 chosen = warps == warp
-                table = plan.mel_table(batch.warp_factors[warp])
-                part[chosen] = _of_mel(plan, table, power[chosen], log_energy[chosen])
+                table = plan.compute_mel_table(batch.warp_factors[warp])
+                part[chosen] = _compute_mel_features(plan, table, power[chosen], log_energy[chosen])
 
 
 def _apply_window(
@@ -61,9 +61,9 @@ def _apply_window(
     if options.waveform_scale != 1:
         frames *= F32(options.waveform_scale)
     if batch.seeds is not None and options.dither != 0:
-        frames += noise(batch.seeds[rows], plan.size) * F32(options.dither)
+        frames += draw_noise(batch.seeds[rows], plan.size) * F32(options.dither)
     if options.remove_dc_offset:
-        frames -= (plain_sum(frames) / F32(plan.size))[:, None]
+        frames -= (compute_plain_sum(frames) / F32(plan.size))[:, None]
     log_energy = np.zeros(len(rows), F32)
     if plan.use_energy and options.raw_energy:
         log_energy = _log_energy(frames, EPSILON)
@@ -76,20 +76,20 @@ def _apply_window(
 
 
 def _log_energy(frames: Floats, minimum: np.float32) -> Floats:
-    return logf(_at_least(dot(frames, frames), minimum))
+    return logf(_maximum(dot(frames, frames), minimum))
 
 
-def _at_least(x: Floats, minimum: np.float32) -> Floats:
+def _maximum(x: Floats, minimum: np.float32) -> Floats:
     return np.where(x < minimum, minimum, x)  # C++'s std::max does not replace NaN
 
 
-def noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
+def draw_noise(seeds: npt.NDArray[np.int32], size: int) -> Floats:
     """Return Kaldi's normal noise (frames, size) for these ``rand_r()`` states."""
-    radius, angle = polar_noise(seeds, size)
+    radius, angle = draw_polar_noise(seeds, size)
     return radius * cosf(angle)
 
 
-def _power(spectrum: tuple[Floats, Floats]) -> Floats:
+def _compute_power(spectrum: tuple[Floats, Floats]) -> Floats:
     """Return the power spectrum (rows, points / 2 + 1)."""
     re, im = spectrum
     power = np.empty((len(re), re.shape[1] + 1), F32)
@@ -98,31 +98,31 @@ def _power(spectrum: tuple[Floats, Floats]) -> Floats:
     return power
 
 
-def _spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
+def _compute_spectrogram(plan: Plan, spectrum: tuple[Floats, Floats], log_energy: Floats) -> Floats:
     if plan.return_raw_fft:
         return np.stack(spectrum, -1).reshape(len(log_energy), plan.points)
-    features = _log(_power(spectrum))
+    features = _log(_compute_power(spectrum))
     features[:, 0] = log_energy
     return features
 
 
 def _log(energies: Floats) -> Floats:
-    return logf(_at_least(energies, EPSILON))
+    return logf(_maximum(energies, EPSILON))
 
 
-def _of_mel(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
+def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
     bins = zip(table.first, table.weights, strict=True)
     energies = np.stack([dot(power[:, i : i + len(weights)], weights) for i, weights in bins], -1)
     if plan.debug_mel:
         for row in energies.tolist():
             print("MEL BANKS:\n", " ".join(f"{energy:f}" for energy in row), file=sys.stderr)
     if plan.kind == "fbank":
-        return _fbank(plan, energies, log_energy)
-    cepstra = _mfcc(plan, energies) if plan.kind == "mfcc" else _plp(plan, energies * table.loudness)
+        return _compute_fbank(plan, energies, log_energy)
+    cepstra = _compute_mfcc(plan, energies) if plan.kind == "mfcc" else _compute_plp(plan, energies * table.loudness)
     return _place_energy(plan, cepstra, log_energy)
 
 
-def _fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
+def _compute_fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
     bins = _log(energies) if plan.use_log_fbank else energies
     if not plan.use_energy:
         return bins
@@ -130,28 +130,28 @@ def _fbank(plan: Plan, energies: Floats, log_energy: Floats) -> Floats:
     return np.concatenate((bins, energy) if plan.htk_compat else (energy, bins), -1)
 
 
-def _mfcc(plan: Plan, energies: Floats) -> Floats:
+def _compute_mfcc(plan: Plan, energies: Floats) -> Floats:
     assert plan.matrix is not None and plan.lifter is not None
-    return matrix_vector(plan.matrix, _log(energies)) * plan.lifter
+    return multiply_matrix_vector(plan.matrix, _log(energies)) * plan.lifter
 
 
-def _plp(plan: Plan, energies: Floats) -> Floats:
+def _compute_plp(plan: Plan, energies: Floats) -> Floats:
     assert plan.matrix is not None and plan.lifter is not None
     exponent = float(F32(plan.compress_factor))
-    powers = [_power_of(x, exponent) for x in energies.ravel().tolist()]
+    powers = [_raise_to_power(x, exponent) for x in energies.ravel().tolist()]
     loudness = np.array(powers).astype(F32).reshape(energies.shape)
     loudness = np.concatenate((loudness[:, :1], loudness, loudness[:, -1:]), -1)
-    lags = matrix_vector(plan.matrix, loudness)
-    lpc, residual = _linear_prediction(lags)
-    others = _cepstra_of_prediction(lpc)
+    lags = multiply_matrix_vector(plan.matrix, loudness)
+    lpc, residual = _predict_linearly(lags)
+    others = _compute_cepstra(lpc)
     first = np.array([_log_of_residual(x) for x in residual.tolist()]).astype(F32)
     has_nan = np.isnan(others).any(-1)
     if has_nan.any():
         nan = F32(np.nan if math.isnan(exponent) else -np.nan)
-        lpc, residual = _linear_prediction(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
-        others[has_nan] = _cepstra_of_prediction(lpc)
+        lpc, residual = _predict_linearly(np.where(np.isnan(lags), nan, lags)[has_nan].view(_SignedNans))
+        others[has_nan] = _compute_cepstra(lpc)
         first[has_nan] = np.where(np.isnan(residual), -residual, first[has_nan])
-    cepstra = np.concatenate((_at_least(first, np.finfo(F32).tiny)[:, None], others), -1)
+    cepstra = np.concatenate((_maximum(first, np.finfo(F32).tiny)[:, None], others), -1)
     return scale_vector(cepstra[:, : plan.num_ceps] * plan.lifter, plan.cepstral_scale)
 
 
@@ -171,7 +171,7 @@ class _SignedNans(np.ndarray[Any, Any]):
         return out[0]
 
 
-def _power_of(x: float, exponent: float) -> float:
+def _raise_to_power(x: float, exponent: float) -> float:
     """Compute C's ``pow``."""
     try:
         return math.pow(x, exponent)
@@ -188,7 +188,7 @@ def _log_of_residual(x: float) -> float:
     return -math.log(1.0 / x)
 
 
-def _linear_prediction(lags: Floats) -> tuple[Floats, Floats]:
+def _predict_linearly(lags: Floats) -> tuple[Floats, Floats]:
     """Compute linear prediction coefficients (rows, order) and residual energies (rows,) by Durbin's recursion."""
     error = lags[:, 0]
     lpc = lags[:, :0]
@@ -197,12 +197,12 @@ def _linear_prediction(lags: Floats) -> tuple[Floats, Floats]:
         for j in range(i):
             reflection = reflection + lpc[:, j] * lags[:, i - j]
         reflection = reflection / error
-        error = error * _at_least(F32(1) - reflection * reflection, F32(1.0e-5))
+        error = error * _maximum(F32(1) - reflection * reflection, F32(1.0e-5))
         lpc = np.concatenate((lpc - reflection[:, None] * lpc[:, ::-1], -reflection[:, None]), -1)
     return lpc, error
 
 
-def _cepstra_of_prediction(lpc: Floats) -> Floats:
+def _compute_cepstra(lpc: Floats) -> Floats:
     """Return the cepstra from C1 on (rows, order) of the all-pole model with coefficients (rows, order)."""
     cepstra = np.empty_like(lpc)
     for i in range(lpc.shape[1]):

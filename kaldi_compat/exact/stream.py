@@ -1,4 +1,4 @@
-"""Frames of audio in chunks: the flow that all engines and steps share, and the exact engine's stream."""
+"""Streams of frames: the base classes of all engines and front-end steps, and the stream of the exact engine."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.engine import Seeds, as_samples, chunk_call
+from kaldi_compat.exact.engine import Seeds, convert_to_samples, make_chunk_call
 from kaldi_compat.exact.plan import Plan
 
 # Number of items or frames: an int for one stream, an array (slots,) for several streams.
 Count = Any
-SPACE = 8192  # Number of samples in the buffer of a stream.
+SPACE = 8192  # Initial number of samples in the buffer of a stream.
 
 
-def at_least(count: Count, low: Count) -> Count:
+def maximum(count: Count, low: Count) -> Count:
     """Return the larger of two counts."""
     return max(count, low) if isinstance(count, int) else np.maximum(count, low)
 
 
-def at_most(count: Count, high: Count) -> Count:
+def minimum(count: Count, high: Count) -> Count:
     """Return the smaller of two counts."""
     return min(count, high) if isinstance(count, int) else np.minimum(count, high)
 
@@ -46,11 +46,11 @@ def pack_floats(numbers: Sequence[float], buffer: Any, place: int = 0) -> None:
         for first in range(0, len(numbers), SPACE):
             pack_floats(numbers[first : first + SPACE], buffer, place + first)
     else:
-        functools.partial(_packer(len(numbers)), buffer, 4 * place)(*numbers)  # spares Python a list
+        functools.partial(_make_packer(len(numbers)), buffer, 4 * place)(*numbers)
 
 
 @functools.lru_cache(maxsize=64)
-def _packer(count: int) -> Any:
+def _make_packer(count: int) -> Any:
     return struct.Struct(f"{count}f").pack_into
 
 
@@ -65,7 +65,7 @@ class WindowFlow(abc.ABC):
     done: Count  # number of frames returned so far
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
-        """Return the frames that are known with a chunk, and their counts.
+        """Return the frames that a chunk completes, and the number of these frames.
 
         Args:
             chunk: the next items.
@@ -75,28 +75,28 @@ class WindowFlow(abc.ABC):
         history = self.history
         history.append(chunk, lengths)
         end = history.end
-        known = where(ended, self._frames_in(end), self._frames_decided_by(end))
-        counts = at_least(known - self.done, 0)
-        frames = self._frames(self.done, counts)
+        known = where(ended, self._count_frames(end), self._count_decided_frames(end))
+        counts = maximum(known - self.done, 0)
+        frames = self._compute_frames(self.done, counts)
         done = self.done + counts
-        history.keep_from(self._oldest_needed(done, end), ended)
+        history.keep_from(self._find_oldest_needed(done, end), ended)
         self.done = where(ended, 0, done)
         return frames, counts
 
     @abc.abstractmethod
-    def _frames_in(self, end: Count) -> Count:
+    def _count_frames(self, end: Count) -> Count:
         """Return the number of frames of a stream that ends after ``end`` items."""
 
     @abc.abstractmethod
-    def _frames_decided_by(self, end: Count) -> Count:
-        """Return the number of frames that are known after ``end`` items, whatever follows."""
+    def _count_decided_frames(self, end: Count) -> Count:
+        """Return the number of frames that are complete after ``end`` items and that no later item changes."""
 
     @abc.abstractmethod
-    def _oldest_needed(self, done: Count, end: Count) -> Count:
+    def _find_oldest_needed(self, done: Count, end: Count) -> Count:
         """Return the first item that frame ``done`` and later frames may need, after ``end`` items."""
 
     @abc.abstractmethod
-    def _frames(self, first: Count, counts: Count) -> Any:
+    def _compute_frames(self, first: Count, counts: Count) -> Any:
         """Compute ``counts`` frames from frame ``first`` on."""
 
 
@@ -114,16 +114,16 @@ class AudioFlow(WindowFlow):
         # Samples that complete the first frame. Without snip_edges, more samples decide whether it exists.
         self._needed = size if snip_edges else max(self._first + size, shift - shift // 2)
 
-    def _frames_in(self, end: Count) -> Count:
-        return self._frames_decided_by(end) if self._snip_edges else (end + self._shift // 2) // self._shift
+    def _count_frames(self, end: Count) -> Count:
+        return self._count_decided_frames(end) if self._snip_edges else (end + self._shift // 2) // self._shift
 
-    def _frames_decided_by(self, end: Count) -> Count:
-        return at_least((end - self._needed) // self._shift + 1, 0)
+    def _count_decided_frames(self, end: Count) -> Count:
+        return maximum((end - self._needed) // self._shift + 1, 0)
 
-    def _oldest_needed(self, done: Count, end: Count) -> Count:
+    def _find_oldest_needed(self, done: Count, end: Count) -> Count:
         start = self._first + done * self._shift
         # The reflection at the end needs up to one frame of past audio.
-        return start if self._snip_edges else at_least(at_most(start, end - self._size), 0)
+        return start if self._snip_edges else maximum(minimum(start, end - self._size), 0)
 
 
 class ArrayHistory:
@@ -181,7 +181,7 @@ class ArrayHistory:
 
 
 class ChunkStream(AudioFlow):
-    """Features of audio in chunks by the exact engine, equal to those of the whole utterance.
+    """Stream of the exact engine. Its features equal the features of the whole utterance.
 
     Attributes:
         history: the samples that later frames need.
@@ -190,7 +190,7 @@ class ChunkStream(AudioFlow):
 
     def __init__(self, plan: Plan) -> None:
         self._lay_out(plan.size, plan.shift, plan.options.snip_edges)
-        self._call = chunk_call(plan)
+        self._call = make_chunk_call(plan)
         self._is_dithered = plan.options.dither != 0
         self._vtln_warp = 1.0
         self._seeds: Seeds | None = None
@@ -204,39 +204,39 @@ class ChunkStream(AudioFlow):
     def advance(
         self, chunk: npt.NDArray[Any], final: bool, vtln_warp: float = 1.0, seeds: Seeds | None = None
     ) -> Floats:
-        """Return the frames that are known with a chunk.
+        """Return the frames that a chunk completes.
 
         Args:
             chunk: samples (T,).
             final: the utterance ends with this chunk; the stream is reset.
             vtln_warp: VTLN factor.
-            seeds: returns the states of the noise of this number of frames; None without dithering.
+            seeds: takes a number of frames and returns the noise state of each frame; None without dithering.
 
         Returns:
             (frames, dim).
         """
         self._vtln_warp, self._seeds = vtln_warp, seeds
-        samples = as_samples(chunk)
+        samples = convert_to_samples(chunk)
         features: Floats = self._advance(samples, len(samples), final)[0]
         return features
 
     @property
     def waiting(self) -> int:
-        """Number of frames that :meth:`next_frames` can return."""
+        """Number of frames that :meth:`compute_next_frames` can return."""
         waiting: int = (self.history.end - self._needed) // self._shift + 1 - self.done
         return waiting if waiting > 0 else 0
 
-    def next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
+    def compute_next_frames(self, count: int, seeds: Seeds | None = None) -> Floats:
         """Return the next ``count`` frames (count, dim), at most :attr:`waiting`."""
         history = self.history
         self._seeds = seeds
-        features = self._frames(self.done, count)
+        features = self._compute_frames(self.done, count)
         self.done += count
-        if history.end - history.start > SPACE // 2:  # Rarely, because it copies.
-            history.keep_from(self._oldest_needed(self.done, history.end), False)
+        if history.end - history.start > SPACE // 2:  # Discarding samples copies the others, so it is done rarely.
+            history.keep_from(self._find_oldest_needed(self.done, history.end), False)
         return features
 
-    def _frames(self, first: int, counts: int) -> Floats:
+    def _compute_frames(self, first: int, counts: int) -> Floats:
         history = self.history
         length, begin = history.end - history.origin, self._first + first * self._shift - history.origin
         seeds = self._seeds(counts) if self._is_dithered and self._seeds is not None else None

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 
-_BLOCK_COLUMNS = 4096  # Number of columns whose sums `sgemv` adds to the result together.
-_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Most rows of the kernels for matrices of four or eight columns.
+_BLOCK_COLUMNS = 4096  # `sgemv` adds the sum of this number of columns to the result at once.
+_MAX_ROWS_OF_FEW_COLUMNS = 16384  # Largest number of rows of the kernels for matrices of four or eight columns.
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Floats:
@@ -52,7 +52,7 @@ def dot(x: Floats, y: Floats) -> Floats:
     n = x.shape[-1]
     halves, whole = n & ~31, n & ~63
     remainder = np.zeros(x.shape[:-1])
-    for i in range(halves, n):  # in double precision, in order
+    for i in range(halves, n):  # OpenBLAS adds the last terms in order, in double precision.
         remainder += x[..., i] * y[..., i]
     if not halves:
         return remainder.astype(np.float32)
@@ -72,7 +72,7 @@ def dot(x: Floats, y: Floats) -> Floats:
     return result
 
 
-def _products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
+def _compute_dot_products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
     (rows, dim), count = x.shape, len(bounds) - 1
     if y is None and dim != 1:
         raise ValueError(f"x must have one column if y is None, not {dim}")
@@ -86,17 +86,17 @@ def _products_in_c(x: Floats, bounds: Integers, y: Floats | None = None) -> Floa
     return out
 
 
-@native.twin(_products_in_c)
-def products(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
+@native.twin(_compute_dot_products_in_c)
+def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
     """Return dot products of the columns of each utterance: x * x, y * y and x * y, shape (utterances, 3, dim).
 
     Args:
         x: features (rows, dim).
         bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
-        y: features of the same shape; None for ones, which gives :func:`plain_sum` in place of x * y. ``x`` must then
+        y: features of the same shape; None for ones, so that x * y becomes :func:`compute_plain_sum`. ``x`` must then
             have one column.
 
-    >>> products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
+    >>> compute_dot_products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
     [[[5.0], [34.0], [13.0]]]
     """
     out = np.empty((len(bounds) - 1, 3, x.shape[1]), np.float32)
@@ -104,29 +104,29 @@ def products(x: Floats, bounds: Integers, y: Floats | None = None) -> Floats:
         for sums, (first, end) in zip(out, itertools.pairwise(bounds.tolist()), strict=True):
             a, b = x[first:end].T, None if y is None else y[first:end].T
             sums[0] = dot(a, a)
-            sums[1], sums[2] = (end - first, plain_sum(a)) if b is None else (dot(b, b), dot(a, b))
+            sums[1], sums[2] = (end - first, compute_plain_sum(a)) if b is None else (dot(b, b), dot(a, b))
     return out
 
 
-def signal_sums(signal: Floats, bounds: Integers) -> Floats:
-    """Return the sum of squares and the sum of the samples ``bounds[p]`` to ``bounds[p + 1]``: (parts, 2)."""
-    return products(np.ascontiguousarray(signal, np.float32)[:, None], bounds)[:, ::2, 0]
+def compute_signal_sums(signal: Floats, bounds: Integers) -> Floats:
+    """Return (parts, 2): the sums of squares and of samples ``bounds[p]`` to ``bounds[p + 1]`` of part ``p``."""
+    return compute_dot_products(np.ascontiguousarray(signal, np.float32)[:, None], bounds)[:, ::2, 0]
 
 
-def vector_sums(x: Floats) -> tuple[float, float]:
-    """Return the sum of squares (:func:`dot`) and the sum (:func:`plain_sum`) of a vector (n,).
+def compute_vector_sums(x: Floats) -> tuple[float, float]:
+    """Return the sum of squares (:func:`dot`) and the sum (:func:`compute_plain_sum`) of a vector (n,).
 
-    >>> vector_sums(np.array([1.0, 2.0], np.float32))
+    >>> compute_vector_sums(np.array([1.0, 2.0], np.float32))
     (5.0, 3.0)
     """
-    squares, total = signal_sums(x, np.array([0, len(x)]))[0].tolist()
+    squares, total = compute_signal_sums(x, np.array([0, len(x)]))[0].tolist()
     return squares, total
 
 
-def plain_sum(x: Floats) -> Floats:
+def compute_plain_sum(x: Floats) -> Floats:
     """Return the sums (...) of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero."""
     n = x.shape[-1]
-    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # float32, added up in double precision below
+    pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # Pairs are added in float32, and their sums in double.
     zero = np.zeros((*x.shape[:-1], 1))
     terms = np.concatenate((zero, pairs, x[..., n - n % 2 :]), axis=-1, dtype=np.float64)
     result: Floats = np.add.accumulate(terms, axis=-1)[..., -1].astype(np.float32)
@@ -150,11 +150,11 @@ def sum_in_order(x: npt.NDArray[Any], axis: int) -> Doubles:
         total = np.add.reduce(np.ascontiguousarray(x, np.float64), axis=axis, keepdims=True)
     else:
         total = np.add.accumulate(x, axis=axis, dtype=np.float64).take([-1], axis)
-    sums: Doubles = total + 0.0  # removes the sign of zeros, as a sum that starts at zero does
+    sums: Doubles = total + 0.0  # Adding zero removes the sign of -0.0, as in a sum that starts at zero.
     return sums
 
 
-def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floats:
+def multiply_matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floats:
     """Multiply a matrix by vectors ``x`` (..., columns), and return (..., rows) (OpenBLAS: ``sgemv``, row-major).
 
     Groups of four rows add fused products in eight accumulators. A pair of rows after the groups uses four
@@ -168,19 +168,21 @@ def matrix_vector(matrix: Floats, x: Floats, onto: Floats | None = None) -> Floa
     rows, columns = matrix.shape
     fours, pairs = rows & ~3, rows & ~1
     if columns in (4, 8) and onto is None and rows <= _MAX_ROWS_OF_FEW_COLUMNS:
-        few: Floats = np.float32(0) + _few_columns(matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs)
+        few: Floats = np.float32(0) + _sum_few_columns(
+            matrix.reshape(rows, *[1] * (x.ndim - 1), columns) * x, fours, pairs
+        )
         return few
     start = np.zeros(rows, np.float32) if onto is None else onto
     parts = [
-        _rows_times(matrix[:fours], x, start[:fours], accumulators=8, is_fused=True),
-        _rows_times(matrix[fours:pairs], x, start[fours:pairs], accumulators=4, is_fused=False),
-        _rows_times(matrix[pairs:], x, start[pairs:], accumulators=8, is_fused=False),
+        _multiply_rows(matrix[:fours], x, start[:fours], accumulators=8, is_fused=True),
+        _multiply_rows(matrix[fours:pairs], x, start[fours:pairs], accumulators=4, is_fused=False),
+        _multiply_rows(matrix[pairs:], x, start[pairs:], accumulators=8, is_fused=False),
     ]
     return _add_last_columns(matrix, x, np.concatenate(parts, -1))
 
 
-def row_product(row: Floats, x: Floats, group: int) -> Floats:
-    """Multiply a row (columns,) by vectors ``x`` (..., columns), and return (...): a row of :func:`matrix_vector`.
+def multiply_row(row: Floats, x: Floats, group: int) -> Floats:
+    """Multiply a row (columns,) by vectors ``x`` (..., columns) as :func:`multiply_matrix_vector` does; return (...).
 
     The kernels for four and eight columns do not apply, because OpenBLAS uses them only for contiguous matrices.
 
@@ -189,7 +191,7 @@ def row_product(row: Floats, x: Floats, group: int) -> Floats:
         x: the vectors.
         group: 0 for a row in a group of four, 1 for a row in a last pair, 2 for a last single row.
     """
-    product = _rows_times(row[None], x, 0, accumulators=4 if group == 1 else 8, is_fused=group == 0)
+    product = _multiply_rows(row[None], x, 0, accumulators=4 if group == 1 else 8, is_fused=group == 0)
     total: Floats = _add_last_columns(row[None], x, product)[..., 0]
     return total
 
@@ -207,7 +209,7 @@ def _add_last_columns(matrix: Floats, x: Floats, y: Floats) -> Floats:
     return y
 
 
-def _rows_times(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int, is_fused: bool) -> Floats:
+def _multiply_rows(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int, is_fused: bool) -> Floats:
     """Return ``onto`` plus the products of the columns in groups of four, block by block."""
     rows, columns = matrix.shape
     whole = columns & ~3
@@ -226,7 +228,7 @@ def _rows_times(matrix: Floats, x: Floats, onto: Floats | int, accumulators: int
     return total
 
 
-def _few_columns(products: Floats, fours: int, pairs: int) -> Floats:
+def _sum_few_columns(products: Floats, fours: int, pairs: int) -> Floats:
     """Add four or eight products (rows, ..., columns) in the order of OpenBLAS's kernels for so few columns."""
     p = np.moveaxis(products, -1, 0)
     left, right = p[:4], p[4:]
@@ -240,7 +242,7 @@ def _few_columns(products: Floats, fours: int, pairs: int) -> Floats:
     return np.moveaxis(sums, 0, -1)
 
 
-def column_sums(rows: Floats) -> Floats:
+def sum_columns(rows: Floats) -> Floats:
     """Return the sums (columns,) of the columns of (n, columns) as Kaldi's ``Vector::AddRowSumMat``.
 
     Up to 64 rows are added in order. A larger matrix is multiplied by ones: OpenBLAS's ``sgemv``, column-major, adds
@@ -255,7 +257,7 @@ def column_sums(rows: Floats) -> Floats:
         return total
     split = slice(0, whole % 16)  # The first columns, up to a multiple of 16 columns, add odd and even rows separately.
     eights = n & ~7
-    for start, end in [*((i, i + 8) for i in range(0, eights, 8)), *_last_groups(eights, n)]:
+    for start, end in [*((i, i + 8) for i in range(0, eights, 8)), *_list_last_groups(eights, n)]:
         block = rows[start:end]
         parts = np.zeros(columns, np.float32)
         for row in block:
@@ -268,7 +270,7 @@ def column_sums(rows: Floats) -> Floats:
     return total
 
 
-def _last_groups(start: int, end: int) -> list[tuple[int, int]]:
+def _list_last_groups(start: int, end: int) -> list[tuple[int, int]]:
     """Return the groups of 4, 2 and 1 rows after the groups of eight rows."""
     groups = []
     for size in (4, 2, 1):

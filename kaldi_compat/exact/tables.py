@@ -18,10 +18,10 @@ from kaldi_compat.exact.arrays import Floats
 F32 = np.float32
 
 
-def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
-    """Return the window of this name: (size,).
+def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
+    """Return a window (size,) by name, such as "povey" or "hamming".
 
-    >>> window("hanning", 5).tolist()
+    >>> make_window("hanning", 5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
@@ -29,7 +29,7 @@ def window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
         "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
         "hann": lambda i: (
             0.5 - 0.5 * math.cos(2 * math.pi / size * i)
-        ),  # a periodic window as in torch, which Kaldi lacks
+        ),  # Kaldi lacks this periodic window, which torch has.
         "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
         "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
         "rectangular": lambda i: 1.0,
@@ -49,14 +49,14 @@ def dct(num_ceps: int, num_bins: int) -> Floats:
 
 
 def lifter(num_ceps: int, scale: float) -> Floats:
-    """Return the factors ``1 + Q/2 sin(pi i / Q)`` on the cepstra (num_ceps,), 1 if the scale Q is 0."""
+    """Return the cepstral lifter ``1 + Q/2 sin(pi i / Q)``, (num_ceps,), for the scale Q; ones if Q is 0."""
     q = float(F32(scale))
     if q == 0:
         return np.ones(num_ceps, F32)
     return np.array([1.0 + 0.5 * q * math.sin(math.pi * i / q) for i in range(num_ceps)], F32)
 
 
-def inverse_dft(rows: int, columns: int) -> Floats:
+def compute_inverse_dft(rows: int, columns: int) -> Floats:
     """Return the inverse DFT from a symmetric power spectrum (columns,) to autocorrelation: (rows, columns)."""
     angle, scale = F32(math.pi / (columns - 1)), float(F32(1.0 / (2.0 * (columns - 1))))
     matrix = np.empty((rows, columns), F32)
@@ -67,7 +67,7 @@ def inverse_dft(rows: int, columns: int) -> Floats:
     return matrix
 
 
-def equal_loudness(centers: Floats) -> Floats:
+def compute_equal_loudness(centers: Floats) -> Floats:
     """Return equal-loudness weights, at 40 dB, of mel bins centered at these frequencies in Hz (Hermansky 1990)."""
     squared = centers * centers
     wide = squared.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Checks of the audio that front ends take. For arrays and tensors; does not import torch."""
+"""Checks of the audio that front ends take, for arrays and tensors. Does not import torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, OptionError
-from kaldi_compat.exact.resample import num_resampled
+from kaldi_compat.exact.resample import count_resampled
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends.preset import Preset
-from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, as_like, astype, namespace
+from kaldi_compat.functional.array_api import UNTRACED, Array, Tracing, astype, convert_like, get_namespace
 from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import (
     CheckedAudio,
@@ -22,7 +22,7 @@ from kaldi_compat.functional.checks import (
 )
 
 INT16_SCALE = 32768.0
-# Larger samples are not audio in -1 to 1, even after resampling or mixing.
+# Audio in -1 to 1 stays below this peak even after resampling or mixing.
 MAX_PEAK = 16.0
 MIN_CORRELATION = 0.9  # Two rows with a larger correlation are probably the channels of one recording.
 
@@ -44,11 +44,12 @@ def prepare_audio(
         rate: sampling rate in Hz.
         preset: the preset.
         size: number of samples in a frame.
-        resample: function of audio, the lengths of its rows, its rate and another rate that returns resampled audio.
+        resample: function that takes audio, the lengths of the rows, the rate and the new rate, and returns
+            the resampled audio.
         recorded: recorders of the operations on the samples.
 
     Raises:
-        AudioError: no samples, NaN, more than one channel, samples of another type, or lengths that do not fit.
+        AudioError: the audio is empty, has NaN, more than one channel or another type, or lengths do not match it.
     """
     if lengths is not None:
         check_lengths_are_no_rate(lengths, f"For audio at {lengths} Hz, pass sampling_rate={lengths}")
@@ -65,7 +66,7 @@ def prepare_audio(
         check_shape(shape, size, has_lengths=lengths is not None)
     ends = None
     if lengths is not None:
-        ends = as_like(check_lengths(lengths, audio, -1, AudioError), audio)
+        ends = convert_like(check_lengths(lengths, audio, -1, AudioError), audio)
         audio = zero_past(audio[..., None], ends)[..., 0]
     if not recorded.traced_or_differentiated and (isinstance(audio, np.ndarray) or audio.device.type == "cpu"):
         check_values(audio)
@@ -73,17 +74,17 @@ def prepare_audio(
             warn_of_channels(audio)
     if rate != target:
         audio = resample(audio, ends, rate, target)
-        ends = None if ends is None else as_like(num_resampled(ends, rate, target), audio)
+        ends = None if ends is None else convert_like(count_resampled(ends, rate, target), audio)
     if preset.subtract_clip_mean:
         audio = _subtract_mean(audio, ends)
     return CheckedAudio(audio, ends, tracing=recorded)
 
 
 def _subtract_mean(audio: Array, ends: Any) -> Array:
-    """Subtract the mean of each row, which is zero past its end."""
-    xp = namespace(audio)
+    """Subtract the mean of each row. The samples after the end of a row are zero."""
+    xp = get_namespace(audio)
     count = audio.shape[-1] if ends is None else xp.clip(ends, 1, None)[..., None]
-    # torch adds pairs, which needs no double precision.
+    # torch adds pairs, so its sums are accurate without double precision.
     total: Any = sum_in_order(audio, -1) if isinstance(audio, np.ndarray) else xp.sum(audio, -1, keepdim=True)
     centered: Array = audio - astype(total / count, audio.dtype)
     return centered
@@ -109,7 +110,7 @@ def scale_to_unit(samples: Array) -> Array:
         AudioError: the samples are of another type.
     """
     check_samples(samples)
-    xp = namespace(samples)
+    xp = get_namespace(samples)
     if samples.dtype == xp.int16:
         scaled: Array = astype(samples, xp.float32) * (1 / INT16_SCALE)
         return scaled
@@ -126,7 +127,7 @@ def check_values(samples: Array) -> None:
     Raises:
         AudioError: a sample is NaN or infinite.
     """
-    xp = namespace(samples)
+    xp = get_namespace(samples)
     low, high = float(samples.min()), float(samples.max())
     peak = max(-low, high)
     if not peak < float("inf"):  # also True for NaN
@@ -141,7 +142,7 @@ def check_values(samples: Array) -> None:
 
 
 def warn_of_channels(samples: Array) -> None:
-    """Warn if two rows resemble each other as the two channels of one recording do, which are no batch."""
+    """Warn if two rows are so similar that they are probably the channels of one recording and not a batch."""
     if samples.ndim == 2 and len(samples) == 2:
         left, right = samples[0], samples[1]
         product, powers = float((left * right).sum()), float((left * left).sum()) * float((right * right).sum())

@@ -13,8 +13,8 @@ from kaldi_compat.frontends.audio import has_short_row
 from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
-from kaldi_compat.frontends.steps import columns_of
-from kaldi_compat.functional.array_api import as_like, full, namespace, tracing
+from kaldi_compat.frontends.steps import count_columns
+from kaldi_compat.functional.array_api import convert_like, detect_tracing, full, get_namespace
 from kaldi_compat.functional.checks import CheckedAudio
 from kaldi_compat.options.spectral import FrameOptions
 
@@ -24,7 +24,7 @@ A = TypeVar("A")
 class PresetFrontend(Generic[A]):
     """Base class of the front ends on tensors and on arrays.
 
-    A subclass has the feature and the steps. It checks audio and passes it to :meth:`_model_input`.
+    A subclass has the feature and the steps. It checks audio and passes it to :meth:`_compute_model_input`.
     """
 
     preset: Preset
@@ -46,22 +46,22 @@ class PresetFrontend(Generic[A]):
         ) -> list[A]: ...
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
-    def _feature(self, options: Any, like: Any = None) -> Any:
+    def _make_feature(self, options: Any, like: Any = None) -> Any:
         """Return the feature with these options, on the device of ``like``."""
         raise NotImplementedError
 
     @property
     def dim(self) -> int:
         """Number of columns of the model's input."""
-        return columns_of(self.preset.options, self.preset.steps)
+        return count_columns(self.preset.options, self.preset.steps)
 
     @property
     def sampling_rate(self) -> int:
         """Sampling rate of the model, in Hz."""
         return self.preset.sampling_rate
 
-    def _model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
-        """Compute a model's input from checked audio (T,) or (B, T), with a feature in place of the preset's."""
+    def _compute_model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
+        """Compute a model's input from checked audio (T,) or (B, T); ``feature`` replaces the preset's unless None."""
         if feature is None:
             feature = self.feature
             if self.preset.shortens_frame and has_short_row(audio, feature.size):
@@ -72,35 +72,37 @@ class PresetFrontend(Generic[A]):
         return features
 
     def _compute_rows(self, audio: Any, ends: Any) -> Any:
-        """Compute audio that has rows shorter than a frame: the frame of such a row is as long as the row."""
-        xp = namespace(audio)
+        """Compute audio row by row. The frame of a row that is shorter than a frame is as long as the row."""
+        xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()
-        parts = [self._row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+        parts = [self._compute_row(row[:length]) for row, length in zip(rows, lengths, strict=True)]
         longest = max(map(len, parts), default=0)
         padded = [xp.concatenate((part, full((longest - len(part), self.dim), 0.0, part))) for part in parts]
         whole = xp.stack(padded) if parts else full((0, 0, self.dim), 0.0, audio)
         features = whole.reshape(*audio.shape[:-1], longest, self.dim)
         return (
-            features if ends is None else (features, as_like([len(part) for part in parts], ends).reshape(ends.shape))
+            features
+            if ends is None
+            else (features, convert_like([len(part) for part in parts], ends).reshape(ends.shape))
         )
 
-    def _row(self, audio: Any) -> Any:
+    def _compute_row(self, audio: Any) -> Any:
         feature = self.feature
         if 2 <= len(audio) < feature.size:
-            feature = self._feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
-        return self._model_input(CheckedAudio(audio, tracing=tracing(audio)), feature)
+            feature = self._make_feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
+        return self._compute_model_input(CheckedAudio(audio, tracing=detect_tracing(audio)), feature)
 
 
 def load_preset(
     preset: PresetName | str | os.PathLike[str] | Preset, statistics: Any, dither: float | None
 ) -> tuple[Preset, Statistics | None]:
-    """Return a preset without the steps whose statistics are missing, and the statistics.
+    """Return a preset and its statistics.
 
-    Warns if the model ships statistics and none are given.
+    If the model ships statistics and ``statistics`` is None, warn and drop the steps that need statistics.
 
     Raises:
-        OptionError: an unknown preset, or statistics for one that takes none.
+        OptionError: the preset is unknown, or takes no statistics.
         FeatureError: the statistics cannot be read, or do not fit the preset's features.
     """
     chosen = Preset.of(preset)
@@ -120,7 +122,7 @@ def load_preset(
         raise OptionError(f"the preset {chosen.name!r} takes no statistics: leave them out")
     numbers = Statistics.of(statistics)
     before = next(number for number, step in enumerate(chosen.steps) if step.statistics)
-    columns = columns_of(chosen.options, chosen.steps[:before])
+    columns = count_columns(chosen.options, chosen.steps[:before])
     if numbers.shift.ndim and len(numbers.shift) != columns:
         raise FeatureError(
             f"the statistics have {len(numbers.shift)} columns, but the features of the preset {chosen.name!r} have "
@@ -130,7 +132,7 @@ def load_preset(
 
 
 def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
-    """Return options whose frame is as long as this audio; narrower mel bins may then hold no bin of the FFT."""
+    """Return options with frames of ``length`` samples. Mel bins without a bin of the FFT are allowed."""
     changes: dict[str, Any] = {"frame_length": 1000.0 * length / options.sample_frequency}
     if hasattr(options, "allow_empty_bins"):
         changes["allow_empty_bins"] = True
@@ -138,8 +140,8 @@ def shorten_frame(options: FrameOptions, length: int) -> FrameOptions:
 
 
 def explain_missing_stream(preset: Preset) -> OptionError:
-    """Return the error for a preset that cannot be computed in chunks."""
-    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.explain_missing_stream}")
+    """Return the error for a preset that cannot be computed in chunks, with the reason."""
+    return OptionError(f"the preset {preset.name!r} cannot be computed in chunks: {preset.why_no_stream}")
 
 
 def check_graph(preset: Preset) -> None:

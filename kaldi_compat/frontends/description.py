@@ -7,14 +7,14 @@ from typing import Any
 
 from io_ark.text import format_html_table
 from kaldi_compat.frontends.preset import FORMAT, SET_BY_PRESET, Preset
-from kaldi_compat.frontends.steps import columns_of
+from kaldi_compat.frontends.steps import count_columns
 
 
-def rows(preset: Preset) -> list[tuple[str, str]]:
-    """Return names and descriptions of a preset's parts, in the order of processing.
+def describe_rows(preset: Preset) -> list[tuple[str, str]]:
+    """Return pairs of name and description for the parts of a preset, in the order of processing.
 
     >>> from kaldi_compat.frontends import Preset
-    >>> rows(Preset.of("paraformer"))[0]
+    >>> describe_rows(Preset.of("paraformer"))[0]
     ('audio', '16000 Hz, -1 to 1, multiplied by 32768')
     """
     options = ", ".join(f"{name}={value!r}" for name, value in find_changed_options(preset).items())
@@ -25,32 +25,35 @@ def rows(preset: Preset) -> list[tuple[str, str]]:
         ("audio", f"{preset.sampling_rate} Hz, {'; '.join([scale, *before])}"),
         ("feature", f"{preset.feature}({options})"),
         *(("" if number else "steps", step) for number, step in enumerate(steps)),
-        ("input", f"(frames, {columns_of(preset.options, preset.steps)})"),
-        ("stream", f"no: {preset.explain_missing_stream}" if preset.explain_missing_stream else "yes"),
+        ("input", f"(frames, {count_columns(preset.options, preset.steps)})"),
+        ("stream", f"no: {preset.why_no_stream}" if preset.why_no_stream else "yes"),
         ("source", f"{preset.source.repository} {preset.source.file}"),
         ("", f"{preset.source.commit} {preset.source.date}"),
         *(("note", note) for note in preset.notes),
     ]
 
 
-def text(preset: Preset) -> str:
+def format_text(preset: Preset) -> str:
     """Return the description as lines of text."""
-    lines = [f"{preset.name}: {preset.title}", *(f"  {name:9} {about}".rstrip() for name, about in rows(preset))]
+    lines = [
+        f"{preset.name}: {preset.title}",
+        *(f"  {name:9} {about}".rstrip() for name, about in describe_rows(preset)),
+    ]
     return "\n".join(lines)
 
 
-def html(preset: Preset, title: str) -> str:
+def format_html(preset: Preset, title: str) -> str:
     """Return the description as a table for Jupyter, under a title."""
-    return format_html_table(f"{title}: {preset.title}", rows(preset))
+    return format_html_table(f"{title}: {preset.title}", describe_rows(preset))
 
 
-def as_dict(preset: Preset) -> dict[str, Any]:
+def convert_to_dict(preset: Preset) -> dict[str, Any]:
     """Return the description of a preset for :meth:`Preset.from_dict`, with the values of all options.
 
     See docs/frontends/format.md.
 
     >>> from kaldi_compat.frontends import Preset
-    >>> as_dict(Preset.of("paraformer"))["steps"][0], as_dict(Preset.of("paraformer"))["columns"]
+    >>> convert_to_dict(Preset.of("paraformer"))["steps"][0], convert_to_dict(Preset.of("paraformer"))["columns"]
     ({'low_frame_rate': {'stack': 7, 'stride': 6}}, 560)
     """
     values = {"format": FORMAT} | dataclasses.asdict(preset)
@@ -59,7 +62,7 @@ def as_dict(preset: Preset) -> dict[str, Any]:
         {step.kind: {"statistics": step.statistics} if step.statistics else dataclasses.asdict(step.options)}
         for step in preset.steps
     ]
-    return values | {"notes": list(preset.notes), "columns": columns_of(preset.options, preset.steps)}
+    return values | {"notes": list(preset.notes), "columns": count_columns(preset.options, preset.steps)}
 
 
 def find_changed_options(preset: Preset) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
 
     Raises:
-        OptionError: an unknown preset, a file that is not one, or statistics for a preset that takes none.
+        OptionError: the preset is unknown, its file is invalid, or the preset takes no statistics.
         FeatureError: the statistics cannot be read or do not fit.
 
     >>> import numpy as np
@@ -76,7 +76,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     ) -> None:
         self.preset, numbers = load_preset(preset, statistics, dither)
         self.resample = resample
-        self.feature = self._feature(self.preset.feature_options)
+        self.feature = self._make_feature(self.preset.feature_options)
         self.steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
 
     @classmethod
@@ -97,7 +97,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     def _repr_html_(self) -> str:
         from kaldi_compat.frontends import description
 
-        return description.html(self.preset, f"{self} (NumPy)")
+        return description.format_html(self.preset, f"{self} (NumPy)")
 
     if not TYPE_CHECKING:  # type checkers take it from PresetFrontend
 
@@ -124,7 +124,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
             if not isinstance(samples, np.ndarray):
                 utterances = check_list(samples, lengths, ("T",), np.ndarray, AudioError)
                 return [self(utterance, sampling_rate=rate) for utterance in utterances]
-            return self._model_input(
+            return self._compute_model_input(
                 prepare_audio(samples, lengths, rate, self.preset, self.feature.size, resample_rows)
             )
 
@@ -136,7 +136,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         """
         return FrontendStream(self)
 
-    def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
+    def _make_feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
         feature._trust_scale()  # The preset decides the scale of the audio.
@@ -181,7 +181,7 @@ class FrontendStream:
     """
 
     def __init__(self, frontend: Frontend) -> None:
-        if frontend.preset.explain_missing_stream:
+        if frontend.preset.why_no_stream:
             raise explain_missing_stream(frontend.preset)
         self.frontend = frontend
         self._audio = frontend.feature.stream()
@@ -228,7 +228,7 @@ class FrontendStream:
 
 
 class _FrameHistory:
-    """The frames ``start`` to ``end``, which a step still needs."""
+    """Past frames, from number ``start`` to ``end``, that a step still needs."""
 
     start = end = 0
     frames: Floats | None = None
@@ -263,21 +263,21 @@ class _StepStream(WindowFlow):
         self.history, self.done = _FrameHistory(), 0
 
     def __call__(self, frames: Floats, final: bool) -> Floats:
-        """Return the windows that are complete with these frames."""
+        """Return the windows that these frames complete."""
         result: Floats = self._advance(frames, len(frames), final)[0]
         return result
 
-    def _frames_in(self, end: int) -> int:
+    def _count_frames(self, end: int) -> int:
         return -(-end // self._stride)
 
-    def _frames_decided_by(self, end: int) -> int:
+    def _count_decided_frames(self, end: int) -> int:
         return max(0, (end - self._size + self._left) // self._stride + 1)
 
-    def _oldest_needed(self, done: int, end: int) -> int:
-        # A multiple of the stride, so that the windows are the same as in the whole utterance.
+    def _find_oldest_needed(self, done: int, end: int) -> int:
+        # The result is a multiple of the stride, so that the windows are the same as in the whole utterance.
         return max(0, min((done * self._stride - self._left) // self._stride, end // self._stride) * self._stride)
 
-    def _frames(self, first: int, counts: int) -> Floats:
+    def _compute_frames(self, first: int, counts: int) -> Floats:
         # The step repeats the first stored frame, so windows that reach before it are computed only at the real start.
         begin = first - self.history.start // self._stride
         computed: Floats = self._step(self.history.frames)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.frontends.names import PresetName
-from kaldi_compat.frontends.steps import STEPS, Step, columns_of, step_of
+from kaldi_compat.frontends.steps import STEPS, Step, count_columns, make_step
 from kaldi_compat.json_file import parse_json, read_regular_file
 from kaldi_compat.options.base import find_nearest_name, make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
@@ -20,7 +20,7 @@ from kaldi_compat.options.spectral import FrameOptions
 
 FOLDER = Path(__file__).with_name("presets")
 FEATURES = {name: feature.options for name, feature in SPECTRAL_FEATURES.items()}
-# Models whose features are not Kaldi's.
+# Models whose features are not Kaldi's, with advice. A key matches any preset name that contains it.
 ELSEWHERE = {
     "whisper": "Whisper's features are not Kaldi's: use kaldi_standins.kaldifeat.WhisperFbank",
     "moonshine": "Moonshine takes audio, not features",
@@ -30,10 +30,10 @@ ELSEWHERE = {
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
 FORMAT = 1  # Version of the format of the files.
-# Limits on presets from elsewhere, which must not take all memory.
-MAX_COLUMNS = 1 << 20  # Columns of a frame after the steps.
-MAX_STEPS = 100
-MAX_BITS = 64  # Bits of an integer.
+# Limits that keep a preset from an untrusted file from using all memory.
+MAX_COLUMNS = 1 << 20  # Largest number of columns of a frame after the steps.
+MAX_STEPS = 100  # Largest number of steps.
+MAX_BITS = 64  # Largest size of an integer in bits.
 KEYS: dict[str, Any] = {
     "format": int,
     "columns": int,
@@ -76,8 +76,8 @@ class Preset:
 
     Attributes:
         name: short name, such as "paraformer".
-        title: the models that it is for.
-        family: the page of the documentation.
+        title: the models that the preset is for.
+        family: name of the documentation page that describes the preset.
         source: origin of the settings.
         sampling_rate: sampling rate that the model takes, in Hz.
         sample_scale: factor on audio in -1 to 1: 32768 for models trained on 16-bit integers, 1 for others.
@@ -107,8 +107,8 @@ class Preset:
 
     def __post_init__(self) -> None:
         if len(self.steps) > MAX_STEPS:
-            raise OptionError(f"there are {len(self.steps)} steps: at most {MAX_STEPS} are computed")
-        columns = columns_of(self.options, self.steps)
+            raise OptionError(f"there are {len(self.steps)} steps: use at most {MAX_STEPS}")
+        columns = count_columns(self.options, self.steps)
         if columns > MAX_COLUMNS:
             raise OptionError(
                 f"the steps make {columns:.3g} columns of the {self.options.dim} of the feature: at most {MAX_COLUMNS} "
@@ -137,7 +137,7 @@ class Preset:
         if not isinstance(preset, str) or text.endswith(".json") or os.sep in text:
             return cls.read(text)
         if text in list_presets():
-            return _packaged(text)
+            return _read_packaged(text)
         name = text.lower().replace("_", "-")
         if elsewhere := next((where for model, where in ELSEWHERE.items() if model in name), ""):
             raise OptionError(f"there is no preset {text!r}: {elsewhere}")
@@ -181,7 +181,7 @@ class Preset:
         (64, 0.0)
         """
         if not isinstance(description, Mapping):
-            raise OptionError("expected an object with name, feature, options and steps")
+            raise OptionError("a preset must be an object with name, feature, options and steps")
         for key, value in description.items():
             if key not in KEYS:
                 known = find_nearest_name(str(key), KEYS)
@@ -192,7 +192,7 @@ class Preset:
                 raise OptionError(f"{key} has an invalid value, an integer of {value.bit_length()} bits")
         for key in ("name", "feature"):
             if key not in description:
-                raise OptionError(f"the entry {key!r} is missing")
+                raise OptionError(f"the entry {key!r} is missing: add it")
         values = dict(description)
         if (number := values.pop("format", FORMAT)) != FORMAT:
             raise OptionError(f"format is {number}, and this version reads {FORMAT}: upgrade kaldi-compat")
@@ -200,9 +200,9 @@ class Preset:
         feature = values["feature"]
         if feature not in FEATURES:
             raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")
-        values["source"] = _source(values.get("source", {}))
-        values["options"] = _options(feature, values.get("options", {}), values.get("sampling_rate", 16000))
-        values["steps"] = tuple(map(step_of, values.get("steps", ())))
+        values["source"] = _parse_source(values.get("source", {}))
+        values["options"] = _parse_options(feature, values.get("options", {}), values.get("sampling_rate", 16000))
+        values["steps"] = tuple(map(make_step, values.get("steps", ())))
         values["notes"] = tuple(map(str, values.get("notes", ())))
         values["sample_scale"] = float(values.get("sample_scale", 32768.0))
         if not 0 < values["sample_scale"] < float("inf"):
@@ -220,7 +220,7 @@ class Preset:
         return next((step.statistics for step in self.steps if step.statistics), "")
 
     @property
-    def explain_missing_stream(self) -> str:
+    def why_no_stream(self) -> str:
         """Reason why the front end cannot be computed in chunks, "" if it can."""
         if self.subtract_clip_mean:
             return "it subtracts the mean of the whole clip"
@@ -234,7 +234,7 @@ class Preset:
         return f"how many frames its step {selects} keeps depends on the audio" if selects else ""
 
 
-def _source(values: Mapping[str, Any]) -> Source:
+def _parse_source(values: Mapping[str, Any]) -> Source:
     fields = [field.name for field in dataclasses.fields(Source)]
     for key, value in values.items():
         if key not in fields or not isinstance(value, str):
@@ -242,7 +242,7 @@ def _source(values: Mapping[str, Any]) -> Source:
     return Source(**values)
 
 
-def _options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
+def _parse_options(feature: str, values: Mapping[str, Any], sampling_rate: int) -> FrameOptions:
     for name, key in zip(SET_BY_PRESET, ("sampling_rate", "sample_scale"), strict=True):
         if name in values:
             raise OptionError(f"the option {name} follows from the entry {key!r}: set that instead")
@@ -263,5 +263,5 @@ def list_presets() -> tuple[str, ...]:
 
 
 @functools.cache
-def _packaged(name: str) -> Preset:
+def _read_packaged(name: str) -> Preset:
     return Preset.read(FOLDER / f"{name}.json")

@@ -24,8 +24,8 @@ from kaldi_compat.options.frontend import GlobalCmvnOptions
 __all__ = ["Statistics"]
 
 VARIANCE_FLOOR = 1.0e-20  # Floor under variances in WeNet, FireRedASR and Kaldi.
-# Error of a variance that is computed from rounded sums, as a part of the squared mean. Sums printed with six digits,
-# which is C++'s default, are off by up to 5e-6.
+# Largest error of a variance computed from rounded sums, as a fraction of the squared mean. Sums printed with C++'s
+# default of six digits are off by up to 5e-6.
 MAX_ROUNDING = 1.0e-5
 VECTOR = r"\[([^\]]*)\]"
 
@@ -48,7 +48,7 @@ class Statistics:
 
         Args:
             source: a path (see :meth:`read`); ``(mean, std)``, each a number or ``(dim,)``; Kaldi statistics, an array
-                ``(2, dim + 1)``; or Statistics, which are returned.
+                ``(2, dim + 1)``; or Statistics, which are returned unchanged.
 
         Raises:
             FeatureError: the file cannot be read, or the numbers do not make statistics.
@@ -64,9 +64,9 @@ class Statistics:
         if hasattr(source, "detach"):
             source = source.detach().cpu().numpy()
         if isinstance(source, np.ndarray):
-            return _of_kaldi(source, "the statistics")
+            return _convert_kaldi(source, "the statistics")
         if isinstance(source, (tuple, list)) and len(source) == 2:
-            return _of_mean_and_std(source[0], source[1], "the statistics")
+            return _convert_mean_and_std(source[0], source[1], "the statistics")
         raise FeatureError(
             "statistics must be a file, Kaldi statistics (2, dim + 1) or a pair (mean, std), not "
             f"{type(source).__name__}"
@@ -75,7 +75,7 @@ class Statistics:
     @classmethod
     def of_numbers(cls, options: GlobalCmvnOptions) -> Statistics:
         """Return the statistics of a single mean and a single standard deviation."""
-        return _of_mean_and_std(options.mean, options.std, "the options")
+        return _convert_mean_and_std(options.mean, options.std, "the options")
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Statistics:
@@ -87,7 +87,7 @@ class Statistics:
                 ``mean`` and ``std``.
 
         Raises:
-            FeatureError: the file cannot be read or is none of these.
+            FeatureError: the file cannot be read or has another format.
         """
         name = os.fspath(path)
         try:
@@ -97,13 +97,13 @@ class Statistics:
         if content[:1] != b"\0":
             text = content.decode("utf-8", errors="replace")
             if "<AddShift>" in text:
-                return _of_funasr(text, name)
+                return _parse_funasr(text, name)
             if text.lstrip("\ufeff \t\r\n").startswith("{"):
-                return _of_json(content, name)
-        return _of_kaldi(_matrix(name), name)
+                return _parse_json_statistics(content, name)
+        return _convert_kaldi(_load_matrix(name), name)
 
 
-def _matrix(name: str) -> npt.NDArray[Any]:
+def _load_matrix(name: str) -> npt.NDArray[Any]:
     """Load a matrix, or the only matrix of an archive."""
     try:
         value = io_ark.load(name, pipes=False)
@@ -121,8 +121,8 @@ def _matrix(name: str) -> npt.NDArray[Any]:
     raise FeatureError(f"{name} holds {what}: expected a matrix (2, dim + 1), an am.mvn or a json file")
 
 
-def _of_funasr(text: str, name: str) -> Statistics:
-    """Return the statistics of an ``am.mvn``: vectors to be added and to be multiplied by, in nnet1's text format."""
+def _parse_funasr(text: str, name: str) -> Statistics:
+    """Parse FunASR's ``am.mvn``: a vector to add and a vector to multiply by, in the text format of Kaldi's nnet1."""
     vectors = []
     for part in ("<AddShift>", "<Rescale>"):
         _, _, after = text.partition(part)
@@ -130,15 +130,15 @@ def _of_funasr(text: str, name: str) -> Statistics:
         try:
             vectors.append(np.array(vector[1].split() if vector else [], np.float32))
         except ValueError:
-            raise FeatureError(f"{name}: {part} has a vector with something that is not a number") from None
-    return _checked(vectors[0], vectors[1], name)
+            raise FeatureError(f"{name}: the vector of {part} has a word that is not a number") from None
+    return _make_statistics(vectors[0], vectors[1], name)
 
 
-def _of_json(content: bytes, name: str) -> Statistics:
+def _parse_json_statistics(content: bytes, name: str) -> Statistics:
     try:
         values = parse_json(content)
         if "mean_stat" not in values:
-            return _of_mean_and_std(values["mean"], values["std"], name)
+            return _convert_mean_and_std(values["mean"], values["std"], name)
         count = float(values["frame_num"])
         sums = np.array([values["mean_stat"], values["var_stat"]], np.float64)
     except FeatureError:
@@ -149,19 +149,19 @@ def _of_json(content: bytes, name: str) -> Statistics:
         ) from None
     except (ValueError, TypeError, OverflowError) as error:
         raise FeatureError(f"{name} is not a json file of statistics: {error}") from None
-    return _of_sums(sums[0], sums[1], count, name)
+    return _convert_sums(sums[0], sums[1], count, name)
 
 
-def _of_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
+def _convert_kaldi(matrix: npt.NDArray[Any], name: str) -> Statistics:
     if matrix.ndim != 2 or matrix.shape[0] != 2 or matrix.shape[1] < 2:
         raise FeatureError(f"{name}: expected Kaldi statistics of shape (2, dim + 1), not {matrix.shape}")
     wide = matrix.astype(np.float64)
-    return _of_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
+    return _convert_sums(wide[0, :-1], wide[1, :-1], float(wide[0, -1]), name)
 
 
-def _of_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
+def _convert_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, name: str) -> Statistics:
     if not count >= 1:
-        raise FeatureError(f"{name}: the statistics count {count:g} frames, at least 1 is needed")
+        raise FeatureError(f"{name}: the statistics count {count:g} frames: compute them from at least 1 frame")
     mean = sums / count
     variance = squares / count - mean * mean
     negative = np.flatnonzero(variance < -MAX_ROUNDING * mean * mean)
@@ -171,24 +171,24 @@ def _of_sums(sums: npt.NDArray[Any], squares: npt.NDArray[Any], count: float, na
             f"{name}: the variance of column {column} is negative, {variance[column]:.3g}: no features have such "
             "statistics, so compute the statistics again"
         )
-    return _checked(-mean, 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR)), name)
+    return _make_statistics(-mean, 1.0 / np.sqrt(np.maximum(variance, VARIANCE_FLOOR)), name)
 
 
-def _of_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
+def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
     try:
         means, deviations = np.asarray(mean, np.float64), np.asarray(std, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise FeatureError(f"{name}: mean and std must be numbers") from None
     if not (deviations > 0).all():
         raise FeatureError(f"{name}: every standard deviation must be positive")
-    return _checked(-means, 1.0 / deviations, name)
+    return _make_statistics(-means, 1.0 / deviations, name)
 
 
-def _checked(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
+def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
         raise FeatureError(f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape} do not match")
     with np.errstate(over="ignore"):
         statistics = Statistics(np.asarray(shift, np.float32), np.asarray(scale, np.float32))
     if not (np.isfinite(statistics.shift).all() and np.isfinite(statistics.scale).all()):
-        raise FeatureError(f"{name}: the statistics hold infinite or NaN values, in single precision")
+        raise FeatureError(f"{name}: the statistics are infinite or NaN in single precision: compute them again")
     return statistics

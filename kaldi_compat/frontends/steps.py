@@ -29,8 +29,8 @@ class StepKind:
     function: Callable[..., Any] | None
     # function of the number of frames and the options that returns the number of frames after the step
     count: Callable[[Any, Any], Any] = lambda frames, options: frames
-    widens: Callable[[Any], int] = lambda options: 1  # function of the options: factor on the number of columns
-    streams: bool = False  # True if chunks suffice, not the whole utterance
+    widens: Callable[[Any], int] = lambda options: 1  # returns the factor on the number of columns for some options
+    streams: bool = False  # True if the step can be computed in chunks
     per_frame: bool = False  # True if frames are computed independently
     selects: bool = False  # True if the features decide the number of frames
 
@@ -90,14 +90,14 @@ class Step:
         return f"{self.kind}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
-def step_of(description: Any) -> Step:
+def make_step(description: Any) -> Step:
     """Return a step from its description in a preset: ``{"low_frame_rate": {"stack": 7, "stride": 6}}``.
 
     Raises:
-        OptionError: an unknown step or option, or an invalid value.
+        OptionError: a step or an option is unknown, or a value is invalid.
 
-    >>> from kaldi_compat.frontends.steps import step_of
-    >>> str(step_of({"low_frame_rate": {"stack": 5, "stride": 1}}))
+    >>> from kaldi_compat.frontends.steps import make_step
+    >>> str(make_step({"low_frame_rate": {"stack": 5, "stride": 1}}))
     'low_frame_rate(stack=5, stride=1)'
     """
     if not isinstance(description, Mapping) or len(description) != 1:
@@ -115,11 +115,11 @@ def step_of(description: Any) -> Step:
     if not isinstance(statistics, str):
         raise OptionError(f"statistics of the step {name} must be the name of a file, not {statistics!r}")
     if statistics and changes:
-        raise OptionError(f"the step {name} takes statistics, or mean and std, not both")
+        raise OptionError(f"the step {name} takes statistics, or mean and std: leave one of them out")
     return Step(name, make_options(name, kind.options, None, changes), statistics)
 
 
-def columns_of(options: FrameOptions, steps: tuple[Step, ...]) -> int:
+def count_columns(options: FrameOptions, steps: tuple[Step, ...]) -> int:
     """Return the number of columns of a feature after these steps."""
     columns = options.dim
     for step in steps:

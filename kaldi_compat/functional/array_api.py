@@ -20,13 +20,13 @@ Array = TypeVar("Array", "np.ndarray[Any, Any]", "torch.Tensor")
 """A NumPy array or a torch tensor. Functions return the type of their argument."""
 
 
-def namespace(x: object) -> Any:
-    """Return the module whose functions take ``x``: ``numpy`` or ``torch``.
+def get_namespace(x: object) -> Any:
+    """Return the module that handles ``x``: ``numpy`` for arrays, ``torch`` for tensors.
 
     Raises:
         FeatureError: ``x`` is neither an array nor a tensor.
 
-    >>> namespace(np.zeros(3)).__name__
+    >>> get_namespace(np.zeros(3)).__name__
     'numpy'
     """
     if isinstance(x, np.ndarray):
@@ -36,26 +36,27 @@ def namespace(x: object) -> Any:
 
         if isinstance(x, torch.Tensor):
             return torch
-    raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}")
+    raise FeatureError(f"expected a NumPy array or a torch tensor, not {type(x).__name__}: convert it")
 
 
 class Tracing(NamedTuple):
-    """Recorders of the operations on a tensor. A call asks :func:`tracing` once and passes the answer on."""
+    """Recorders of the operations on a tensor. A call asks :func:`detect_tracing` once and passes the answer on."""
 
-    traced: bool = False  # a compiler, an exporter or a tracer: sizes may be symbols
-    # one of these, autograd or vmap: code must neither read values of the tensor nor write in place
+    # True if a compiler, an exporter or a tracer records the operations, so that sizes may be symbols.
+    traced: bool = False
+    # True if ``traced``, or if autograd or vmap follows the tensor, so that code must not read or overwrite values.
     traced_or_differentiated: bool = False
-    to_onnx: bool = False  # an exporter to ONNX
+    to_onnx: bool = False  # True if an exporter to ONNX records the operations.
 
 
 UNTRACED, DIFFERENTIATED = Tracing(), Tracing(traced_or_differentiated=True)
 
 
-def tracing(x: Any) -> Tracing:
-    """Return the recorders of the operations on ``x``. An array has none.
+def detect_tracing(x: Any) -> Tracing:
+    """Detect the recorders of the operations on ``x``. An array has no recorders.
 
     >>> import torch
-    >>> tracing(torch.ones(2)), tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
+    >>> detect_tracing(torch.ones(2)), detect_tracing(torch.ones(2, requires_grad=True)).traced_or_differentiated
     (Tracing(traced=False, traced_or_differentiated=False, to_onnx=False), True)
     """
     if isinstance(x, np.ndarray):
@@ -72,16 +73,16 @@ def tracing(x: Any) -> Tracing:
 
 def is_traced(x: Any) -> bool:
     """Return True if a compiler, an exporter or a tracer records the operations on ``x``: see :class:`Tracing`."""
-    return tracing(x).traced
+    return detect_tracing(x).traced
 
 
 def is_traced_or_differentiated(x: Any) -> bool:
     """Return True if a compiler, a tracer, autograd or vmap follows the operations on ``x``: see :class:`Tracing`."""
-    return tracing(x).traced_or_differentiated
+    return detect_tracing(x).traced_or_differentiated
 
 
-def compiler_says(torch: Any, question: str) -> bool:
-    """Return the answer of ``torch.compiler`` to a question such as ``is_compiling``; False for unknown questions."""
+def ask_compiler(torch: Any, question: str) -> bool:
+    """Call a predicate of ``torch.compiler`` such as ``is_compiling``; return False if this torch lacks it."""
     return hasattr(torch.compiler, question) and bool(getattr(torch.compiler, question)())
 
 
@@ -93,13 +94,13 @@ def astype(x: Array, dtype: Any) -> Array:
 
 def concatenate(parts: Sequence[Array], axis: int = -1) -> Array:
     """Concatenate arrays along an axis."""
-    whole: Array = namespace(parts[0]).concatenate(parts, axis=axis)
+    whole: Array = get_namespace(parts[0]).concatenate(parts, axis=axis)
     return whole
 
 
 def float64(x: Array) -> Array:
     """Convert ``x`` to double precision."""
-    return astype(x, namespace(x).float64)
+    return astype(x, get_namespace(x).float64)
 
 
 def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
@@ -136,15 +137,15 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
     return "b" if x.dtype == torch.bool else "i" if x.dtype.is_signed else "u"
 
 
-def at_least_float32(x: Array) -> Array:
-    """Convert ``x`` to single precision unless it is double: sums and quotients need more than half precision."""
-    xp = namespace(x)
+def widen_to_float32(x: Array) -> Array:
+    """Convert ``x`` to single precision unless it is double, because sums need more than half precision."""
+    xp = get_namespace(x)
     return x if x.dtype == xp.float64 else astype(x, xp.float32)
 
 
-def precision(x: Array) -> type[np.floating[Any]]:
+def choose_precision(x: Array) -> type[np.floating[Any]]:
     """Return the dtype that constants for ``x`` are computed in: double if ``x`` is double, else Kaldi's float."""
-    return np.float64 if x.dtype == namespace(x).float64 else np.float32
+    return np.float64 if x.dtype == get_namespace(x).float64 else np.float32
 
 
 def arange(start: int, stop: int, like: Array) -> Array:
@@ -153,7 +154,7 @@ def arange(start: int, stop: int, like: Array) -> Array:
     if isinstance(like, np.ndarray):
         count = np.arange(start, stop)
     else:
-        count = namespace(like).arange(start, stop, device=like.device)
+        count = get_namespace(like).arange(start, stop, device=like.device)
     return count
 
 
@@ -163,17 +164,17 @@ def full(shape: tuple[int, ...], value: float, like: Array) -> Array:
     return filled
 
 
-def as_like(values: Any, like: Array) -> Array:
+def convert_like(values: Any, like: Array) -> Array:
     """Convert numbers to an array of the type and on the device of ``like``, keeping their own dtype."""
     converted: Array
     if isinstance(like, np.ndarray):
         converted = np.asarray(values)
-    elif isinstance(values, namespace(like).Tensor):
+    elif isinstance(values, get_namespace(like).Tensor):
         converted = values.to(like.device)  # In a traced model, as_tensor would make a constant.
     else:
         # An array from a file may be read-only, which a tensor cannot be, so it is copied.
         copied = values.copy() if isinstance(values, np.ndarray) else values
-        converted = namespace(like).as_tensor(copied, device=like.device)
+        converted = get_namespace(like).as_tensor(copied, device=like.device)
     return converted
 
 
@@ -206,11 +207,11 @@ def matmul(a: Array, b: Array) -> Array:
 
 def keeps_precision(x: Any) -> bool:
     """Return True if matrix products on ``x`` are certainly computed in its precision."""
-    torch = namespace(x)
+    torch = get_namespace(x)
     # The runtime of an ONNX graph decides its precision, and WebGPU has no float64.
-    if torch is np or x.dtype == torch.float64 or tracing(x).to_onnx:
+    if torch is np or x.dtype == torch.float64 or detect_tracing(x).to_onnx:
         return True
-    if x.device.type != "cpu" or compiler_says(torch, "is_compiling"):
+    if x.device.type != "cpu" or ask_compiler(torch, "is_compiling"):
         return False
     if torch.is_autocast_enabled("cpu") if hasattr(torch, "get_autocast_dtype") else torch.is_autocast_cpu_enabled():
         return False
@@ -221,12 +222,12 @@ def keeps_precision(x: Any) -> bool:
     return setting.fp32_precision in ("none", "ieee")
 
 
-def running_sum(x: Array, axis: int) -> Array:
+def sum_cumulatively(x: Array, axis: int) -> Array:
     """Return cumulative sums along an axis.
 
     In deterministic algorithms mode, torch refuses its cumulative sum on a GPU, so the sums are computed by doubling.
     """
-    xp = namespace(x)
+    xp = get_namespace(x)
     summed: Array
     if isinstance(x, np.ndarray) or x.device.type == "cpu" or not xp.are_deterministic_algorithms_enabled():
         summed = xp.cumsum(x, axis)
@@ -238,10 +239,10 @@ def running_sum(x: Array, axis: int) -> Array:
 def sum_by_doubling(x: Array, axis: int) -> Array:
     """Return cumulative sums, by sums of 2, 4, 8 ... neighbors (Hillis & Steele, "Data parallel algorithms", 1986).
 
-    >>> running_sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
+    >>> sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
     array([ 1,  3,  6, 10, 15])
     """
-    xp = namespace(x)
+    xp = get_namespace(x)
     x = xp.moveaxis(x, axis, -1)
     reach = 1
     while reach < x.shape[-1]:

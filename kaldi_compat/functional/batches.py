@@ -10,11 +10,11 @@ from kaldi_compat.errors import FeatureError, KaldiCompatError
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
-    as_like,
     check_plain,
+    convert_like,
     full,
+    get_namespace,
     is_traced_or_differentiated,
-    namespace,
     take_frames,
 )
 
@@ -40,7 +40,7 @@ def check_lengths(
     """
     if lengths is None:
         return None
-    xp = namespace(batch)
+    xp = get_namespace(batch)
     if xp is not np and isinstance(lengths, xp.Tensor):
         are_integers = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == xp.bool)
         is_readable = lengths.device.type == "cpu" and not is_traced_or_differentiated(lengths)
@@ -54,7 +54,7 @@ def check_lengths(
         is_readable = True
         wide = lengths.astype(np.int64) if are_integers else lengths
     if not are_integers:
-        raise error(f"lengths must be integers, not {lengths.dtype}")
+        raise error(f"lengths must be integers, not {lengths.dtype}: convert them")
     if batch.ndim < -axis or tuple(lengths.shape) != tuple(batch.shape[:axis]):
         raise error(
             f"lengths of shape {tuple(lengths.shape)} do not match a batch of shape {tuple(batch.shape)}: pass one for "
@@ -64,7 +64,7 @@ def check_lengths(
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > batch.shape[axis]:
             raise error(f"lengths from {shortest} to {longest} must be from 0 to {batch.shape[axis]}")
-    return as_like(wide, batch) if isinstance(wide, np.ndarray) else wide
+    return convert_like(wide, batch) if isinstance(wide, np.ndarray) else wide
 
 
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
@@ -74,7 +74,7 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
         FeatureError: the features are not floating-point numbers of shape ``(..., frames, dim)``, or the lengths do not
             match them.
     """
-    namespace(features)
+    get_namespace(features)
     kind = check_plain(features, FeatureError)
     if features.ndim < 2:
         raise FeatureError(f"features must have the shape (..., frames, dim), not {tuple(features.shape)}")
@@ -85,20 +85,20 @@ def check_features(features: Array, lengths: Any | None = None) -> Any | None:
 
 def mask_frames(lengths: Any, features: Array) -> Array:
     """Return a mask ``(..., frames)`` of the frames of ``(..., frames, dim)`` within ``lengths`` ``(...,)``."""
-    inside: Array = arange(0, features.shape[-2], features) < as_like(lengths, features)[..., None]
+    inside: Array = arange(0, features.shape[-2], features) < convert_like(lengths, features)[..., None]
     return inside
 
 
 def zero_past(features: Array, lengths: Any | None) -> Array:
-    """Set the frames past each length to zero. Return the features unchanged if ``lengths`` is None."""
+    """Set the frames after the length of each row to zero. Return the features unchanged if ``lengths`` is None."""
     if lengths is None:
         return features
     inside = mask_frames(lengths, features)[..., None]
-    masked: Array = namespace(features).where(inside, features, full((), 0.0, features))
+    masked: Array = get_namespace(features).where(inside, features, full((), 0.0, features))
     return masked
 
 
-def with_context(features: Array, left: int, right: int, lengths: Any | None = None) -> Array:
+def repeat_edge_frames(features: Array, left: int, right: int, lengths: Any | None = None) -> Array:
     """Repeat the first and the last frame past the edges, as Kaldi does wherever a frame depends on its neighbors.
 
     Args:
@@ -111,10 +111,10 @@ def with_context(features: Array, left: int, right: int, lengths: Any | None = N
         ``(..., left + frames + right, dim)``: row ``r`` is frame ``r - left``, clipped to the existing frames
         (zeros if there are none).
 
-    >>> with_context(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]
+    >>> repeat_edge_frames(np.array([[1.0], [2.0], [3.0]]), 2, 1)[:, 0]
     array([1., 1., 1., 2., 3., 3.])
     """
-    xp = namespace(features)
+    xp = get_namespace(features)
     *batch, frames, dim = features.shape
     if frames == 0:
         return full((*batch, left + right, dim), 0.0, features)
@@ -124,7 +124,7 @@ def with_context(features: Array, left: int, right: int, lengths: Any | None = N
         after = xp.broadcast_to(features[..., -1:, :], (*batch, right, dim))
         extended = xp.concatenate((before, features, after), axis=-2)
     else:
-        last = xp.clip(as_like(lengths, features)[..., None] - 1, 0, None)
+        last = xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None)
         extended = take_frames(features, xp.minimum(xp.clip(arange(-left, frames + right, features), 0, None), last))
     result: Array = extended
     return result

@@ -7,12 +7,12 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.sliding import normalize_by_windows
-from kaldi_compat.functional.blocks import make_c_arguments, utterances
-from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_statistics, sliding_windows
+from kaldi_compat.functional.blocks import make_c_arguments, split_utterances
+from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, cmvn_statistics, compute_sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 
-def _statistics_in_c(
+def _compute_statistics_in_c(
     x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
 ) -> Doubles:
     shape = (len(bounds) - 1, 2, x.shape[1] + 1)
@@ -24,8 +24,10 @@ def _statistics_in_c(
     return total
 
 
-@native.twin(_statistics_in_c)
-def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None) -> Doubles:
+@native.twin(_compute_statistics_in_c)
+def compute_statistics(
+    x: Floats, bounds: Integers, *, weights: Floats | None = None, onto: Doubles | None = None
+) -> Doubles:
     """Compute CMVN statistics (utterances, 2, dim + 1): :func:`~kaldi_compat.functional.cmvn.cmvn_statistics`.
 
     Args:
@@ -34,8 +36,8 @@ def statistics(x: Floats, bounds: Integers, *, weights: Floats | None = None, on
         onto: statistics (utterances, 2, dim + 1) that the frames are added to in order.
     """
     none = [None] * (len(bounds) - 1)
-    own, start = none if weights is None else utterances(weights, bounds), none if onto is None else onto
-    parts = zip(utterances(x, bounds), own, start, strict=True)
+    own, start = none if weights is None else split_utterances(weights, bounds), none if onto is None else onto
+    parts = zip(split_utterances(x, bounds), own, start, strict=True)
     return np.stack([cmvn_statistics(frames, weights=weight, onto=sums) for frames, weight, sums in parts])
 
 
@@ -52,7 +54,7 @@ def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: F
     return result + np.repeat(offset, counts, axis=0)
 
 
-def _sliding_cmvn_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
+def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
@@ -60,17 +62,17 @@ def _sliding_cmvn_in_c(x: Floats, bounds: Integers, options: SlidingCmvnOptions)
     return None if status else out
 
 
-@native.twin(_sliding_cmvn_in_c)
-def sliding_cmvn(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize each frame over a window around or before it; None if a variance is below Kaldi's floor.
+@native.twin(_normalize_by_sliding_windows_in_c)
+def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
+    """Normalize each frame over a window around or before the frame; return None if a variance is below Kaldi's floor.
 
     Args:
         x, bounds: the features.
         options: the window, and whether to normalize variances.
     """
     parts = []
-    for frames in utterances(x, bounds):
-        start, end = sliding_windows(np.arange(len(frames)), len(frames), options)
+    for frames in split_utterances(x, bounds):
+        start, end = compute_sliding_windows(np.arange(len(frames)), len(frames), options)
         part, variance = normalize_by_windows(frames, start, end, norm_vars=options.norm_vars)
         if ((variance < SLIDING_VARIANCE_FLOOR).any(axis=-1) & (end - start > 1)[: len(variance)]).any():
             return None

@@ -10,28 +10,29 @@ import numpy as np
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
 from kaldi_compat.functional import deltas as functional
-from kaldi_compat.functional.batches import with_context
+from kaldi_compat.functional.batches import repeat_edge_frames
 from kaldi_compat.functional.blocks import make_c_arguments, map_utterances
-from kaldi_compat.functional.deltas import Filter, delta_filters, shifted_delta_filters
+from kaldi_compat.functional.deltas import Filter, compute_delta_filters, compute_shifted_delta_filters
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
-_cached_filters = functools.lru_cache(maxsize=16)(delta_filters)  # Saves 20 us for each utterance.
+_cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # Saves 20 us for each utterance.
 
 
-def deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
+def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
     """Append deltas: :func:`~kaldi_compat.functional.deltas.add_deltas` of each utterance.
 
-    >>> deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), DeltaOptions(delta_order=1, delta_window=1)).tolist()
+    >>> options = DeltaOptions(delta_order=1, delta_window=1)
+    >>> append_deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), options).tolist()
     [[0.0, 0.5], [1.0, 0.5], [7.0, 0.0]]
     """
     firsts = [-order * options.delta_window for order in range(options.delta_order + 1)]
     return filter_block(x, bounds, _cached_filters(options), firsts)
 
 
-def shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
+def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
     """Append shifted deltas: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` of each utterance."""
     blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
-    return filter_block(x, bounds, shifted_delta_filters(options), [0, *blocks])
+    return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *blocks])
 
 
 def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
@@ -45,9 +46,10 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
 
 @native.twin(_filter_block_in_c)
 def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts: Sequence[int]) -> Floats:
-    """Filter utterances along time with repeated edge frames. Filter ``i`` starts ``firsts[i]`` frames after a frame.
+    """Filter utterances along time, and concatenate the results. The edge frames of an utterance are repeated.
 
-    A filter without weights copies its first frame.
+    For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``. A filter without weights
+    copies that frame.
     """
     left = max(0, -min(firsts))
     right = max(0, *(first + max(len(taps), 1) - 1 for taps, first in zip(filters, firsts, strict=True)))
@@ -55,5 +57,5 @@ def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts:
     return map_utterances(
         x,
         bounds,
-        lambda frames: functional.filter_frames(with_context(frames, left, right), filters, starts, len(frames)),
+        lambda frames: functional.filter_frames(repeat_edge_frames(frames, left, right), filters, starts, len(frames)),
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.functional.blocks import make_c_arguments, utterances
+from kaldi_compat.functional.blocks import make_c_arguments, split_utterances
 from kaldi_compat.functional.vad import compute_vad
 from kaldi_compat.options.postprocessing import VadOptions
 
@@ -30,5 +30,5 @@ def detect_voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Flo
     Returns:
         1 or 0 for each frame, and the number of voiced frames of each utterance.
     """
-    decisions = [compute_vad(frames, options) for frames in utterances(x, bounds)]
+    decisions = [compute_vad(frames, options) for frames in split_utterances(x, bounds)]
     return np.concatenate(decisions), np.array([int(voiced.sum(dtype=int)) for voiced in decisions])

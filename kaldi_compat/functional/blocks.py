@@ -19,12 +19,12 @@ def make_c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int
     return x, bounds, len(bounds) - 1, x.shape[1]
 
 
-def utterances(x: npt.NDArray[Any], bounds: Integers) -> list[npt.NDArray[Any]]:
+def split_utterances(x: npt.NDArray[Any], bounds: Integers) -> list[npt.NDArray[Any]]:
     """Split features into utterances."""
     return [x[first:end] for first, end in itertools.pairwise(bounds.tolist())]
 
 
 def map_utterances(x: Floats, bounds: Integers, function: Callable[[Floats], Any]) -> Floats:
     """Concatenate the results of a function of utterances."""
-    joined: Floats = np.concatenate(list(map(function, utterances(x, bounds))))
+    joined: Floats = np.concatenate(list(map(function, split_utterances(x, bounds))))
     return joined

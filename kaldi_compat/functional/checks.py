@@ -11,7 +11,7 @@ import numpy as np
 
 from io_ark.blocks import Wave
 from kaldi_compat.errors import WRONG_NUMBERS, AudioError, KaldiCompatError, OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, tracing
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, check_plain, detect_tracing
 from kaldi_compat.functional.batches import check_lengths
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def refuse_lengths(lengths: Any, advice: str) -> None:
         raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")
 
 
-def rate_advice(rate: Any) -> str:
+def advise_on_rate(rate: Any) -> str:
     """Return advice on the sampling rate of a module."""
     return f"For audio at {rate} Hz, make the module with sample_frequency={rate}"
 
@@ -99,8 +99,8 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
         AudioError: the factors are more or fewer than the rows.
         OptionError: the factors are not numbers.
 
-    >>> from kaldi_compat.functional.checks import normalized_warps
-    >>> normalized_warps([1, 1.5], (2, 16000)), normalized_warps(1, (2, 16000))
+    >>> from kaldi_compat.functional.checks import normalize_warps
+    >>> normalize_warps([1, 1.5], (2, 16000)), normalize_warps(1, (2, 16000))
     ((1.0, 1.5), 1.0)
     """
     if isinstance(vtln_warp, (float, int)):
@@ -164,7 +164,7 @@ class AudioFeature:
     options: Any
     size: int
     _warns_of_scale = True
-    _scale_is_known = False  # True if the last audio whose scale was checked was audible
+    _scale_is_known = False  # True if the last checked audio was audible.
 
     def _compute(self, audio: CheckedAudio, generator: Any) -> Any:
         """Compute the features of checked audio, and with lengths their numbers of frames."""
@@ -192,7 +192,7 @@ class AudioFeature:
             if self._warns_of_scale and not recorded.traced_or_differentiated:
                 self._scale_is_known = check_scale(samples, self.options.waveform_scale, self._scale_is_known)
         if lengths is not None:
-            check_lengths_are_no_rate(lengths, rate_advice(lengths))
+            check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
             lengths = self._check_row_lengths(lengths, samples)
         warps = vtln_warp if isinstance(vtln_warp, float) else normalize_warps(vtln_warp, samples.shape)
         return CheckedAudio(samples, lengths, warps, recorded)
@@ -202,24 +202,24 @@ class AudioFeature:
         return check_lengths(lengths, samples, -1, AudioError)
 
     def _trust_scale(self) -> Self:
-        """Disable the warning about the scale of the audio. Return the feature."""
+        """Disable the warning about the scale of the audio, and return the feature."""
         self._warns_of_scale = False
         return self
 
     def _compute_wave_or_list(self, audio: Any, lengths: Any, vtln_warp: Any, generator: Any) -> Any:
         """Check and compute a :class:`io_ark.Wave`, or a list of arrays, tensors or waves, which gives a list."""
-        check_lengths_are_no_rate(lengths, rate_advice(lengths))
+        check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         if isinstance(audio, Wave):
-            samples = self._from_array(wave_samples(audio, self.options.sample_frequency))
-            return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing(samples)), generator)
+            samples = self._from_array(get_wave_samples(audio, self.options.sample_frequency))
+            return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
         if isinstance(audio, (list, tuple)):
             rate = self.options.sample_frequency
-            audio = [self._from_array(wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
+            audio = [self._from_array(get_wave_samples(one, rate)) if isinstance(one, Wave) else one for one in audio]
         utterances = check_list(audio, lengths, ("T",), self._kind, AudioError)
         warps = normalize_warps(vtln_warp, (len(utterances), 0))
         factors = [warps] * len(utterances) if isinstance(warps, float) else warps
         checked = [
-            self._check_audio(samples, None, warp, tracing(samples))
+            self._check_audio(samples, None, warp, detect_tracing(samples))
             for samples, warp in zip(utterances, factors, strict=True)
         ]
         return self._compute_list(checked, generator)
@@ -229,11 +229,11 @@ class AudioFeature:
         return samples
 
 
-def wave_samples(audio: Any, sample_frequency: float) -> Any:
+def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
     """Return the samples (T,) of a :class:`io_ark.Wave`, or (channels, T) if it has several.
 
     Raises:
-        AudioError: the audio has another rate than ``sample_frequency``.
+        AudioError: the sampling rate of the audio differs from ``sample_frequency``.
     """
     rate = audio.sample_frequency
     if rate != sample_frequency:
@@ -248,7 +248,8 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
     Args:
         samples: an array or a tensor.
         scale: factor on the samples that a feature applies.
-        is_known: True if earlier samples were audible. Then a tensor on a GPU is not read, which would wait for it.
+        is_known: True if earlier samples were audible. A tensor on a GPU is then not read, because that would wait for
+            the GPU.
 
     Raises:
         AudioError: integers have more than 16 bits.
@@ -272,7 +273,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
                 f"pass samples >> 16 for audio of 32 bits, or waveform_scale=2**-16 (see {WRONG_NUMBERS})"
             )
         return largest > 0
-    # On Kaldi's scale, nearly all samples are greater than 1, so the middle sample of a row is looked at first.
+    # On Kaldi's scale, nearly all samples are larger than 1, so the middle sample of a row usually suffices.
     middle = samples[..., samples.shape[-1] // 2]
     peak: float = (abs(float(middle)) if samples.ndim == 1 else float(abs(middle).max())) * scale
     if 0 <= peak <= 1:
@@ -297,7 +298,7 @@ def warn_user_once(reason: str, message: str) -> None:
 def warn_user(message: str) -> None:
     """Warn at the line of the caller outside torch and this package."""
     level, frame = 1, sys._getframe()
-    ours = ("kaldi_compat", "torch", "")  # torch also runs code without a module name
+    ours = ("kaldi_compat", "torch", "")  # torch also runs code without a module name.
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ours:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

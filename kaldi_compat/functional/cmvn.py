@@ -1,7 +1,7 @@
 """Cepstral mean and variance normalization (Kaldi: src/transform/cmvn.cc, SlidingWindowCmn in feature-functions.cc).
 
 Statistics have Kaldi's layout, ``(2, dim + 1)`` in double precision: the sums and the frame count, then the sums of
-squares and a zero. Statistics of several utterances add up by ``+``. A speaker's or a whole corpus's are one such
+squares and a zero. Add the statistics of several utterances with ``+``. A speaker or a corpus has one such
 matrix; a batch has ``(..., 2, dim + 1)``.
 """
 
@@ -17,14 +17,14 @@ from kaldi_compat.exact.sliding import normalize_by_windows
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
-    as_like,
     astype,
-    at_least_float32,
+    convert_like,
     float64,
     full,
-    namespace,
-    running_sum,
+    get_namespace,
+    sum_cumulatively,
     take_frames,
+    widen_to_float32,
 )
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.options.base import make_options, takes_options
@@ -44,10 +44,10 @@ def cmvn_statistics(
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        weights: ``(..., frames)``: weight of each frame. Frames of weight zero may hold anything, also NaN.
+        weights: ``(..., frames)``: weight of each frame. Frames of weight zero are ignored, even if they are NaN.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
-        onto: ``(..., 2, dim + 1)``: statistics of other utterances, to which the frames are added one by one, in
-            Kaldi's order.
+        onto: ``(..., 2, dim + 1)``: statistics of other utterances that the frames are added to one by one, in Kaldi's
+            order. None for zeros.
 
     Returns:
         ``(..., 2, dim + 1)`` in double precision.
@@ -60,17 +60,17 @@ def cmvn_statistics(
     [[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]
     """
     lengths = check_features(features, lengths)
-    xp = namespace(features)
-    features = at_least_float32(features)
+    xp = get_namespace(features)
+    features = widen_to_float32(features)
     counted: Any = full((*features.shape[:-1], 1), 1.0, features)
     if weights is not None:
-        counted = astype(as_like(weights, features), features.dtype)[..., None]
+        counted = astype(convert_like(weights, features), features.dtype)[..., None]
         if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
             raise FeatureError(
                 f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}"
             )
         features = xp.where(counted != 0, features, full((), 0.0, features))
-    # As in Kaldi a term is rounded to the features' own precision, and the terms are added up in double.
+    # As in Kaldi, terms are rounded to the precision of the features, and added in double precision.
     uncounted = full(tuple(counted.shape), 0.0, counted)
     rows: list[Any] = []
     for row, terms in enumerate(((features * counted, counted), (features * features * counted, uncounted))):
@@ -82,8 +82,8 @@ def cmvn_statistics(
     return statistics
 
 
-def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
-    """Return weights for the statistics of the two channels of a call, which favor the louder channel of each frame.
+def weigh_two_channels(one: Array, other: Array, quieter_channel_weight: float) -> tuple[Array, Array]:
+    """Weigh the frames of the two channels of a call for CMVN statistics: the louder channel has weight 1.
 
     Loudness is the first column (energy or C0). If both are equal, the second channel counts as louder
     (Kaldi: compute-cmvn-stats-two-channel).
@@ -98,7 +98,7 @@ def two_channel_weights(one: Array, other: Array, quieter_channel_weight: float)
     """
     louder = one[..., 0] > other[..., 0]
     high, low = full((), 1.0, one), full((), quieter_channel_weight, one)
-    xp = namespace(one)
+    xp = get_namespace(one)
     return xp.where(louder, high, low), xp.where(louder, low, high)
 
 
@@ -108,7 +108,7 @@ def _check_dims(dims: Sequence[int], dim: int) -> None:
         raise FeatureError(f"dimensions to skip must be from 0 to {dim - 1}: {':'.join(map(str, dims))}")
 
 
-def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:
+def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
     """Replace statistics in these dimensions by zero mean and unit variance, so that normalization skips them.
 
     Args:
@@ -119,7 +119,7 @@ def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:
         FeatureError: a dimension does not exist, or the statistics do not have one or two rows.
 
     >>> import numpy as np
-    >>> fake_statistics(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
+    >>> replace_statistics(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]]), [1]).tolist()
     [[4.0, 0.0, 2.0], [10.0, 2.0, 0.0]]
     """
     if not dims:
@@ -128,35 +128,35 @@ def fake_statistics(statistics: Array, dims: Sequence[int]) -> Array:
         raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {statistics.shape[-2]}")
     dim = statistics.shape[-1] - 1
     _check_dims(dims, dim)
-    skipped = as_like([d in dims for d in range(dim)] + [False], statistics)
+    skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
     count = statistics[..., :1, -1:]
     fake = (full(count.shape, 0.0, statistics), count)[: statistics.shape[-2]]
-    xp = namespace(statistics)
+    xp = get_namespace(statistics)
     replaced: Array = xp.where(skipped, xp.concatenate(fake, axis=-2), statistics)
     return replaced
 
 
-def mean_and_variance(statistics: Array) -> Array:
+def compute_mean_and_variance(statistics: Array) -> Array:
     """Return mean and variance ``(..., 2, dim)`` from statistics ``(..., 2, dim + 1)``.
 
     >>> import numpy as np
-    >>> mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
+    >>> compute_mean_and_variance(np.array([[4.0, 6.0, 2.0], [10.0, 20.0, 0.0]])).tolist()
     [[2.0, 3.0], [1.0, 1.0]]
     """
     average = statistics[..., :-1] / statistics[..., :1, -1:]
     mean = average[..., :1, :]
-    both: Array = namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
+    both: Array = get_namespace(statistics).concatenate((mean, average[..., 1:, :] - mean * mean), axis=-2)
     return both
 
 
 def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factor on the features (None for 1) and the offset; each ``(..., 1, dim)``, of this dtype."""
-    xp = namespace(statistics)
+    """Return the factor on the features (None for 1) and the offset, both ``(..., 1, dim)`` of type ``dtype``."""
+    xp = get_namespace(statistics)
     count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
     if not options.norm_vars and not options.reverse:
         # Kaldi rounds the reciprocal to float before it multiplies.
         rounded = astype(-1.0 / count, dtype if dtype == xp.float64 else xp.float32)
-        # Kaldi adds the product to zero, which has no sign.
+        # Kaldi adds the product to zero, which turns -0.0 into 0.0.
         return None, astype(float64(rounded) * statistics[..., :1, :-1] + 0.0, dtype)
     mean = statistics[..., :1, :-1] / count
     if not options.norm_vars:
@@ -175,9 +175,9 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
         raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
     if options.norm_vars and shape[-2] == 1:
         raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
-    if options.norm_vars and not bool(namespace(statistics).isfinite(statistics).all()):
+    if options.norm_vars and not bool(get_namespace(statistics).isfinite(statistics).all()):
         raise FeatureError("the CMVN statistics hold infinite or NaN values")
-    # A count of one is enough: a plain offset may be stored as statistics of one frame.
+    # A count of one is valid, because a plain offset may be stored as statistics of one frame.
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
         least = float(statistics[..., 0, -1].min())
         raise FeatureError(
@@ -186,7 +186,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
 
 
 def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
-    """Apply statistics that are known to match (see :func:`apply_cmvn`). A count below 1 is taken as 1."""
+    """Compute :func:`apply_cmvn` without checking the statistics. A frame count below 1 is taken as 1."""
     if not options.norm_means:
         return features
     scale, offset = scale_and_offset(float64(statistics), options, features.dtype)
@@ -198,12 +198,13 @@ def apply_normalization(features: Array, statistics: Array, options: CmvnOptions
 def apply_cmvn(
     features: Array, statistics: Any, options: CmvnOptions | None = None, **changes: Unpack[CmvnKeywords]
 ) -> Array:
-    """Normalize features by statistics: an utterance's own, its speaker's, or a corpus's (Kaldi: ApplyCmvn).
+    """Normalize features by the statistics of an utterance, a speaker or a corpus (Kaldi: ApplyCmvn).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        statistics: ``(2, dim + 1)`` for all, or ``(..., 2, dim + 1)`` for each of a batch; one row for means only.
-            See :func:`fake_statistics` for dimensions to skip.
+        statistics: ``(2, dim + 1)`` for all utterances, or ``(..., 2, dim + 1)`` for the utterances of a batch. For
+            means only, one row ``(1, dim + 1)`` suffices.
+            See :func:`replace_statistics` for dimensions to skip.
         options, changes: means only or variances too, or the inverse, as a dataclass or by name; Kaldi's defaults if
             not given.
 
@@ -222,7 +223,7 @@ def apply_cmvn(
     options = make_options("apply_cmvn", CmvnOptions, options, changes)
     if not options.norm_means:
         return features
-    matrix = as_like(statistics, features)
+    matrix = convert_like(statistics, features)
     check_statistics(matrix, features.shape[-1], options)
     return apply_normalization(features, matrix, options)
 
@@ -252,7 +253,7 @@ def apply_own_cmvn(
     return zero_past(apply_normalization(features, cmvn_statistics(features, lengths=lengths), options), lengths)
 
 
-def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
+def compute_sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of the window over which frame ``time`` is normalized.
 
     Args:
@@ -261,11 +262,11 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
         options: the window.
 
     >>> import numpy as np
-    >>> start, end = sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
+    >>> start, end = compute_sliding_windows(np.arange(6), 6, SlidingCmvnOptions(cmn_window=2, min_cmn_window=3))
     >>> start.tolist(), end.tolist()
     ([0, 0, 0, 1, 2, 3], [3, 3, 3, 4, 5, 6])
     """
-    xp = namespace(time)
+    xp = get_namespace(time)
     if options.center:
         start = xp.clip(time - options.cmn_window // 2, 0, None)
         end = start + options.cmn_window
@@ -277,7 +278,7 @@ def sliding_windows(time: Array, frames: Any, options: SlidingCmvnOptions) -> tu
 
 
 @takes_options(SlidingCmvnOptions)
-def sliding_mean_and_variance(
+def compute_sliding_mean_and_variance(
     features: Array,
     options: SlidingCmvnOptions | None = None,
     *,
@@ -297,38 +298,40 @@ def sliding_mean_and_variance(
     """
     lengths = check_features(features, lengths)
     options = make_options("sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
     if lengths is None:
-        start, end = sliding_windows(time, frames, options)
+        start, end = compute_sliding_windows(time, frames, options)
     else:
-        last = as_like(lengths, features)[..., None]
-        start, end = sliding_windows(xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options)
-    return window_mean_and_variance(zero_past(features, lengths), start, end)
+        last = convert_like(lengths, features)[..., None]
+        start, end = compute_sliding_windows(
+            xp.minimum(time, xp.clip(last - 1, 0, None)), xp.clip(last, 1, None), options
+        )
+    return compute_window_mean_and_variance(zero_past(features, lengths), start, end)
 
 
-def window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+def compute_window_mean_and_variance(features: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
     """Compute mean and variance of the frames from ``start`` to ``end - 1``, for any number of windows.
 
     Args:
         features: ``(..., frames, dim)``.
-        start, end: ``(windows,)``, or ``(..., windows)`` for each of a batch.
+        start, end: ``(windows,)``, or ``(..., windows)`` for the utterances of a batch.
 
     Returns:
         Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows.
     """
-    xp = namespace(features)
+    xp = get_namespace(features)
     size = end - start
 
-    # Sums over windows are differences of running sums. Relative to the first frame these stay small, so the variance,
-    # which an offset does not change, loses no digits.
+    # A sum over a window is a difference of cumulative sums. Subtracting the first frame keeps these sums small, so the
+    # variance, which does not depend on an offset, loses no digits.
     wide = float64(features)
     origin = wide[..., :1, :]
     centered = wide - origin
 
     def window_average(values: Array) -> Array:
-        sums: Any = running_sum(values, -2)
+        sums: Any = sum_cumulatively(values, -2)
         sums = xp.concatenate((full((*sums.shape[:-2], 1, sums.shape[-1]), 0.0, sums), sums), axis=-2)
         average: Array = (take_frames(sums, end) - take_frames(sums, start)) / size[..., None]
         return average
@@ -365,19 +368,19 @@ def sliding_cmvn(
     """
     options = make_options("sliding_cmvn", SlidingCmvnOptions, options, changes)
     if isinstance(features, np.ndarray) and features.dtype == np.float32:
-        by_utterance: Array = _sliding_cmvn_as_kaldi(features, options, check_features(features, lengths))
+        by_utterance: Array = _compute_sliding_cmvn_exactly(features, options, check_features(features, lengths))
         return by_utterance
-    mean, variance, size = sliding_mean_and_variance(features, options, lengths=lengths)
+    mean, variance, size = compute_sliding_mean_and_variance(features, options, lengths=lengths)
     return zero_past(apply_mean_and_variance(features, mean, variance, size, options), lengths)
 
 
-def _sliding_cmvn_as_kaldi(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
+def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, lengths: Any | None) -> Any:
     """Compute :func:`sliding_cmvn` of float32 arrays with Kaldi's bits, one utterance after the other."""
     normalized = np.zeros(features.shape, np.float32)
     for row in np.ndindex(features.shape[:-2]):
         count = features.shape[-2] if lengths is None else int(lengths[row])
         if count:
-            windows = sliding_windows(np.arange(count), count, options)
+            windows = compute_sliding_windows(np.arange(count), count, options)
             frames = features[row][:count]
             normalized[row][:count], _ = normalize_by_windows(frames, *windows, norm_vars=options.norm_vars)
     return normalized
@@ -387,7 +390,7 @@ def apply_mean_and_variance(
     features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions
 ) -> Array:
     """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see sliding_mean_and_variance)."""
-    xp = namespace(features)
+    xp = get_namespace(features)
     centered = float64(features) - mean
     if options.norm_vars:
         floored = xp.maximum(variance, full((), SLIDING_VARIANCE_FLOOR, variance))
@@ -429,7 +432,7 @@ def online_cmvn(
     """
     lengths = check_features(features, lengths)
     options = make_options("online_cmvn", OnlineCmvnOptions, options, changes)
-    corpus = as_like(statistics, features)
+    corpus = convert_like(statistics, features)
     check_statistics(corpus, features.shape[-1], CmvnOptions(norm_vars=options.norm_vars))
     return apply_online_normalization(features, corpus, options, skip_dims, lengths)
 
@@ -439,8 +442,8 @@ def apply_online_normalization(
 ) -> Array:
     """Compute :func:`online_cmvn` with statistics and lengths that have been checked."""
     end = arange(1, features.shape[-2] + 1, features)
-    start = namespace(features).clip(end - options.cmn_window, 0, None)
-    window = window_mean_and_variance(zero_past(features, lengths), start, end)
+    start = get_namespace(features).clip(end - options.cmn_window, 0, None)
+    window = compute_window_mean_and_variance(zero_past(features, lengths), start, end)
     window = fill_window(window, float64(statistics), options.global_frames, options)
     result: Array = zero_past(normalize_online(features, window, options, skip_dims), lengths)
     return result
@@ -449,7 +452,7 @@ def apply_online_normalization(
 def fill_window(
     window: tuple[Array, Array, Array], statistics: Array, max_frames: Any, options: OnlineCmvnOptions
 ) -> tuple[Array, Array, Array]:
-    """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
+    """Fill short windows with statistics. They count as the missing frames, but as at most ``max_frames`` frames.
 
     Args:
         window: means and variances ``(..., frames, dim)`` and sizes ``(..., frames)``.
@@ -461,11 +464,11 @@ def fill_window(
         Means, variances and sizes of the filled windows.
     """
     mean, variance, size = window
-    xp = namespace(mean)
+    xp = get_namespace(mean)
     lacking = xp.clip(options.cmn_window - float64(size), 0, None)
-    added = xp.clip(xp.minimum(lacking, as_like(max_frames, mean)), 0, None)
+    added = xp.clip(xp.minimum(lacking, convert_like(max_frames, mean)), 0, None)
     share = (added / (size + added))[..., None]
-    other = mean_and_variance(statistics)
+    other = compute_mean_and_variance(statistics)
     apart = other[..., 0, :] - mean
     spread = variance + share * (other[..., 1, :] - variance) + share * (1 - share) * apart * apart
     return mean + share * apart, spread, size + added
@@ -479,7 +482,7 @@ def normalize_online(
     _check_dims(skip_dims, features.shape[-1])
     if not options.norm_means:
         return features
-    xp = namespace(features)
+    xp = get_namespace(features)
     centered = float64(features) - mean
     if options.norm_vars:
         centered = centered / xp.sqrt(xp.maximum(variance, full((), VARIANCE_FLOOR, variance)))
@@ -487,6 +490,6 @@ def normalize_online(
     if not skip_dims:
         return normalized
     chosen: Array = xp.where(
-        as_like([d in skip_dims for d in range(features.shape[-1])], features), features, normalized
+        convert_like([d in skip_dims for d in range(features.shape[-1])], features), features, normalized
     )
     return chosen

@@ -1,4 +1,4 @@
-"""Add columns to the frames of blocks, or select some: splicing, appended vectors, selected columns."""
+"""Splice frames of blocks, append vectors to frames, and select columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
 
 
 def select_columns(x: Floats, columns: Sequence[int]) -> Floats:
-    """Return some columns of a matrix, in this order."""
+    """Return the columns of a matrix (rows, dim) with these indices, in the order of ``columns``."""
     return np.take(x, columns, axis=1)
 
 

@@ -1,7 +1,7 @@
 """Deltas and shifted deltas: regression slopes of features over time (Kaldi: src/feat/feature-functions.cc).
 
-Each is a short filter along time. ``add_*`` repeats the edge frames as Kaldi does. ``*_inside`` takes frames with their
-context, as in a chunk of a stream, and returns identical numbers.
+Deltas are short filters along time. The functions ``add_*`` repeat the edge frames as Kaldi does. The functions
+``compute_inner_*`` take frames with their context, as in a chunk of a stream, and return identical numbers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.exact.sums import fused_multiply_add
-from kaldi_compat.functional.array_api import Array, astype, concatenate, float64, full, precision
-from kaldi_compat.functional.batches import check_features, with_context, zero_past
+from kaldi_compat.functional.array_api import Array, astype, choose_precision, concatenate, float64, full
+from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_past
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import DeltaKeywords, ShiftedDeltaKeywords, Unpack
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
@@ -23,10 +23,10 @@ __all__ = ["add_deltas", "add_shifted_deltas", "repeated_deltas"]
 Filter = tuple[float, ...]
 
 
-def derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
+def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any]] = np.float32) -> Filter:
     """Return the filter ``previous`` followed by the regression slope over ``window`` frames on each side.
 
-    >>> [round(weight, 4) for weight in derivative_filter((1.0,), 2)]
+    >>> [round(weight, 4) for weight in compute_derivative_filter((1.0,), 2)]
     [-0.2, -0.1, 0.0, 0.1, 0.2]
     """
     ramp = np.arange(-window, window + 1, dtype=dtype)
@@ -37,15 +37,15 @@ def derivative_filter(previous: Filter, window: int, dtype: type[np.floating[Any
     return tuple((weights * dtype(1.0 / float(np.sum(ramp * ramp)))).tolist())
 
 
-def delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """Return the filters of order 0 (one tap) to ``delta_order``: each is the slope of the one before."""
+def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
+    """Return the filters of order 0 (one tap) to ``delta_order``. A filter is the slope of the previous filter."""
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
-        filters.append(derivative_filter(filters[-1], options.delta_window, dtype))
+        filters.append(compute_derivative_filter(filters[-1], options.delta_window, dtype))
     return filters
 
 
-def delta_context(options: DeltaOptions) -> int:
+def count_delta_context(options: DeltaOptions) -> int:
     """Return the number of frames on each side that :func:`compute_inner_deltas` needs."""
     return options.delta_order * options.delta_window
 
@@ -90,14 +90,14 @@ def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequen
     Args:
         features: ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
         options: order and window.
-        filters: the result of :func:`delta_filters`, computed here if None.
+        filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``.
     """
-    context = delta_context(options)
+    context = count_delta_context(options)
     firsts = [context - order * options.delta_window for order in range(options.delta_order + 1)]
-    filters = filters or delta_filters(options, precision(features))
+    filters = filters or compute_delta_filters(options, choose_precision(features))
     return filter_frames(features, filters, firsts, features.shape[-2] - 2 * context)
 
 
@@ -116,7 +116,7 @@ def add_deltas(
         features: ``(..., frames, dim)``, NumPy or torch.
         options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
-        filters: the result of :func:`delta_filters`, computed here if None.
+        filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``: features, first-order deltas, second-order deltas ...
@@ -129,8 +129,10 @@ def add_deltas(
     """
     lengths = check_features(features, lengths)
     options = make_options("add_deltas", DeltaOptions, options, changes)
-    context = delta_context(options)
-    return zero_past(compute_inner_deltas(with_context(features, context, context, lengths), options, filters), lengths)
+    context = count_delta_context(options)
+    return zero_past(
+        compute_inner_deltas(repeat_edge_frames(features, context, context, lengths), options, filters), lengths
+    )
 
 
 @takes_options(DeltaOptions)
@@ -142,7 +144,7 @@ def repeated_deltas(
     filters: Sequence[Filter] | None = None,
     **changes: Unpack[DeltaKeywords],
 ) -> Array:
-    """Append deltas, the deltas of those, and so on, each with its own edge frames repeated (torchaudio, librosa).
+    """Append deltas, deltas of deltas and so on; every order repeats its own edge frames (torchaudio, librosa).
 
     Kaldi's deltas of second and higher order (:func:`add_deltas`) repeat the edge frames of the features, so the first
     and last frames differ.
@@ -151,7 +153,7 @@ def repeated_deltas(
         features: ``(..., frames, dim)``, NumPy or torch.
         options, changes: order and window, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
-        filters: the result of :func:`delta_filters`, computed here if None.
+        filters: the result of :func:`compute_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (delta_order + 1))``.
@@ -164,23 +166,25 @@ def repeated_deltas(
     """
     lengths = check_features(features, lengths)
     options = make_options("repeated_deltas", DeltaOptions, options, changes)
-    slope = (filters or delta_filters(options, precision(features)))[1:2]
+    slope = (filters or compute_delta_filters(options, choose_precision(features)))[1:2]
     parts = [zero_past(features, lengths)]
     for _ in range(options.delta_order):
-        extended = with_context(parts[-1], options.delta_window, options.delta_window, lengths)
+        extended = repeat_edge_frames(parts[-1], options.delta_window, options.delta_window, lengths)
         parts.append(zero_past(filter_frames(extended, slope, [0], features.shape[-2]), lengths))
     return concatenate(parts)
 
 
-def shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
+def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]:
     """Return the numbers of frames before and after that :func:`compute_inner_shifted_deltas` needs."""
     last = max(0, options.num_blocks - 1) * options.block_shift
     return options.delta_window + max(0, -last), options.delta_window + max(0, last)
 
 
-def shifted_delta_filters(options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
+def compute_shifted_delta_filters(
+    options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32
+) -> list[Filter]:
     """Return the filter of the features themselves (one tap), followed by the filters of the blocks."""
-    return [(1.0,), *[derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
+    return [(1.0,), *[compute_derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
 
 
 def compute_inner_shifted_deltas(
@@ -191,16 +195,16 @@ def compute_inner_shifted_deltas(
     Args:
         features: ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
         options: window, blocks and shift.
-        filters: the result of :func:`shifted_delta_filters`, computed here if None.
+        filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
     """
-    left, right = shifted_delta_context(options)
+    left, right = count_shifted_delta_context(options)
     blocks: list[int] = [
         left - options.delta_window + block * options.block_shift for block in range(options.num_blocks)
     ]
-    filters = filters or shifted_delta_filters(options, precision(features))
+    filters = filters or compute_shifted_delta_filters(options, choose_precision(features))
     return filter_frames(features, filters, [left, *blocks], features.shape[-2] - left - right)
 
 
@@ -219,7 +223,7 @@ def add_shifted_deltas(
         features: ``(..., frames, dim)``, NumPy or torch.
         options, changes: window, blocks and shift, as a dataclass or by name; Kaldi's defaults if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. The result is zero past them.
-        filters: the result of :func:`shifted_delta_filters`, computed here if None.
+        filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 
     Returns:
         ``(..., frames, dim * (num_blocks + 1))``.
@@ -232,7 +236,7 @@ def add_shifted_deltas(
     """
     lengths = check_features(features, lengths)
     options = make_options("add_shifted_deltas", ShiftedDeltaOptions, options, changes)
-    left, right = shifted_delta_context(options)
+    left, right = count_shifted_delta_context(options)
     return zero_past(
-        compute_inner_shifted_deltas(with_context(features, left, right, lengths), options, filters), lengths
+        compute_inner_shifted_deltas(repeat_edge_frames(features, left, right, lengths), options, filters), lengths
     )

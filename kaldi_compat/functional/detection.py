@@ -36,7 +36,7 @@ def eer(scores: npt.ArrayLike, labels: Labels) -> float:
     0.3333333333333333
     """
     values, is_target = parse_trials(scores, labels)
-    return equal_error_rate(np.sort(values[is_target]), np.sort(values[~is_target]))[0]
+    return compute_equal_error_rate(np.sort(values[is_target]), np.sort(values[~is_target]))[0]
 
 
 def min_dcf(
@@ -95,8 +95,8 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     return values, is_target
 
 
-def equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float, float]:
-    """Return the rate at which as many targets score below the threshold as nontargets above it, and the threshold.
+def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float, float]:
+    """Return the equal error rate, a proportion, and its threshold.
 
     Args:
         targets, nontargets: scores, ascending.

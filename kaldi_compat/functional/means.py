@@ -9,11 +9,11 @@ import numpy as np
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.exact.sliding import window_sums
+from kaldi_compat.exact.sliding import compute_window_sums
 from kaldi_compat.functional.blocks import make_c_arguments
 
 
-def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
+def _compute_window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Any:
     if weighted.shape != weights.shape or min(left, right) < -1:
         raise ValueError("weighted values must have the shape of their weights, and left and right must be at least -1")
     if weights.dtype != np.float32:
@@ -24,8 +24,8 @@ def _window_means_in_c(weights: Floats, weighted: Floats, bounds: Integers, left
     return means
 
 
-@native.twin(_window_means_in_c)
-def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
+@native.twin(_compute_window_means_in_c)
+def compute_window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int, right: int) -> Floats:
     """Compute weighted means over windows that slide by a frame, with Kaldi's running sums.
 
     Args:
@@ -43,7 +43,7 @@ def window_means(weights: Floats, weighted: Floats, bounds: Integers, left: int,
             continue
         now = np.arange(end - first)
         pairs = np.stack((weights[first:end], weighted[first:end]), -1).astype(np.float64)
-        sums = window_sums(pairs, np.clip(now - left, 0, None), np.clip(now + right + 1, None, end - first))
+        sums = compute_window_sums(pairs, np.clip(now - left, 0, None), np.clip(now + right + 1, None, end - first))
         with np.errstate(divide="ignore", invalid="ignore"):
             means[first:end] = sums[:, 1] / sums[:, 0]
     return means

@@ -11,16 +11,25 @@ import numpy as np
 
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sums import sum_in_order
-from kaldi_compat.functional.array_api import Array, arange, as_like, astype, at_least_float32, float64, full, namespace
+from kaldi_compat.functional.array_api import (
+    Array,
+    arange,
+    astype,
+    convert_like,
+    float64,
+    full,
+    get_namespace,
+    widen_to_float32,
+)
 from kaldi_compat.functional.batches import check_features, zero_past
-from kaldi_compat.functional.cmvn import window_mean_and_variance
+from kaldi_compat.functional.cmvn import compute_window_mean_and_variance
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import CenteredMeanKeywords, FloorKeywords, Unpack, UtteranceCmvnKeywords
 from kaldi_compat.options.frontend import CenteredMeanOptions, FloorOptions, UtteranceCmvnOptions
 
 __all__ = ["apply_shift_and_scale", "floor_features", "subtract_centered_mean", "utterance_cmvn"]
 
-# A standard deviation of less than this share of the mean is rounding error: the column is constant.
+# A column counts as constant if its standard deviation is below this share of the mean, which is rounding error.
 CONSTANT = 2.0**-18
 
 
@@ -53,13 +62,13 @@ def utterance_cmvn(
     """
     lengths = check_features(features, lengths)
     options = make_options("utterance_cmvn", UtteranceCmvnOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     # NumPy adds frames one by one, which needs double precision. torch adds pairs, also on devices without doubles.
-    wide: Any = float64(features) if isinstance(features, np.ndarray) else at_least_float32(features)
-    # An array also for a single number, which is a symbol in a traced model.
+    wide: Any = float64(features) if isinstance(features, np.ndarray) else widen_to_float32(features)
+    # The count is an array even without lengths, because it is a symbol in a traced model.
     count: Any = full((), 0.0, wide) + features.shape[-2]
     if lengths is not None:
-        count = astype(as_like(lengths, features), wide.dtype)[..., None, None]
+        count = astype(convert_like(lengths, features), wide.dtype)[..., None, None]
 
     def average(values: Any, missing: int) -> Any:
         counted: Any = zero_past(values, lengths)
@@ -103,23 +112,23 @@ def subtract_centered_mean(
     """
     lengths = check_features(features, lengths)
     options = make_options("subtract_centered_mean", CenteredMeanOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
     end: Any = frames
     if lengths is not None:
-        end = xp.clip(as_like(lengths, features)[..., None], 1, None)
+        end = xp.clip(convert_like(lengths, features)[..., None], 1, None)
         time = xp.minimum(time, end - 1)
     first = xp.clip(time - options.context, 0, None)
     last = time + options.context + 1
     last = xp.clip(last, None, frames) if lengths is None else xp.minimum(last, end)
-    mean, _, _ = window_mean_and_variance(zero_past(features, lengths), first, last)
+    mean, _, _ = compute_window_mean_and_variance(zero_past(features, lengths), first, last)
     result: Array = zero_past(astype(float64(features) - mean, features.dtype), lengths)
     return result
 
 
 def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: Any | None = None) -> Array:
-    """Compute ``(features + shift) * scale``, where both are numbers or ``(dim,)``.
+    """Compute ``(features + shift) * scale``. Shift and scale are numbers or have the shape ``(dim,)``.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -130,13 +139,13 @@ def apply_shift_and_scale(features: Array, shift: Any, scale: Any, *, lengths: A
         Features of the same shape and dtype.
 
     Raises:
-        FeatureError: shift and scale are not of the features' dimension.
+        FeatureError: shift and scale do not have the dimension of the features.
     """
     lengths = check_features(features, lengths)
-    offset: Array = astype(as_like(shift, features), features.dtype)
+    offset: Array = astype(convert_like(shift, features), features.dtype)
     if offset.ndim and offset.shape[-1] != features.shape[-1]:
         raise FeatureError(f"statistics of dimension {offset.shape[-1]} do not fit features of {features.shape[-1]}")
-    return zero_past((features + offset) * astype(as_like(scale, features), features.dtype), lengths)
+    return zero_past((features + offset) * astype(convert_like(scale, features), features.dtype), lengths)
 
 
 @takes_options(FloorOptions)
@@ -147,7 +156,7 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features below ``minimum`` by it; the result is zero past ``lengths``.
+    """Replace features below ``options.minimum`` by this minimum. Frames after ``lengths`` are zero.
 
     >>> import numpy as np
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()
@@ -155,5 +164,5 @@ def floor_features(
     """
     lengths = check_features(features, lengths)
     options = make_options("floor_features", FloorOptions, options, changes)
-    floored: Array = namespace(features).clip(features, options.minimum, None)
+    floored: Array = get_namespace(features).clip(features, options.minimum, None)
     return zero_past(floored, lengths)

@@ -13,13 +13,13 @@ from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.sliding import multiply_add_double
-from kaldi_compat.functional.blocks import utterances
+from kaldi_compat.functional.blocks import split_utterances
 from kaldi_compat.functional.cmvn import (
     VARIANCE_FLOOR,
     apply_normalization,
     check_statistics,
-    fake_statistics,
-    mean_and_variance,
+    compute_mean_and_variance,
+    replace_statistics,
 )
 from kaldi_compat.options.base import ConstructorSignature, make_options
 from kaldi_compat.options.constructors import OnlineCmvnKeywords, Unpack
@@ -31,7 +31,7 @@ logger = Logger("kaldi_compat")
 class OnlineCmvn:
     """Normalize frames as they arrive, by the frames before them, as Kaldi's apply-cmvn-online does, bit for bit.
 
-    A call takes any number of next frames of an utterance and returns them normalized. No frame waits for later frames.
+    A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
     corpus are added. :meth:`end_utterance` begins another utterance of the same speaker, and :meth:`reset` begins an
     utterance of another speaker.
@@ -68,7 +68,7 @@ class OnlineCmvn:
         self._corpus = np.asarray(statistics, np.float64)
         self._plain_options = CmvnOptions(norm_means=self.options.norm_means, norm_vars=self.options.norm_vars)
         dim = max(self._corpus.shape[-1] - 1, 0)
-        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))  # never written to
+        self._no_statistics, self._no_sums = np.zeros_like(self._corpus), np.zeros((2, dim))
         self._no_frames = np.zeros((0, dim), np.float32)
         self.reset()
 
@@ -80,7 +80,7 @@ class OnlineCmvn:
     def end_utterance(self) -> None:
         """Begin another utterance of the same speaker."""
         self._speaker = self._seen  # statistics of earlier utterances
-        self._sums = self._no_sums  # over the window
+        self._sums = self._no_sums  # sums and sums of squares of the frames in the window
         self._recent = self._no_frames  # the frames in the window
 
     def __call__(self, features: Floats) -> Floats:
@@ -158,7 +158,7 @@ class OnlineCmvn:
     def _normalize_block(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
         """Normalize utterances. The first ``known`` frames have been normalized by earlier calls."""
         parts = []
-        for index, frames in enumerate(utterances(x, bounds)):
+        for index, frames in enumerate(split_utterances(x, bounds)):
             if index:
                 known = 0
                 self.end_utterance() if adapts else self.reset()
@@ -173,14 +173,14 @@ class OnlineCmvn:
         if self._speaker[0, -1] > 0:
             window = _fill_windows(window, self._speaker, min(self.options.speaker_frames, self._speaker[0, -1]), size)
         window = _fill_windows(window, self._corpus, self.options.global_frames, size)
-        window = fake_statistics(window, self.skip_dims)
+        window = replace_statistics(window, self.skip_dims)
         if self.options.norm_means:
             check_statistics(window, features.shape[1], self._plain_options)
-        self._sums, self._seen = sums[-1, :, :-1], self._with_frames(features)
+        self._sums, self._seen = sums[-1, :, :-1], self._add_frames(features)
         if not self.options.norm_means:
             return features
         if self.options.norm_vars:
-            variances = mean_and_variance(window)[:, 1]
+            variances = compute_mean_and_variance(window)[:, 1]
             for floored in variances[variances < VARIANCE_FLOOR].tolist():
                 logger.warning("Flooring cepstral variance from %g to %g", floored, VARIANCE_FLOOR)
         columns: Any = features[:, None]
@@ -204,7 +204,7 @@ class OnlineCmvn:
         wide = features.astype(np.float64)
         return np.stack((wide, wide * wide if self.options.norm_vars else np.zeros_like(wide)), axis=1)
 
-    def _with_frames(self, features: Floats) -> Doubles:
+    def _add_frames(self, features: Floats) -> Doubles:
         """Return the statistics of the speaker with the frames added in order.
 
         Unlike in compute-cmvn-stats, the squares are not rounded to single precision.
@@ -220,7 +220,7 @@ class OnlineCmvn:
 
 
 def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int) -> Doubles:
-    """Fill windows with statistics, scaled to count as the missing frames but as at most ``max_frames`` frames.
+    """Fill short windows with statistics. They count as the missing frames, but as at most ``max_frames`` frames.
 
     Args:
         window: (frames, 2, dim + 1).

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import AudioError
-from kaldi_compat.exact.convolution import convolved_in_c, fft_points
-from kaldi_compat.exact.fft import packed_irfft, packed_rfft
-from kaldi_compat.exact.sums import vector_sums
-from kaldi_compat.functional.array_api import Array, arange, as_like, astype, float64, full, namespace
+from kaldi_compat.exact.convolution import choose_fft_points, convolved_in_c
+from kaldi_compat.exact.fft import compute_packed_irfft, compute_packed_rfft
+from kaldi_compat.exact.sums import compute_vector_sums
+from kaldi_compat.functional.array_api import Array, arange, astype, convert_like, float64, full, get_namespace
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import ReverberationKeywords, Unpack
@@ -27,8 +27,8 @@ __all__ = ["AdditiveSignal", "add_noise", "convolve", "reverberate"]
 # Reflections within this time in seconds around the peak of the impulse response count as direct speech.
 EARLY_BEFORE_PEAK = 0.001
 EARLY_AFTER_PEAK = 0.05
-SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers
-MIN_SNR = -3000.0  # in dB; below it, the power overflows a double
+SAMPLES_LIMIT = 2**31  # Kaldi counts samples in 32-bit integers.
+MIN_SNR = -3000.0  # In dB. A lower ratio makes the power of the noise overflow a double.
 
 
 @dataclass(frozen=True)
@@ -47,30 +47,30 @@ class AdditiveSignal:
 
 
 def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the product of two spectra whose bin 0 holds the last, real bin as its imaginary part.
+    """Multiply two packed spectra, whose bin 0 holds the real Nyquist bin as its imaginary part.
 
-    Kaldi multiplies that pair like one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
-    the result, so the same is done here.
+    Like Kaldi, this treats bin 0 as one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
+    the result.
     """
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
-def _spectrum(signal: Array) -> tuple[Array, Array]:
+def _compute_spectrum(signal: Array) -> tuple[Array, Array]:
     if isinstance(signal, np.ndarray):
-        return packed_rfft(signal)
-    xp = namespace(signal)
+        return compute_packed_rfft(signal)
+    xp = get_namespace(signal)
     bins = xp.fft.rfft(signal)
     re: Array = bins.real[..., :-1]
     im: Array = xp.concatenate((bins.real[..., -1:], bins.imag[..., 1:-1]), axis=-1)
     return re, im
 
 
-def _signal(re: Array, im: Array) -> Array:
+def _compute_signal(re: Array, im: Array) -> Array:
     n = 2 * re.shape[-1]
     if isinstance(re, np.ndarray):
-        scaled: np.ndarray[Any, Any] = packed_irfft(re, im) * np.float32(1.0 / n)
+        scaled: np.ndarray[Any, Any] = compute_packed_irfft(re, im) * np.float32(1.0 / n)
         return scaled
-    xp = namespace(re)
+    xp = get_namespace(re)
     real = xp.concatenate((re, im[..., :1]), axis=-1)
     imaginary = xp.nn.functional.pad(im[..., 1:], (1, 1))
     signal: Array = xp.fft.irfft(xp.complex(real, imaginary), n)
@@ -88,10 +88,10 @@ def convolve(signal: Array, taps: Array) -> Array:
     Returns:
         ``(..., samples + taps - 1)``.
     """
-    xp = namespace(signal)
+    xp = get_namespace(signal)
     *batch, samples = signal.shape
     length = samples + taps.shape[0] - 1
-    n = fft_points(taps.shape[0])  # The rounding depends on this number: see packed_product.
+    n = choose_fft_points(taps.shape[0])  # The rounding depends on this number: see multiply_packed_spectra.
     step = n - taps.shape[0] + 1
     blocks = -(-length // step)
 
@@ -99,7 +99,7 @@ def convolve(signal: Array, taps: Array) -> Array:
     cut = padded.reshape(*batch, blocks, step)
     cut = xp.concatenate((cut, full((*batch, blocks, n - step), 0.0, signal)), axis=-1)
     filled = xp.concatenate((taps, full((n - taps.shape[0],), 0.0, taps)), axis=-1)
-    out = _signal(*multiply_packed_spectra(_spectrum(filled), _spectrum(cut)))
+    out = _compute_signal(*multiply_packed_spectra(_compute_spectrum(filled), _compute_spectrum(cut)))
 
     # The tail of a block, shorter than a step, overlaps the start of the next block.
     tails = full((*batch, blocks + 1, step), 0.0, signal)
@@ -110,13 +110,13 @@ def convolve(signal: Array, taps: Array) -> Array:
     return result
 
 
-def power(signal: Array) -> Array:
+def compute_power(signal: Array) -> Array:
     """Compute the mean square: ``(..., samples)`` -> ``(..., 1)``."""
     energy: Any
     if isinstance(signal, np.ndarray):
-        # Rounded as by Kaldi's BLAS, which decides the last digit of the samples.
+        # The sum is rounded as by Kaldi's BLAS, because its rounding decides the last digit of the samples.
         rows = signal.reshape(-1, signal.shape[-1])
-        energy = np.array([vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
+        energy = np.array([compute_vector_sums(row)[0] for row in rows], signal.dtype).reshape(*signal.shape[:-1], 1)
     else:
         energy = astype((float64(signal) ** 2).sum(-1, keepdim=True), signal.dtype)
     mean: Array = energy / full((), float(signal.shape[-1]), signal)
@@ -143,9 +143,9 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     Raises:
         AudioError: the noise is empty, starts before the signal, or has an invalid signal-to-noise ratio.
     """
-    xp = namespace(signal)
-    samples = astype(as_like(noise.samples, signal), signal.dtype)
-    start = in_samples(noise.start_time, sample_frequency)
+    xp = get_namespace(signal)
+    samples = astype(convert_like(noise.samples, signal), signal.dtype)
+    start = convert_to_samples(noise.start_time, sample_frequency)
     if samples.ndim != 1 or samples.shape[0] == 0:
         raise AudioError(f"noise must have the shape (samples,) and at least one sample, not {tuple(samples.shape)}")
     if not start > -1:
@@ -153,7 +153,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     if not noise.snr > MIN_SNR:
         raise AudioError(f"a noise has a signal-to-noise ratio of {noise.snr:g} dB: choose more than {MIN_SNR:g} dB")
     offset = int(min(start, signal.shape[-1]))
-    noise_power = power(samples) + full((), float(np.finfo(np.float32).eps), samples)
+    noise_power = compute_power(samples) + full((), float(np.finfo(np.float32).eps), samples)
     target_power = 10.0 ** float(np.float32(-noise.snr) / np.float32(10)) * float64(signal_power)
     scale = astype(xp.sqrt(target_power / float64(noise_power)), signal.dtype)
     # The noise may start past the signal's end, and end before it, so it is gathered by index.
@@ -164,7 +164,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
     return mixed
 
 
-def in_samples(seconds: float, sample_frequency: float) -> float:
+def convert_to_samples(seconds: float, sample_frequency: float) -> float:
     """Convert seconds to samples in Kaldi's single precision; infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
@@ -204,17 +204,19 @@ def reverberate(
     options = make_options("reverberate", ReverberationOptions, options, changes)
     samples = signal.shape[-1]
     if samples == 0 or (impulse_response is not None and impulse_response.shape[0] == 0):
-        raise AudioError("a signal or impulse response of no samples: at least one is needed")
-    xp = namespace(signal)
+        raise AudioError("the signal or the impulse response is empty: pass at least one sample")
+    xp = get_namespace(signal)
     check_samples(signal)
     if isinstance(signal, np.ndarray):
         signal = astype(signal, np.float32)
-    power_before = speech_power = power(signal)
+    power_before = speech_power = compute_power(signal)
     shift, taps = 0, 0
     if impulse_response is not None:
         impulse_response = astype(impulse_response, signal.dtype)
         taps = impulse_response.shape[0]
-        speech_power = power(convolve(signal, extract_early_part(impulse_response, rir_frequency or sample_frequency)))
+        speech_power = compute_power(
+            convolve(signal, extract_early_part(impulse_response, rir_frequency or sample_frequency))
+        )
         signal = convolve(signal, impulse_response)
         shift = int(impulse_response.argmax()) if options.shift_output else 0
     for noise in additive:
@@ -223,14 +225,14 @@ def reverberate(
     if options.volume > 0:
         signal = signal * float(np.float32(options.volume))
     elif options.normalize_output:
-        power_after = power(signal)
+        power_after = compute_power(signal)
         nothing = power_after == 0
         one = full((), 1.0, signal)
         ratio = xp.where(nothing, one, power_before) / xp.where(nothing, one, power_after)
         signal = signal * xp.sqrt(ratio)
 
     if options.duration > 0:
-        length = in_samples(options.duration, sample_frequency)
+        length = convert_to_samples(options.duration, sample_frequency)
         if not 1 <= length < SAMPLES_LIMIT:
             raise AudioError(
                 f"duration={options.duration:g} s is {length:g} samples: expected 1 to {SAMPLES_LIMIT - 1}"

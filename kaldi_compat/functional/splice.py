@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kaldi_compat.functional.array_api import Array, concatenate
-from kaldi_compat.functional.batches import check_features, with_context, zero_past
+from kaldi_compat.functional.batches import check_features, repeat_edge_frames, zero_past
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import SpliceKeywords, Unpack
 from kaldi_compat.options.postprocessing import SpliceOptions
@@ -13,7 +13,7 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 __all__ = ["splice"]
 
 
-def splice_inside(features: Array, options: SpliceOptions) -> Array:
+def splice_inner_frames(features: Array, options: SpliceOptions) -> Array:
     """Splice the frames that have all their context.
 
     Args:
@@ -56,5 +56,5 @@ def splice(
     """
     lengths = check_features(features, lengths)
     options = make_options("splice", SpliceOptions, options, changes)
-    extended = with_context(features, options.left_context, options.right_context, lengths)
-    return zero_past(splice_inside(extended, options), lengths)
+    extended = repeat_edge_frames(features, options.left_context, options.right_context, lengths)
+    return zero_past(splice_inner_frames(extended, options), lengths)

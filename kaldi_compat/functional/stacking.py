@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kaldi_compat.functional.array_api import Array, arange, as_like, full, is_traced, namespace, take_frames
+from kaldi_compat.functional.array_api import Array, arange, convert_like, full, get_namespace, is_traced, take_frames
 from kaldi_compat.functional.batches import check_features, mask_frames, zero_past
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import LowFrameRateKeywords, PadFramesKeywords, StackFramesKeywords, Unpack
@@ -14,9 +14,9 @@ __all__ = ["low_frame_rate", "pad_frames", "stack_frames"]
 
 
 def count_joined_frames(frames: Any, options: LowFrameRateOptions) -> Any:
-    """Return the number of joined frames of this many frames: an int, or an array of ints.
+    """Return the number of stacks that ``low_frame_rate`` makes of ``frames`` frames, an integer or an array.
 
-    >>> low_frame_rate_count(98, LowFrameRateOptions())
+    >>> count_joined_frames(98, LowFrameRateOptions())
     17
     """
     return (frames + options.stride - 1) // options.stride
@@ -54,7 +54,7 @@ def low_frame_rate(
     """
     lengths = check_features(features, lengths)
     options = make_options("low_frame_rate", LowFrameRateOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.stack * dim), 0.0, features)
@@ -64,7 +64,7 @@ def low_frame_rate(
     if lengths is None:
         index = xp.clip(index, None, frames - 1)
     else:
-        index = xp.minimum(index, xp.clip(as_like(lengths, features)[..., None] - 1, 0, None))
+        index = xp.minimum(index, xp.clip(convert_like(lengths, features)[..., None] - 1, 0, None))
     joined: Array = take_frames(features, index).reshape(*batch, rows, options.stack * dim)
     return joined if lengths is None else zero_past(joined, count_joined_frames(lengths, options))
 
@@ -77,11 +77,11 @@ def stack_frames(
     lengths: Any | None = None,
     **changes: Unpack[StackFramesKeywords],
 ) -> Array:
-    """Stack every ``size`` frames; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
+    """Stack groups of ``size`` frames; zeros fill the last stack (transformers: SeamlessM4TFeatureExtractor).
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        options, changes: how many frames, as a dataclass or by name; SeamlessM4T's default if not given.
+        options, changes: the size of a stack, as a dataclass or by name; SeamlessM4T's default if not given.
         lengths: ``(...,)``: number of frames of each utterance in a padded batch. Frames past them count as zero.
 
     Returns:
@@ -96,7 +96,7 @@ def stack_frames(
     """
     lengths = check_features(features, lengths)
     options = make_options("stack_frames", StackFramesOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     *batch, frames, dim = features.shape
     if not is_traced(features) and frames == 0:
         return full((*batch, 0, options.size * dim), 0.0, features)
@@ -110,7 +110,7 @@ def stack_frames(
 
 
 def count_padded_frames(frames: Any, options: PadFramesOptions) -> Any:
-    """Return the number of frames after padding, of an int or an array of ints."""
+    """Return the number of frames after padding ``frames`` frames, an integer or an array."""
     if options.length:
         return frames * 0 + options.length
     return (frames + options.multiple - 1) // options.multiple * options.multiple
@@ -143,7 +143,7 @@ def pad_frames(
     """
     lengths = check_features(features, lengths)
     options = make_options("pad_frames", PadFramesOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     *batch, frames, dim = features.shape
     if lengths is not None:
         inside = mask_frames(lengths, features)[..., None]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.products import product, product_with_transpose
-from kaldi_compat.functional.array_api import Array, as_like, astype, concatenate, float64, full, namespace
+from kaldi_compat.exact.products import multiply_by_transpose, multiply_matrices
+from kaldi_compat.functional.array_api import Array, astype, concatenate, convert_like, float64, full, get_namespace
 from kaldi_compat.functional.batches import check_features
 
 __all__ = ["apply_transform", "compose_transforms", "extend_transform", "full_lda"]
@@ -23,7 +23,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
-        transform: ``(out, dim)`` or ``(out, dim + 1)``; or one for each of a batch, ``(..., out, dim)``.
+        transform: ``(out, dim)`` or ``(out, dim + 1)``; ``(..., out, dim)`` for a transform per utterance of a batch.
 
     Returns:
         ``(..., frames, out)``.
@@ -36,7 +36,7 @@ def apply_transform(features: Array, transform: Any) -> Array:
     """
     check_features(features)
     dim = features.shape[-1]
-    matrix = astype(as_like(transform, features), features.dtype)
+    matrix = astype(convert_like(transform, features), features.dtype)
     rows, columns = matrix.shape[-2:]
     if columns not in (dim, dim + 1):
         raise FeatureError(
@@ -45,16 +45,16 @@ def apply_transform(features: Array, transform: Any) -> Array:
         )
     transformed: Any
     if isinstance(features, np.ndarray) and features.dtype == np.float32 and features.ndim == matrix.ndim == 2:
-        transformed = product_with_transpose(features, matrix[:, :dim])
+        transformed = multiply_by_transpose(features, matrix[:, :dim])
     else:
-        transformed = _product(features, namespace(features).swapaxes(matrix[..., :dim], -1, -2))
+        transformed = _multiply(features, get_namespace(features).swapaxes(matrix[..., :dim], -1, -2))
     if columns == dim + 1:
         transformed = transformed + matrix[..., None, :, dim]
     result: Array = transformed
     return result
 
 
-def _product(a: Array, b: Array) -> Array:
+def _multiply(a: Array, b: Array) -> Array:
     """Return ``a @ b``, computed in double precision, which no mode of torch affects."""
     return astype(float64(a) @ float64(b), a.dtype)
 
@@ -66,7 +66,7 @@ def log_determinant(transform: Array, dim: int) -> float:
     2.079442
     """
     linear = float64(transform)[..., :dim]
-    xp = namespace(linear)
+    xp = get_namespace(linear)
     return 0.5 * float(xp.linalg.slogdet(linear @ xp.swapaxes(linear, -1, -2))[1])
 
 
@@ -92,7 +92,7 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
         raise FeatureError("a transform must not be an empty matrix")
     if columns not in (rows, rows + 1):
         raise FeatureError(f"a transform with {columns} columns cannot follow one with {rows} rows")
-    xp = namespace(a)
+    xp = get_namespace(a)
     first = astype(b, a.dtype)
     if columns == rows + 1:
         batch: tuple[int, ...] = first.shape[:-2]
@@ -101,8 +101,8 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
         last = full((*batch, 1, first.shape[-1] - 1), 0.0, first), full((*batch, 1, 1), 1.0, first)
         first = xp.concatenate((first, xp.concatenate(last, axis=-1)), axis=-2)
     if isinstance(a, np.ndarray) and a.dtype == np.float32:
-        return product(a, first)
-    return _product(a, first)
+        return multiply_matrices(a, first)
+    return _multiply(a, first)
 
 
 def extend_transform(transform: Array, new_dimension: int) -> Array:

@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.sums import plain_sum
-from kaldi_compat.functional.array_api import Array, arange, as_like, astype, full, namespace, precision, take_frames
+from kaldi_compat.exact.sums import compute_plain_sum
+from kaldi_compat.functional.array_api import (
+    Array,
+    arange,
+    astype,
+    choose_precision,
+    convert_like,
+    full,
+    get_namespace,
+    take_frames,
+)
 from kaldi_compat.functional.batches import check_features, check_lengths, mask_frames, zero_past
 from kaldi_compat.functional.cmvn import sliding_cmvn
 from kaldi_compat.options.base import make_options, takes_options
@@ -19,16 +28,16 @@ from kaldi_compat.options.postprocessing import VadOptions
 __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
-def energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
+def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
     """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``."""
-    xp = namespace(log_energy)
-    real = precision(log_energy)  # Kaldi's rounding decides where an energy equals the threshold
+    xp = get_namespace(log_energy)
+    real = choose_precision(log_energy)  # Kaldi's rounding decides if an energy is equal to the threshold.
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
-        total = plain_sum(log_energy)[..., None]
+        total = compute_plain_sum(log_energy)[..., None]
     else:
         total = astype(xp.sum(log_energy, axis=-1, dtype=xp.float64, keepdims=True), log_energy.dtype)
     mean_part = xp.zeros_like(total)
-    if scale := float(real(options.vad_energy_mean_scale)):  # without it, an infinite energy does not count
+    if scale := float(real(options.vad_energy_mean_scale)):  # A scale of zero must ignore infinite energies.
         mean_part = scale * total / astype(xp.clip(frames, 1, None), log_energy.dtype)
     threshold: Array = mean_part + float(real(options.vad_energy_threshold))
     return threshold
@@ -60,12 +69,12 @@ def compute_vad(
     """
     check_features(features)
     options = make_options("compute_vad", VadOptions, options, changes)
-    xp = namespace(features)
+    xp = get_namespace(features)
     log_energy = zero_past(features[..., :1], lengths)[..., 0]
     time = arange(0, features.shape[-2], features)
-    frames = as_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
+    frames = convert_like(features.shape[-2] if lengths is None else lengths, features)[..., None]
 
-    above = log_energy > energy_threshold(log_energy, options, frames)
+    above = log_energy > compute_energy_threshold(log_energy, options, frames)
     if lengths is not None:
         above = above & mask_frames(lengths, features)
     running: Any = xp.cumsum(astype(above, xp.int64), axis=-1)
@@ -75,7 +84,7 @@ def compute_vad(
     votes = running[..., last] - running[..., first]
 
     voters = xp.minimum(time + options.vad_frames_context + 1, frames) - first
-    proportion = float(precision(features)(options.vad_proportion_threshold))
+    proportion = float(choose_precision(features)(options.vad_proportion_threshold))
     voiced = astype(votes, features.dtype) >= astype(voters, features.dtype) * proportion
     decision: Array = zero_past(astype(voiced, features.dtype)[..., None], lengths)[..., 0]
     return decision
@@ -116,7 +125,7 @@ def voiced_cmvn(
     lengths: Any | None = None,
     **changes: Unpack[VoicedCmvnKeywords],
 ) -> Any:
-    """Normalize all frames by a sliding window, and keep the voiced ones (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
+    """Normalize all frames by a sliding window, and keep the voiced frames (Kaldi: egs/sre16/v2, egs/voxceleb/v2).
 
     Voice activity is decided before the normalization, as in Kaldi's apply-cmvn-sliding and select-voiced-frames with
     the decisions of compute-vad.
@@ -128,8 +137,8 @@ def voiced_cmvn(
         lengths: ``(...,)``: number of frames of each utterance in a padded batch.
 
     Returns:
-        ``(voiced frames, dim)``. With lengths, ``(..., frames, dim)``, whose voiced frames come first and which is zero
-        past them, and their numbers ``(...,)``.
+        ``(voiced frames, dim)``. With lengths, ``(..., frames, dim)``, where the voiced frames come first and zeros
+        follow, and the number of voiced frames of each utterance, ``(...,)``.
 
     Raises:
         FeatureError: the shape is wrong, the features are integers, the lengths do not match, or a batch has none.
@@ -146,7 +155,7 @@ def voiced_cmvn(
         if features.ndim > 2:
             raise FeatureError("a batch has utterances of different numbers of voiced frames: pass lengths or a list")
         return normalized[voiced]
-    xp = namespace(features)
+    xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
     voiced_first = xp.argsort(xp.where(voiced, time, time + frames), -1)

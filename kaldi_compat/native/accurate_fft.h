@@ -8,7 +8,7 @@ typedef struct {
     vd2 re, im;
 } wide_lanes;
 
-/* Add a number times a direction to another number, and subtract it: the other is replaced by the sum. */
+/* Rotate `odd` by the angle of a cosine and a sine. Replace `even` by the sum of both numbers, and `odd` by the difference. */
 INLINE void combine(vd *even_re, vd *even_im, vd *odd_re, vd *odd_im, double cosine, double sine)
 {
     vd re = *odd_re * cosine + *odd_im * sine, im = *odd_im * cosine - *odd_re * sine;

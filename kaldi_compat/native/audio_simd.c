@@ -2,12 +2,12 @@
 #include "frames.h"
 #include "simd.h"
 
-/* The filters of one period of two sampling rates: made by kaldi_compat/exact/resample.py. */
+/* The filters of one period of two sampling rates. kaldi_compat/exact/resample.py computes them. */
 typedef struct {
     int32_t phases, period; /* output and input samples in a period */
-    int32_t longest;        /* filter, in samples */
+    int32_t longest;        /* length of the longest filter in samples */
     const int64_t *first;   /* (phases): the input sample that each filter begins at, counted from the period's start */
-    const int32_t *taps;    /* (phases) */
+    const int32_t *taps;    /* (phases): length of each filter in samples */
     const int64_t *offset;  /* (phases): where each filter starts in weights */
     const float *weights;
 } resampling_filters;
@@ -17,7 +17,7 @@ static float sample_at(const void *samples, int type, int64_t i)
     return type == SHORTS ? ((const int16_t *)samples)[i] : ((const float *)samples)[i];
 }
 
-/* An output sample whose filter reaches past the ends, where Kaldi adds up in float. */
+/* Compute an output sample whose filter reaches past the audio. Kaldi then adds the products in float. */
 static float edge_sample(const void *samples, int type, int64_t count, int64_t first, const float *weights, int taps)
 {
     float sum = 0.0f;
@@ -26,8 +26,8 @@ static float edge_sample(const void *samples, int type, int64_t count, int64_t f
     return sum;
 }
 
-/* Compute outputs `begin` to `end`; output k is out[k - begin]. The filters of those from inside_begin to inside_end lie within
-   the samples. `x` holds `longest` vectors. */
+/* Compute outputs `begin` to `end`; output k is out[k - begin]. The filters of outputs inside_begin to inside_end lie within the
+   samples. `x` has room for `longest` vectors. */
 static void resample_phase(const resampling_filters *f, int phase, const void *samples, int type, int64_t count,
                            int64_t begin, int64_t inside_begin, int64_t inside_end, int64_t end, vf *x, float *out)
 {
@@ -55,8 +55,8 @@ static void resample_phase(const resampling_filters *f, int phase, const void *s
     }
 }
 
-/* A chunk of audio to resample: samples start to start + count of the audio are known, of which those before `begin` came with
-   earlier chunks. Outputs `first` to `end` are put to out[place] and on. */
+/* A chunk of audio to resample. Samples start to start + count of the audio are known. Samples before `begin` belong to earlier
+   chunks. Outputs `first` to `end` are written from out[place] on. */
 typedef struct {
     int64_t start, count, begin, first, end, place;
 } resampling_chunk;
@@ -71,7 +71,7 @@ static int64_t filter_end(const resampling_filters *f, int64_t k)
     return filter_begin(f, k) + f->taps[k % f->phases];
 }
 
-/* Kaldi's LinearResample::Resample of chunks of some utterances. `work` has room for f->longest + 1 vectors. */
+/* Resample chunks of utterances (Kaldi: LinearResample::Resample). `work` has room for f->longest + 1 vectors. */
 EXPORT int SIMD_NAME(resample_chunks)(const resampling_filters *f, const void *samples, int32_t type,
                                       const resampling_chunk *chunks, int64_t count, char *work, float *out)
 {
@@ -86,7 +86,7 @@ EXPORT int SIMD_NAME(resample_chunks)(const resampling_filters *f, const void *s
                 high = middle;
         }
         int64_t inside_begin = low;
-        for (high = c->end; low < high;) { /* the first one whose filter reaches past the end */
+        for (high = c->end; low < high;) { /* the first output whose filter reaches past the end */
             int64_t middle = low + (high - low) / 2;
             if (filter_end(f, middle) <= c->count)
                 low = middle + 1;

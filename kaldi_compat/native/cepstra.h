@@ -4,7 +4,7 @@
 
 #include "sums.h"
 
-/* Linear prediction of `order` from the autocorrelation by Durbin's recursion; returns the residual energy. */
+/* Compute `order` linear prediction coefficients by Durbin's recursion. Return the residual energy. */
 static vf linear_prediction(const vf *autocorrelation, int order, vf *coefficients, vf *previous)
 {
     vf error = autocorrelation[0];
@@ -22,7 +22,7 @@ static vf linear_prediction(const vf *autocorrelation, int order, vf *coefficien
     return error;
 }
 
-/* Cepstra 1 to `order` of the all-pole model. */
+/* Compute cepstra C1 to C`order` of the all-pole model. */
 static void cepstra_of_prediction(const vf *coefficients, int order, vf *cepstra)
 {
     for (int i = 0; i < order; i++) {
@@ -44,11 +44,12 @@ static int has_nan(const vf *x, int n, int lane)
     return 0;
 }
 
-/* The result r of an operation on a and b, with the sign that x86 gives to NaN: that of the first operand that is NaN; a new one is
-   negative. Compilers may swap the operands of vectors, and other processors make positive ones. */
+/* The result r of an operation on a and b, with the sign of NaN on x86: the sign of the first operand that is NaN, negative for a new
+   NaN. Compilers may swap the operands of vectors, and other processors make positive NaNs. */
 #define SIGNED(r, a, b) ((r) == (r) ? (r) : (a) != (a) ? (a) : (b) != (b) ? (b) : -NAN)
 
-/* Both of the above for one lane, with the signs of NaN that Kaldi's build gives; `energy` is minus the logarithm of the residual. */
+/* Repeat linear_prediction() and cepstra_of_prediction() for one lane, with the signs of NaN in Kaldi's build. `energy` is minus the
+   logarithm of the residual. */
 static void sign_nans(vf *lags, int order, float exponent, vf *lpc, vf *previous, vf *cepstra, vf *energy, int lane)
 {
     for (int i = 0; i <= order; i++)
@@ -86,7 +87,7 @@ static void sign_nans(vf *lags, int order, float exponent, vf *lpc, vf *previous
     }
 }
 
-/* Each lane by the C library in double precision, rounded to float: as Kaldi, whose calls convert their arguments. */
+/* Like Kaldi, compute each lane with the C library in double precision, and round to float. */
 static vf power_of(vf x, float exponent)
 {
     for (int l = 0; l < LANES; l++)

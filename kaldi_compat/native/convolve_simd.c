@@ -4,17 +4,18 @@
 #include "fft.h"
 #include "simd.h"
 
-/* Tables of the FFT and the filter: made by kaldi_compat/exact/convolution.py. */
+/* Tables of the FFT and the filter. kaldi_compat/exact/convolution.py computes them. */
 typedef struct {
     int32_t log_points; /* log2 of points / 2 */
     int32_t taps;
     const twiddle *twiddles[32]; /* for transforms of 2^k points: (2^k / 4) */
     const float *roots;          /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
     const int32_t *order;        /* (points / 2): where the FFT leaves each result */
-    const float *spectrum;       /* (points / 2, 2): of the filter; the imaginary part of bin 0 is bin points / 2 */
+    const float *spectrum; /* (points / 2, 2): spectrum of the filter; the imaginary part of bin 0 is bin points / 2 */
 } convolution;
 
-/* Transform `half` complex numbers: even samples and odd ones, or back. From z to y; `sign` is that of the real roots. */
+/* Convert z, the FFT of even + i * odd samples, to y, the FFT of the real signal, or back. `sign` is the sign of the real roots: 1 to
+   convert, -1 to convert back. */
 static void real_transform(const convolution *c, complex_lanes *z, complex_lanes *y, float sign, float ends)
 {
     const int half = 1 << c->log_points;
@@ -25,14 +26,14 @@ static void real_transform(const convolution *c, complex_lanes *z, complex_lanes
     y[0] = (complex_lanes){(z[0].re + z[0].im) * ends, (z[0].re - z[0].im) * ends};
 }
 
-/* Bring the results of the FFT into their order. */
+/* Undo the bit-reversed order of the results of the FFT. */
 static void reorder(const convolution *c, const complex_lanes *z, complex_lanes *y)
 {
     for (int k = 0; k < 1 << c->log_points; k++)
         y[k] = z[c->order[k]];
 }
 
-/* Read samples first + l * step + 2 i and the next one into lane l of z[i], and 0 past a block and past the end. */
+/* Read samples first + l * step + 2 i and first + l * step + 2 i + 1 into lane l of z[i]. Past the block and the end, read 0. */
 static void load_blocks(const float *signal, int64_t samples, int64_t first, int64_t step, int half, complex_lanes *z)
 {
     for (int i = 0; i < half; i++) {
@@ -61,13 +62,13 @@ static void swap_parts(complex_lanes *z, int count)
         z[i] = (complex_lanes){z[i].im, z[i].re};
 }
 
-/* Write number j of block l: to `out`, or to the block's tail. */
+/* Write number j of a block to `out`, or to the tail of the block. */
 static void put(float value, int64_t j, int64_t step, int64_t at, int64_t length, float *out, float *tail)
 {
     if (j >= step)
         tail[j - step] = value;
     else if (at < length)
-        out[at] = value + 0.0f; /* as if there were a tail everywhere: -0 becomes 0 */
+        out[at] = value + 0.0f; /* -0 becomes 0, as if the tail of another block were added */
 }
 
 /* Convolve a signal with a filter: `length` is samples + taps - 1. Returns 0, or 1 if there is no memory. */

@@ -5,7 +5,7 @@
 #include "libm.h"
 #include "uniform.h"
 
-#define NOISE_AT_ONCE 32 /* samples; their noise stays in the first-level cache beside a block of frames */
+#define NOISE_AT_ONCE 32 /* number of samples whose noise fits in the first-level cache beside a block of frames */
 
 /* Draw `count` uniform numbers; returns the state after them. */
 static __attribute__((noinline)) vu draw_uniform(vf *uniform, int count, vu state)
@@ -22,14 +22,14 @@ static __attribute__((noinline)) void take_radii(vf *pairs, int count)
         pairs[2 * i] = square_root(-2.0f * log_of_finite(pairs[2 * i]));
 }
 
-/* Add noise from pairs of a radius and an angle, in turns. */
+/* Add noise from pairs of a radius and an angle in turns (1 is a full turn). */
 static __attribute__((noinline)) void add_cosines(vf *x, const vf *pairs, int count, float dither)
 {
     for (int i = 0; i < count; i++)
         x[i] += pairs[2 * i] * cos_of(angle_of(pairs[2 * i + 1])) * dither;
 }
 
-/* Three short loops: the constants of each fit in the registers, and the processor overlaps many iterations. */
+/* Add normal noise. Three short loops are faster than one: the constants of a loop fit in registers, and iterations overlap. */
 static void add_noise(vf *x, int size, vu state, float dither)
 {
     vf pairs[2 * NOISE_AT_ONCE];

@@ -19,7 +19,7 @@ INLINE complex_lanes turned(complex_lanes z, const float *w)
     return (complex_lanes){w[2] * z.im + common, w[1] * z.re + common};
 }
 
-/* One step: a transform of m points becomes one of m/2 and two of m/4. */
+/* Reduce a transform of m points to a transform of m/2 points and two transforms of m/4 points. */
 INLINE void split(complex_lanes *z, int m, const twiddle *w)
 {
     const float half_root = 0x1.6a09e6p-1f; /* sqrt(1/2) */
@@ -63,7 +63,7 @@ static void fft_8(complex_lanes *z, const twiddle *w)
     fft_2(z + 6);
 }
 
-/* In place, m a power of two; the results are in bit-reversed order. twiddles[k] is for transforms of 2^k points. */
+/* Transform 2^log_m points in place. The results are in bit-reversed order. twiddles[k] is for transforms of 2^k points. */
 static void split_radix(complex_lanes *z, int log_m, const twiddle *const *twiddles)
 {
     int m = 1 << log_m;
@@ -79,7 +79,7 @@ static void split_radix(complex_lanes *z, int log_m, const twiddle *const *twidd
     split_radix(z + m / 2 + m / 4, log_m - 2, twiddles);
 }
 
-/* The transforms of a real signal at k and half - k, from that of its even samples plus i times its odd ones there. */
+/* Compute the transform of a real signal at k and half - k from the transform of even + i * odd samples at the same points. */
 INLINE void unzip(complex_lanes a, complex_lanes b, float root_re, float root_im, complex_lanes *at_k,
                   complex_lanes *mirror)
 {

@@ -6,7 +6,7 @@
 
 enum { SHORTS, FLOATS };
 
-/* Index of a sample, reflected at both ends of the audio as often as needed: -1 is 0, `length` is `length - 1`. */
+/* Reflect an index at both ends of the audio as often as needed: -1 becomes 0, and `length` becomes `length - 1`. */
 static inline int64_t reflected(int64_t index, int64_t length)
 {
     index %= 2 * length;
@@ -14,7 +14,7 @@ static inline int64_t reflected(int64_t index, int64_t length)
     return index < length ? index : 2 * length - 1 - index;
 }
 
-/* The samples of a frame that reaches past the audio's ends, laid out in `frame`. */
+/* Copy a frame that reaches past the ends of the audio to `frame`. */
 static inline void copy_reflected(const void *audio, int type, int64_t length, int64_t first, int size, float *frame)
 {
     for (int i = 0; i < size; i++) {
@@ -23,7 +23,7 @@ static inline void copy_reflected(const void *audio, int type, int64_t length, i
     }
 }
 
-/* Gather the frames of all lanes: x[i] holds their i-th samples. */
+/* Gather the frames of all lanes: x[i] receives sample i of all frames. */
 static void gather(const void *const starts[LANES], const int types[LANES], int size, vf *x)
 {
     int i = 0;
@@ -55,7 +55,7 @@ static inline void remove_dc(vf *x, int size)
         x[i] -= mean;
 }
 
-/* Preemphasis and window at once. */
+/* Apply preemphasis and the window in one pass. */
 static inline void weigh(vf *x, int size, float preemphasis, const float *window)
 {
     vf before = x[0];

@@ -6,19 +6,19 @@
 #include "simd.h"
 #include "uniform.h"
 
-/* Utterances on their grids: made by kaldi_compat/pitch/interpolate.py. */
+/* Utterances on grids of pitches. kaldi_compat/pitch/interpolate.py makes them. */
 typedef struct {
     const int64_t *rows; /* (count + 1): the first frame of each utterance */
     int64_t count;
     const int64_t *states;         /* (count): pitches of each utterance's grid */
     const float *bottom;           /* (rows): the lowest pitch */
-    const int64_t *nearest;        /* (rows): which pitch is nearest to the measured one */
+    const int64_t *nearest;        /* (rows): index of the pitch nearest to the measured pitch */
     const float *elsewhere, *here; /* (rows): log probability of any pitch, and how much more the nearest one has */
     const uint32_t *seeds;         /* (rows): seed of the noise of each row */
     const uint32_t *multipliers, *increments; /* (6, pairs): from a seed to the words of pairs of draws */
     int64_t pairs, reach;                     /* reach: largest change of the pitch, in pitches of the grid */
-    float interval;                           /* distance of pitches */
-    double noise;                             /* its standard deviation */
+    float interval;                           /* distance of neighboring pitches in Hz */
+    double noise;                             /* standard deviation of the noise */
 } pitch_grids;
 
 typedef struct {
@@ -39,7 +39,7 @@ INLINE vf wide_uniform(const uint32_t *multipliers, const uint32_t *increments, 
     return uniform_of((draw){(vi)high, (vi)low});
 }
 
-/* Normal noise for the pitches of a frame: the cosine and the sine of one angle after the other. */
+/* Draw normal noise for the pitches of a frame. Numbers come in pairs, from the cosine and the sine of an angle. */
 static void draw_noise(const pitch_grids *g, uint32_t seed, int64_t states, float *normal)
 {
     for (int64_t i = 0; 2 * i < states; i += LANES) {
@@ -55,8 +55,8 @@ static void draw_noise(const pitch_grids *g, uint32_t seed, int64_t states, floa
     }
 }
 
-/* From the log probabilities `before` of the frame before to the best ones of this frame, and the moves that lead to them. Pitch p
-   of the frame before is before[reach + p]. */
+/* Compute the best log probabilities of this frame and their moves from the log probabilities `before` of the previous frame, whose
+   pitch p is before[reach + p]. */
 static void advance(const pitch_grids *g, const grid_memory *m, int64_t row, int64_t states, uint8_t *moves)
 {
     int width = (int)(2 * g->reach + 1);
@@ -81,7 +81,7 @@ static void advance(const pitch_grids *g, const grid_memory *m, int64_t row, int
     }
 }
 
-/* Multiply in the probabilities of a frame's pitches, and put the result to where the next frame looks for it. */
+/* Multiply by the probabilities of the pitches of a frame, and store the result in `before` for the next frame. */
 static void observe(const pitch_grids *g, const grid_memory *m, int64_t row, int64_t states)
 {
     draw_noise(g, g->seeds[row], states, m->normal);
@@ -92,7 +92,7 @@ static void observe(const pitch_grids *g, const grid_memory *m, int64_t row, int
         m->before[g->reach + p] = (float)(m->best[p] + g->noise * m->normal[p]);
 }
 
-/* The path of an utterance of some frames, whose first row is `row`. */
+/* Find the path of an utterance of `frames` frames, whose first row is `row`. */
 static void find_path(const pitch_grids *g, const grid_memory *m, int64_t row, int64_t frames, int64_t states,
                       int64_t *path)
 {
@@ -104,7 +104,7 @@ static void find_path(const pitch_grids *g, const grid_memory *m, int64_t row, i
         if (t > 0) advance(g, m, row + t, states, m->moves + t * states);
         observe(g, m, row + t, states);
     }
-    int64_t state = 0; /* stays 0 if it is impossible: there Kaldi has NaN, than which nothing is greater */
+    int64_t state = 0; /* stays 0 if state 0 is impossible, because Kaldi then compares with NaN */
     for (int64_t p = 1; p < states && m->before[g->reach] > -INFINITY; p++)
         if (m->before[g->reach + p] > m->before[g->reach + state]) state = p;
     for (int64_t t = frames - 1; t >= 0; t--) {
@@ -114,7 +114,7 @@ static void find_path(const pitch_grids *g, const grid_memory *m, int64_t row, i
     }
 }
 
-/* Find the paths of all utterances: `path` (rows) gets a number of a pitch for each frame. Returns 0, or 1 if there is no memory. */
+/* Find the paths of all utterances. `path` (rows) receives the index of a pitch for each frame. Returns 0, or 1 without memory. */
 EXPORT int SIMD_NAME(interpolate_pitch)(const pitch_grids *g, int64_t *path)
 {
     int64_t most = 1, moves = 1;

@@ -6,7 +6,7 @@
 #include "sums.h"
 
 #define SMALL_DEPTH 32 /* terms from which OpenBLAS's kernels for small matrices have several sums for a result */
-#define WIDTH 16       /* partial sums of a result there */
+#define WIDTH 16       /* number of partial sums of a result in these kernels */
 
 /* Terms of the next panel: `left` terms remain, and a panel has at most `most`. */
 static int64_t panel_of(int64_t left, int64_t most)
@@ -17,7 +17,7 @@ static int64_t panel_of(int64_t left, int64_t most)
 
 /* Each of the functions below returns LANES results of a row, of which x (depth) has the columns. */
 
-/* The terms one after the other, panel by panel. */
+/* Add the terms in order, panel by panel. */
 static vf in_panels(const float *row, const vf *x, int64_t depth, int64_t panel)
 {
     vf total = splat(0.0f);
@@ -58,7 +58,7 @@ INLINE vf in_group(const float *row, const vf *x, int depth, const float *onto, 
     return row_product_onto(onto ? load_floats(onto) : splat(0.0f), row, depth, x, group);
 }
 
-/* As sgemv, for results `first` and on of `width`. */
+/* Compute results from `first` on, of `width` results, as sgemv does. */
 static vf as_vector(const float *row, const vf *x, int depth, const float *onto, int64_t first, int64_t width)
 {
     int has_kernel = !onto && (depth == 4 || depth == 8) && width <= SGEMV_MOST_ROWS;

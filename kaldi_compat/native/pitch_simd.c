@@ -174,7 +174,7 @@ static __attribute__((noinline)) int find_by_halving(frame_search *s, float high
     return 1;
 }
 
-/* Start from the first local minimum that is no earlier than the predecessor of the state before. */
+/* Set the first local minimum at or after the predecessor of the previous state as the starting point of each state. */
 static void first_bounds(frame_search *s)
 {
     int best = 0;
@@ -190,7 +190,7 @@ static void first_bounds(frame_search *s)
     }
 }
 
-/* Lower the upper bounds; returns whether a predecessor changed. */
+/* Lower the upper bounds. Return 1 if a predecessor changed, otherwise 0. */
 static int narrow_from_above(frame_search *s)
 {
     int changed = 0, last = s->states - 1;
@@ -214,7 +214,7 @@ static int narrow_from_above(frame_search *s)
     return changed;
 }
 
-/* Raise the lower bounds; returns whether a predecessor changed. */
+/* Raise the lower bounds. Return 1 if a predecessor changed, otherwise 0. */
 static int narrow_from_below(frame_search *s)
 {
     int changed = 0, last = 0;
@@ -276,7 +276,7 @@ static int finish_costs(frame_search *s, const float *local, float *highest)
     return best < 0 ? 0 : best;
 }
 
-/* Start with paths of these costs, or of none; returns the highest cost. */
+/* Start paths with the given costs, or with zero if there are none. Return the highest cost. */
 static float start_search(frame_search *s, const float *costs)
 {
     float highest = 0.0f;
@@ -289,7 +289,7 @@ static float start_search(frame_search *s, const float *costs)
     return highest;
 }
 
-/* Resampled audio of utterances and what the search of their pitch needs: see Frames in kaldi_compat/pitch/frames.py.
+/* Resampled audio of utterances and what the search of their pitch needs: see PitchFrames in kaldi_compat/pitch/frames.py.
 
    Frame r of utterance u is row rows[u] + r. It starts at sample first + r * shift of the utterance; before its start and past its
    end there is silence. */
@@ -391,7 +391,7 @@ static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
     return choose(usable, square_root(choose(usable, ratio, splat(1.0f))), splat(1.0f));
 }
 
-/* What is known of frames that were searched; see Found in kaldi_compat/pitch/search.py. */
+/* What is known of frames that were searched; see Lattice in kaldi_compat/pitch/search.py. */
 typedef struct {
     int16_t *before, *best;
     float *correlation;

@@ -1,4 +1,4 @@
-/* What is done to features of many utterances at once: deltas, splicing, normalization, voice activity.
+/* Processing of features of many utterances at once: deltas, splicing, normalization, voice activity.
 
    The features of all utterances are one matrix of `dim` columns; rows[u] to rows[u + 1] are those of utterance u. Each function
    does the operations of Kaldi (src/feat/feature-functions.cc, src/transform/cmvn.cc, src/ivector/voice-activity-detection.cc)
@@ -74,7 +74,7 @@ EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t
                 const float *from = padded + (firsts[f] - left) * dim;
                 for (count = 1;
                      !taps[f] && f + count < filters && !taps[f + count] && firsts[f + count] == firsts[f] + count;)
-                    count++; /* neighbours lie together */
+                    count++; /* numbers of neighboring columns are adjacent */
                 if (taps[f]) {
                     filter(from, (end - row) * dim, dim, of_filter, taps[f], filtered);
                     from = filtered;
@@ -132,7 +132,7 @@ static void strided_squares(const float *x, int64_t dim, int64_t count, double *
         total[d] = total[d] + odd[d];
 }
 
-/* The window over which frame t of `frames` is normalized. */
+/* Find the window over which frame t of `frames` frames is normalized. */
 static void window_of(int64_t t, int64_t frames, int64_t window, int64_t least, int center, int64_t *start,
                       int64_t *end)
 {

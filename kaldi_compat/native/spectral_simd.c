@@ -15,7 +15,7 @@
 
 enum { FRAMES, SPECTROGRAM, FBANK, MFCC, PLP };
 
-/* What is to be computed: made by kaldi_compat/exact/compiled.py. */
+/* The plan of a feature. kaldi_compat/exact/compiled.py makes it. */
 typedef struct {
     int32_t kind, size, shift, points, dim;
     int32_t remove_dc_offset, use_energy, raw_energy, use_log_fbank, use_power, htk_compat, return_raw_fft;
@@ -51,7 +51,7 @@ typedef struct {
     int32_t type;                          /* SHORTS or FLOATS */
 } audio_batch;
 
-/* The frames of a block and the memory to work in. */
+/* The frames of a block, and working memory. */
 typedef struct {
     const void *starts[LANES];
     int types[LANES], warps[LANES];
@@ -133,7 +133,7 @@ static vf log_of_energy(const vf *x, int n, float minimum)
     return log_of(at_least(dot_product(x, (const float *)x, 0, n), minimum));
 }
 
-/* Samples to windowed frames, and their log energies. */
+/* Convert samples to windowed frames, and compute the log energies of the frames. */
 static void window_frames(block *b, const spectral_plan *plan, int dithered)
 {
     vf *x = b->x;
@@ -227,7 +227,7 @@ static void weigh_cepstra(vf *cepstra, const float *lifter, int n)
         cepstra[i] *= lifter[i];
 }
 
-/* The energy in the place of C0, and HTK's order, in which that comes last. */
+/* Replace C0 by the energy, and move it to the end for HTK's order. */
 static void finish_cepstra(block *b, const spectral_plan *plan)
 {
     vf first = plan->use_energy ? b->log_energy : b->features[0];

@@ -57,7 +57,7 @@ INLINE vd choose_odd(vl x, vd a, vd b)
 #endif
 }
 
-/* C++'s std::max(x, floor): a NaN stays. */
+/* C++'s std::max(x, floor), which does not replace a NaN x. */
 INLINE vf at_least(vf x, float floor) { return choose(x < floor, splat(floor), x); }
 
 INLINE vd2 widen(vf x)
@@ -99,7 +99,7 @@ INLINE vf narrow(vd2 x)
 #endif
 }
 
-/* Integers as doubles. */
+/* Convert integers to doubles. */
 INLINE vd2 widen_integer(vi x)
 {
     vd2 y;
@@ -122,7 +122,7 @@ INLINE vd2 widen_integer(vi x)
     return y;
 }
 
-/* Integers as floats. */
+/* Convert integers to floats. */
 INLINE vf to_float(vi x) { return __builtin_convertvector(x, vf); }
 
 /* table[index] of 16 doubles. */
@@ -227,7 +227,7 @@ INLINE vf fused(vf a, vf b, vf c)
 #endif
 }
 
-/* The lower number of each lane; of NaNs, any. */
+/* The lower number of each lane; undefined for NaN. */
 INLINE vf lower_of(vf a, vf b)
 {
 #if defined(__AVX512F__)
@@ -254,7 +254,7 @@ INLINE float lowest_lane(vf x)
 #endif
 }
 
-/* One bit for each lane: the sign of its integer, which a comparison sets. */
+/* Collect the sign bits of the lanes, which a comparison sets, in an integer. */
 INLINE unsigned bits_of(vi mask)
 {
 #if defined(__AVX512F__)

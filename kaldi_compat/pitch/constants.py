@@ -1,4 +1,4 @@
-"""Numbers and tables of the pitch tracker, computed once from the options and rounded where Kaldi rounds."""
+"""Constants of the pitch tracker, computed once from the options and rounded where Kaldi rounds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from kaldi_compat import native
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.resample import Filters, PeriodFilters, num_resampled, resampling_filters
-from kaldi_compat.functional.array_api import astype, float64, namespace
+from kaldi_compat.exact.resample import Filters, PeriodFilters, count_resampled, make_resampling_filters
+from kaldi_compat.functional.array_api import astype, float64, get_namespace
 from kaldi_compat.native import Structure
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.pitch import PitchOptions
@@ -30,11 +30,11 @@ class PitchConstants:
     rate_in: int  # sampling rate of the audio in Hz
     rate_out: int  # sampling rate in Hz of the resampled audio that pitch is tracked in
     lowpass: tuple[float, int]  # cutoff in Hz and width of the filters that resample from one to the other
-    # The filters for tensors. torch.compile cannot look into the cache of resampling_filters.
+    # The resampling filters as tables. They are stored because torch.compile cannot trace make_resampling_filters.
     period_filters: PeriodFilters
     # Time from an output sample to the end of its filter, in ticks of the least common multiple of both rates.
     settling: int
-    chunk: int  # samples per chunk of audio; 0 for all at once
+    chunk: int  # samples per chunk of audio; 0 to process all audio at once
     window: int  # resampled samples that are correlated
     span: int  # resampled samples of a frame's window and the longest lag
     shift: int  # resampled samples from the start of a frame to the start of the next frame
@@ -42,8 +42,8 @@ class PitchConstants:
     snip_edges: bool  # True if frames lie wholly in the audio
     preemphasis: float  # fraction of the previous sample that is subtracted
     ballast: float  # factor on the square of a window's energy
-    ballast_online: bool  # True to compute that energy from the audio up to each frame's end
-    recompute_frame: int  # number of frames that are searched again with a better energy
+    ballast_online: bool  # True to compute the energy for the ballast from the audio up to the end of each frame
+    recompute_frame: int  # number of first frames that are searched again when more energy is known
     first_lag: int  # the first whole lag at which correlations are measured
     lags: int  # number of whole lags at which correlations are measured
     step: float  # cost of a step by one state; a step by ``n`` states costs ``n**2`` times ``step``
@@ -62,27 +62,27 @@ class PitchConstants:
 
     @property
     def filters(self) -> Filters:
-        """The filters of resampling."""
-        return resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
+        """Filters that resample the audio to ``rate_out``."""
+        return make_resampling_filters(self.rate_in, self.rate_out, *self.lowpass)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "for_c"}
+        return {name: value for name, value in self.__dict__.items() if name != "c_arguments"}
 
     @functools.cached_property
-    def make_c_arguments(self) -> Structure:
+    def c_arguments(self) -> Structure:
         """Structure of the tables for the C library."""
-        weights = np.concatenate([self.weights_of(state) for state in range(self.states)])
+        weights = np.concatenate([self.get_state_weights(state) for state in range(self.states)])
         offset = np.cumsum(self.columns, dtype=np.int64) - self.columns
         return native.structure("pitch_plan")(self, offset=offset, weights=weights)
 
-    def weights_of(self, state: int) -> Floats:
+    def get_state_weights(self, state: int) -> Floats:
         """Return the weights of a state, ``(columns[state],)``, from lag ``first[state]`` on."""
         return self.weights[self.first[state] :, state][: self.columns[state]]
 
     @classmethod
     @functools.lru_cache(maxsize=16)
-    def of(cls, options: PitchOptions) -> PitchConstants:
-        """Return the constants of options, in NumPy."""
+    def from_options(cls, options: PitchOptions) -> PitchConstants:
+        """Return the constants for these options, as NumPy arrays and numbers."""
         rate_in, rate_out = int(options.sample_frequency), int(options.resample_frequency)
         cutoff = as_float32(options.lowpass_cutoff)
         width = np.float32(options.lowpass_filter_width / (2.0 * cutoff))
@@ -100,11 +100,11 @@ class PitchConstants:
             rate_in=rate_in,
             rate_out=rate_out,
             lowpass=(cutoff, options.lowpass_filter_width),
-            period_filters=PeriodFilters.of(
-                resampling_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
+            period_filters=PeriodFilters.from_filters(
+                make_resampling_filters(rate_in, rate_out, cutoff, options.lowpass_filter_width)
             ),
             settling=math.floor(width * np.float32(math.lcm(rate_in, rate_out))),
-            chunk=_samples_per_chunk(options),
+            chunk=_count_chunk_samples(options),
             window=window,
             span=span,
             shift=shift,
@@ -126,16 +126,16 @@ class PitchConstants:
         )
 
     def count_resampled(self, samples_in: Any, *, finished: bool) -> Any:
-        """Return the number of resampled samples for numbers of samples (LinearResample::GetNumOutputSamples).
+        """Return the number of resampled samples of ``samples_in`` samples (LinearResample::GetNumOutputSamples).
 
         Samples whose filter reaches past the end wait for more audio, unless the audio is finished. Numbers are
         integers, arrays or tensors.
         """
         if finished:
-            return num_resampled(samples_in, self.rate_in, self.rate_out)
+            return count_resampled(samples_in, self.rate_in, self.rate_out)
         ticks = math.lcm(self.rate_in, self.rate_out)
         interval = samples_in * (ticks // self.rate_in) - self.settling
-        return _not_negative(-(-interval // (ticks // self.rate_out)))
+        return _clip_at_zero(-(-interval // (ticks // self.rate_out)))
 
     def count_available_frames(self, samples: Any, *, finished: bool) -> Any:
         """Return the number of frames of ``samples`` resampled samples; before the end, only complete frames."""
@@ -143,14 +143,14 @@ class PitchConstants:
             return int(self.count_available_frames(np.array([samples]), finished=finished)[0])
         size, shift = self.window if finished else self.span, self.shift
         if self.snip_edges:
-            return _not_negative((samples - size) // shift + 1)
-        xp = namespace(samples)
+            return _clip_at_zero((samples - size) // shift + 1)
+        xp = get_namespace(samples)
         centered = samples if finished else samples - size // 2
         # Rounded twice as in Kaldi's float32, which a GPU's division by a constant would not do.
         quotient = astype(float64(astype(centered, xp.float32)) / shift, xp.float32)
         return xp.where(samples < size, 0 * samples, astype(quotient + 0.5, xp.int64))
 
-    def num_frames(self, samples: Any) -> Any:
+    def count_frames(self, samples: Any) -> Any:
         """Return the number of frames of audio of ``samples`` samples."""
         return self.count_available_frames(self.count_resampled(samples, finished=True), finished=True)
 
@@ -169,7 +169,7 @@ def _compute_lags(options: PitchOptions) -> Floats:
 def _make_interpolation(
     seconds: Floats, first_lag: int, lags: int, options: PitchOptions
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the weights (lags, states), and a mask of the weights in Kaldi's filters."""
+    """Return the interpolation weights (lags, states), and a mask of the weights that Kaldi's filters use."""
     rate = np.float32(options.resample_frequency)
     samples = np.arange(lags, dtype=np.float32)[:, None]
     offset = seconds + np.float32(-first_lag) / rate
@@ -177,11 +177,11 @@ def _make_interpolation(
     width = np.float32(options.upsample_filter_width / (2.0 * cutoff))
     inside = samples >= np.ceil(rate * (offset - width))
     inside &= samples <= np.floor(rate * (offset + width))
-    sinc = _windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
+    sinc = _evaluate_windowed_sinc(offset - samples / rate, cutoff, options.upsample_filter_width)
     return np.where(inside, sinc / rate, np.float32(0)), inside
 
 
-def _windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
+def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
     """Evaluate a low-pass filter: a sinc under a Hanning window, zero past its width.
 
     Sinc, window and their product are rounded to float32, as in Kaldi.
@@ -200,12 +200,12 @@ def _windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Floats:
     return sinc.astype(np.float32) * window.astype(np.float32)
 
 
-def _samples_per_chunk(options: PitchOptions) -> int:
+def _count_chunk_samples(options: PitchOptions) -> int:
     if options.frames_per_chunk == 0:
         return 0
     samples = np.float32(options.frames_per_chunk) * np.float32(options.sample_frequency)
     return max(1, int(samples * np.float32(options.frame_shift) / np.float32(1000)))
 
 
-def _not_negative(count: Any) -> Any:
+def _clip_at_zero(count: Any) -> Any:
     return max(count, 0) if isinstance(count, int) or not hasattr(count, "clip") else count.clip(0)

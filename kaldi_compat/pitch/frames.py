@@ -21,18 +21,18 @@ from kaldi_compat import native
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Doubles, Floats, Integers
 from kaldi_compat.exact.resample import resample_chunks
-from kaldi_compat.exact.sums import signal_sums, vector_sums
+from kaldi_compat.exact.sums import compute_signal_sums, compute_vector_sums
 from kaldi_compat.native import Structure
 from kaldi_compat.pitch.constants import PitchConstants
 
 Groups = npt.NDArray[np.uint8]
 F32 = np.float32
 
-_ENERGY_CHANGE = F32(0.01)  # Kaldi's threshold on the relative change of the energy that calls for another search
+_ENERGY_CHANGE = F32(0.01)  # Kaldi searches frames again if the energy changes by more than this fraction.
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class PitchFrames:
     """Frames of utterances, with the numbers that are known before the search.
 
     Frame ``r`` of utterance ``u`` is row ``rows[u] + r``. It starts at sample ``first + r * shift`` of the utterance's
@@ -53,7 +53,7 @@ class Frames:
     ready: Integers  # (chunks,): number of frames of its utterance that were computed after each chunk
 
     @functools.cached_property
-    def make_c_arguments(self) -> Structure:
+    def c_arguments(self) -> Structure:
         """Structure of the frames for the C library."""
         revised_from, revised_to = self.revised or (None, None)
         return native.structure("pitch_batch")(
@@ -72,7 +72,7 @@ def split_into_frames(
     lengths: Integers,
     constants: PitchConstants,
     ends: Integers | None = None,
-) -> Frames:
+) -> PitchFrames:
     """Return the frames of utterances.
 
     Args:
@@ -130,7 +130,7 @@ def split_into_frames(
         )
         first, shift, sizes = 0, constants.span, counts * constants.span
         begins = np.cumsum(sizes) - sizes
-    return Frames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new), done)
+    return PitchFrames(signal, begins, sizes, rows, first, shift, ballast, revised, group_rows(new), done)
 
 
 def _take_values_of_previous_chunk(values: Integers, number: Integers) -> Integers:
@@ -148,7 +148,7 @@ def check_finite(signal: Floats) -> None:
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
     """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`compute_variance`."""
-    squares, values = vector_sums(part)
+    squares, values = compute_vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
@@ -162,7 +162,7 @@ def compute_variance(total: tuple[float, float], count: int) -> float:
 
 def _compute_chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
     """Return the variance of the audio up to the end of each chunk; NaN without audio."""
-    sums = signal_sums(signal, edges).astype(np.float64)
+    sums = compute_signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
     mean_square, mean = (sums / ready[:, None]).T
@@ -221,26 +221,29 @@ def _find_changes_of_ballast(
     of_utterance = np.logical_or.reduceat(changed, bounds[:-1])
     is_revised = np.repeat(of_utterance, counts)
     is_revised &= np.arange(rows[-1]) - np.repeat(rows[:-1], counts) < np.repeat(recomputed, counts)
-    old, revised = np.repeat(_in_single(variance, constants), new), np.repeat(_in_single(better, constants), counts)
+    old, revised = (
+        np.repeat(_round_ballast(variance, constants), new),
+        np.repeat(_round_ballast(better, constants), counts),
+    )
     return np.where(is_revised, old, F32(0)), np.where(is_revised, revised, F32(0))
 
 
-def _in_single(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
+def _round_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
     """Return the ballast for mean squares in float32, as Kaldi rounds it where it revises a ballast."""
     size: Floats = energy.astype(F32) * F32(constants.window)
     return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)
 
 
 def group_rows(sizes: Integers) -> Groups:
-    """Return the group of each frame's row: 0 for four rows, 1 for two, 2 for one.
+    """Return the group (rows,) of the row of each frame: 0 in a group of four rows, 1 in a pair, 2 for a single row.
 
     The interpolation of correlations is a product of a matrix, with a row for each frame of a chunk, and a vector. Rows
     in groups of four add their products in another order than the last one to three rows.
 
     Args:
-        sizes: (chunks,): numbers of frames.
+        sizes: (chunks,): number of frames of each chunk.
 
-    >>> row_groups(np.array([7, 2])).tolist()
+    >>> group_rows(np.array([7, 2])).tolist()
     [0, 0, 0, 0, 1, 1, 2, 1, 1]
     """
     ends = np.cumsum(sizes)

@@ -13,7 +13,7 @@ from kaldi_compat import native
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf, sincosf
-from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, polar_noise, rand_r_jumps
+from kaldi_compat.exact.rand import RAND_MAX, SEED_OFFSET, KaldiRandom, compute_rand_r_jumps, draw_polar_noise
 from kaldi_compat.options.base import as_float32, make_options, takes_options
 from kaldi_compat.options.constructors import InterpolatePitchKeywords, Unpack
 from kaldi_compat.options.pitch import InterpolatePitchOptions
@@ -33,9 +33,9 @@ _MAX_LANES = 16  # Floats in a vector of the widest instruction set (AVX-512).
 class InterpolationCounts:
     """Numbers of interpolated frames."""
 
-    frames: int = 0  # number of frames
-    gaps: int = 0  # frames with a pitch of 0, or with the lowest pitch of the grid
-    changed: int = 0  # other frames whose pitch was changed
+    frames: int = 0  # number of all frames
+    gaps: int = 0  # number of frames with a pitch of 0, or with the lowest pitch of the grid
+    changed: int = 0  # number of frames that are not gaps and whose pitch was changed
 
 
 def interpolate_linearly(features: Floats) -> Floats:
@@ -113,10 +113,10 @@ class RaggedGrids:
     seeds: Seeds  # (rows,): states of the noise
 
     @classmethod
-    def of(
+    def from_features(
         cls, features: Floats, bounds: Indices, options: InterpolatePitchOptions, random: KaldiRandom
     ) -> RaggedGrids:
-        """Create the grids of utterances (rows, 2); draw the random numbers in Kaldi's order."""
+        """Create the grids of utterances with features (rows, 2). Random numbers are drawn in Kaldi's order."""
         counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
         measured = features[:, 1]
@@ -141,7 +141,7 @@ class RaggedGrids:
         nearest = np.floor(((measured - bottom) / interval).astype(np.float64) + 0.5).astype(np.intp)
         voicing = np.where(voiced, features[:, 0] * np.float32(options.max_voicing_prob), np.float32(0))
         others = ((1.0 - voicing.astype(np.float64)) * as_float32(options.interpolator_factor)).astype(np.float32)
-        # so that a certain pitch leaves a finite logarithm to others
+        # The floor keeps the logarithms of the other pitches finite if one pitch is certain.
         others = np.maximum(others, np.finfo(np.float32).tiny)
         return cls(
             bounds=bounds,
@@ -149,14 +149,14 @@ class RaggedGrids:
             bottom=bottom,
             nearest=np.where(voiced, np.clip(nearest, 0, np.repeat(states, counts) - 1), 0),
             elsewhere=np.float32(0.5) * logf(others),
-            # A negative probability of voicing makes nothing probable.
+            # A negative probability of voicing counts as zero.
             here=np.float32(0.5) * logf(np.maximum(voicing + others, 0) / others),
             seeds=draws[places + np.repeat(counts, counts)] + np.int32(SEED_OFFSET),
         )
 
 
 def _find_extremes(low: Floats, high: Floats, bounds: Indices) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest number of each utterance. No utterance is empty, unless all are."""
+    """Return the lowest and the highest number of each utterance. Either all utterances are empty, or none."""
     if not len(low):
         return np.full(len(bounds) - 1, np.inf, np.float32), np.full(len(bounds) - 1, -np.inf, np.float32)
     return np.minimum.reduceat(low, bounds[:-1]), np.maximum.reduceat(high, bounds[:-1])
@@ -180,7 +180,7 @@ def interpolate_ragged(
     Returns:
         (rows, 2)
     """
-    grids = RaggedGrids.of(features.astype(np.float32, copy=False), bounds, options, random)
+    grids = RaggedGrids.from_features(features.astype(np.float32, copy=False), bounds, options, random)
     path = find_most_probable_paths(grids, options)
     counts.frames += len(path)
     counts.gaps += int(np.count_nonzero(grids.nearest == 0))
@@ -200,11 +200,11 @@ def has_pitch_or_silence(features: Floats) -> bool:
 
 
 def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitchOptions) -> Any:
-    reach, interval, noise = _reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
+    reach, interval, noise = _compute_reach(options), np.float32(options.pitch_interval), float(_NOISE) / 2
     if reach > _MAX_REACH:
         return NotImplemented
     pairs = -(-int(grids.states.max(initial=1)) // (2 * _MAX_LANES)) * _MAX_LANES
-    multipliers, increments = (table.view(np.uint32) for table in rand_r_jumps(pairs))
+    multipliers, increments = (table.view(np.uint32) for table in compute_rand_r_jumps(pairs))
     c = native.structure("pitch_grids")(
         grids,
         rows=grids.bounds,
@@ -223,7 +223,7 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
     return path
 
 
-def _reach(options: InterpolatePitchOptions) -> int:
+def _compute_reach(options: InterpolatePitchOptions) -> int:
     """Return the largest move of the pitch, in states of the grid."""
     return int(np.floor(np.float32(options.max_pitch_change_per_frame) / np.float32(options.pitch_interval) + 0.5))
 
@@ -235,7 +235,7 @@ def find_most_probable_paths(grids: RaggedGrids, options: InterpolatePitchOption
     Raises:
         MemoryError: memory for the moves of the longest utterance is short.
     """
-    reach, interval = _reach(options), np.float32(options.pitch_interval)
+    reach, interval = _compute_reach(options), np.float32(options.pitch_interval)
     utterances = zip(itertools.pairwise(grids.bounds.tolist()), grids.states.tolist(), strict=True)
     # A move is shorter than the grid, so a longer reach changes nothing.
     paths = [
@@ -283,13 +283,13 @@ def draw_normal_vectors(seeds: Seeds, dim: int) -> Floats:
 
     ``(n,)`` seeds -> ``(n, dim)``. The numbers come in pairs, the cosine and the sine of one angle.
     """
-    radius, angle = polar_noise(seeds, -(-dim // 2))
+    radius, angle = draw_polar_noise(seeds, -(-dim // 2))
     sine, cosine = sincosf(angle)
     return np.stack((radius * cosine, radius * sine), -1).reshape(len(seeds), -1)[:, :dim]
 
 
 def check_track(features: Floats) -> None:
-    """Raise :class:`FeatureError` unless there are two columns, and no pitch is negative or not a number."""
+    """Raise :class:`FeatureError` unless there are two columns and all pitches are 0 or positive."""
     if features.ndim != 2 or features.shape[1] != 2:
         raise FeatureError(f"expected two columns, the probability of voicing and the pitch, not {features.shape}")
     if not bool((features[:, 1] >= 0).all()):

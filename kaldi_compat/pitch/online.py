@@ -16,10 +16,10 @@ import numpy.typing as npt
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Frames, split_into_frames
+from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal
-from kaldi_compat.pitch.search import Lattice, latency, search
-from kaldi_compat.pitch.tracker import as_audio
+from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
+from kaldi_compat.pitch.tracker import convert_audio
 
 if TYPE_CHECKING:
     from kaldi_compat.pitch.process import Generator
@@ -27,22 +27,26 @@ if TYPE_CHECKING:
 
 @dataclass
 class Analysis:
-    """Search of an utterance at all times."""
+    """Results of the pitch search for an utterance, before and after the energy was revised."""
 
     constants: PitchConstants  # the tracker's numbers and tables
-    frames: Frames  # frames of the audio for the search
+    frames: PitchFrames  # frames of the audio for the search
     first: Lattice  # result of the search before the energy was revised, at least of the frames known by then
     final: Lattice  # result of the search with the revised energy
 
     @classmethod
-    def of(cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None) -> Analysis:
-        """Analyze audio ``(samples,)`` that arrived in chunks: with these ends, or with the size in the options.
+    def from_audio(
+        cls, samples: npt.NDArray[Any], options: PitchOptions, ends: Sequence[int] | None = None
+    ) -> Analysis:
+        """Analyze audio ``(samples,)`` that arrived in chunks.
+
+        ``ends`` are the ends of the chunks; None for chunks of the size in the options.
 
         Raises:
             AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
         """
-        constants = PitchConstants.of(options)
-        audio = as_audio(samples)
+        constants = PitchConstants.from_options(options)
+        audio = convert_audio(samples)
         chunks = None if ends is None else np.array(ends, np.int64)
         frames = split_into_frames(audio, np.zeros(1, np.int64), np.array([len(audio)]), constants, chunks)
         count = int(frames.rows[-1])
@@ -51,29 +55,29 @@ class Analysis:
             first = _search_all(constants, replace(frames, revised=None), min(count, constants.recompute_frame))
         return cls(constants, frames, first, final)
 
-    def features(self, lattice: Lattice) -> Floats:
-        """Return (NCCF, pitch) of frames along the best path: ``(frames, 2)``."""
+    def compute_features(self, lattice: Lattice) -> Floats:
+        """Return the correlation (NCCF) and the pitch in Hz of frames along the best path: ``(frames, 2)``."""
         return np.stack((lattice.nccf, self.constants.pitch[lattice.path]), -1)
 
 
-def _search_all(constants: PitchConstants, frames: Frames, count: int) -> Lattice:
+def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
     """Return the result of the search of some frames, without paths."""
-    lattice = Lattice.empty(constants, count)
+    lattice = Lattice.allocate(constants, count)
     search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, [])
     return lattice
 
 
-def first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
+def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
     """Return normalized correlation and pitch of each frame at the time it was ready: ``(frames, 2)``."""
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
-    for lattice, now, _ in online_tracks(analysis, options):
-        rows.append(analysis.features(lattice.part(ready, now)))
+    for lattice, now, _ in trace_online_tracks(analysis, options):
+        rows.append(analysis.compute_features(lattice.slice_frames(ready, now)))
         ready = max(ready, now)
     return np.concatenate(rows)
 
 
-def first_pass_features(
+def compute_first_pass_features(
     analysis: Analysis,
     pitch_options: PitchOptions,
     options: ProcessPitchOptions,
@@ -88,20 +92,20 @@ def first_pass_features(
     context = max(options.normalization_left_context, options.delta_window)
     done = 0
     rows = [np.zeros((0, options.dim), np.float32)]
-    for lattice, ready, finished in online_tracks(analysis, pitch_options):
+    for lattice, ready, finished in trace_online_tracks(analysis, pitch_options):
         waiting = 0 if finished else max(0, options.normalization_right_context)
         now = ready - waiting + options.delay if ready else 0
         if now <= done:
             continue
         first = max(0, done - options.delay - context)
-        track = analysis.features(lattice.part(first, ready))
+        track = analysis.compute_features(lattice.slice_frames(first, ready))
         features = compute_undelayed_features(track, None if noise is None else noise[first:ready], options)
         rows.append(features[np.clip(np.arange(done, now) - options.delay, 0, None) - first])
         done = now
     return np.concatenate(rows)
 
 
-def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
+def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[Lattice, int, bool]]:
     """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
 
     A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. Each chunk changes the path.
@@ -116,5 +120,5 @@ def online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[tuple[L
         if finished or end >= options.recompute_frame:
             lattice = analysis.final
         search(constants, frames, 0, 0, costs, lattice, [end])  # traces the path to this end
-        waiting = 0 if finished else latency(lattice.before[:end], min(options.max_frames_latency, end))
-        yield lattice.part(0, end), end - waiting, finished
+        waiting = 0 if finished else count_undecided_frames(lattice.before[:end], min(options.max_frames_latency, end))
+        yield lattice.slice_frames(0, end), end - waiting, finished

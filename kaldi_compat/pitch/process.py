@@ -15,19 +15,19 @@ from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
-    as_like,
     astype,
+    choose_precision,
+    convert_like,
     float64,
     full,
+    get_namespace,
     is_traced_or_differentiated,
-    namespace,
-    precision,
-    running_sum,
+    sum_cumulatively,
 )
 from kaldi_compat.functional.batches import check_features, mask_frames
-from kaldi_compat.functional.block_deltas import deltas
-from kaldi_compat.functional.deltas import Filter, add_deltas, delta_filters
-from kaldi_compat.functional.means import window_means
+from kaldi_compat.functional.block_deltas import append_deltas
+from kaldi_compat.functional.deltas import Filter, add_deltas, compute_delta_filters
+from kaldi_compat.functional.means import compute_window_means
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import ProcessPitchKeywords, Unpack
 from kaldi_compat.options.pitch import ProcessPitchOptions
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     Generator = KaldiRandom | np.random.Generator | torch.Generator
 
 
-def pov_feature(correlation: Array) -> Array:
-    """Warp the correlation so that its distribution is nearly Gaussian: ``(1.0001 - n)^0.15 - 1``."""
-    clipped: Array = namespace(correlation).clip(float64(correlation), -1.0, 1.0)
+def compute_pov_feature(correlation: Array) -> Array:
+    """Warp the correlation ``n`` to ``(1.0001 - n)^0.15 - 1``, whose distribution is nearly Gaussian."""
+    clipped: Array = get_namespace(correlation).clip(float64(correlation), -1.0, 1.0)
     return astype((1.0001 - clipped) ** 0.15 - 1.0, correlation.dtype)
 
 
-def probability_of_voicing(correlation: Array) -> Array:
+def estimate_probability_of_voicing(correlation: Array) -> Array:
     """Approximate the probability of voicing with a function fitted to the Keele corpus (Kaldi: NccfToPov).
 
-    >>> probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
+    >>> estimate_probability_of_voicing(np.array([0.0, 0.9, 1.0])).round(3)
     array([0.001, 0.904, 1.   ])
     """
-    xp = namespace(correlation)
+    xp = get_namespace(correlation)
     n = xp.clip(abs(float64(correlation)), None, 1.0)
     log_odds: Array = -5.2 + 5.4 * xp.exp(7.5 * (n - 1)) + 4.8 * n - 2 * xp.exp(-10 * n) + 4.2 * xp.exp(20 * (n - 1))
     rounded = float64(astype(log_odds, correlation.dtype))
@@ -63,7 +63,7 @@ def log_pitch(pitch: Array) -> Array:
     """Compute the natural logarithm of pitches in Hz. For float32 NumPy arrays, it has the bits of Kaldi's ``logf``."""
     if isinstance(pitch, np.ndarray) and pitch.dtype == np.float32:
         return logf(pitch)
-    log: Array = namespace(pitch).log(float64(pitch))
+    log: Array = get_namespace(pitch).log(float64(pitch))
     return astype(log, pitch.dtype)
 
 
@@ -73,30 +73,30 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     Args:
         features: ``(..., frames, 2)``: correlation and pitch.
         left, right: frames before and after each frame that the mean is taken over.
-        lengths: ``(...,)`` numbers of valid frames; None for all.
+        lengths: ``(...,)``: number of valid frames; None if all frames are valid.
 
     Returns:
         ``(..., frames)``
     """
-    xp = namespace(features)
+    xp = get_namespace(features)
     frames = features.shape[-2]
     logs = log_pitch(features[..., 1])
-    weight = probability_of_voicing(features[..., 0])
+    weight = estimate_probability_of_voicing(features[..., 0])
     weighted = weight * logs  # rounded to the features' precision, as in Kaldi
     now = arange(0, frames, features)
     begin = xp.clip(now - left, 0, None)
     end = xp.clip(now + right + 1, None, frames)
     if xp is np and lengths is None and frames:
         weights, values = (np.asarray(column).reshape(-1) for column in (weight, weighted))
-        means = window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
+        means = compute_window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)
         in_order: Array = logs - means.reshape(logs.shape)
         return in_order
     if lengths is not None:
-        end = xp.maximum(xp.minimum(end, as_like(lengths, features)[..., None]), begin)
+        end = xp.maximum(xp.minimum(end, convert_like(lengths, features)[..., None]), begin)
 
     def window_sum(x: Array) -> Array:
         wide = float64(x)
-        before = xp.concatenate((0 * wide[..., :1], running_sum(wide, -1)), -1)
+        before = xp.concatenate((0 * wide[..., :1], sum_cumulatively(wide, -1)), -1)
         summed: Array
         if lengths is None:
             summed = before[..., end] - before[..., begin]
@@ -107,7 +107,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
         return summed
 
     total = window_sum(weight)
-    if lengths is not None:  # a window past the length is empty, and 0 / 0 has no gradient
+    if lengths is not None:  # A window past the length is empty, and 0 / 0 has no gradient.
         total = xp.where(end > begin, total, full((), 1.0, total))
     mean: Array = window_sum(weighted) / total
     normalized: Array = logs - astype(mean, features.dtype)
@@ -118,12 +118,12 @@ def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
     """Draw a standard normal number for each frame of a vector or of a batch of vectors."""
     draws: Array
     if isinstance(generator, KaldiRandom):
-        draws = as_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
+        draws = convert_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
     elif isinstance(frames, np.ndarray):
         numpy_generator = generator if isinstance(generator, np.random.Generator) else np.random.default_rng()
         draws = numpy_generator.standard_normal(frames.shape)
     else:
-        torch = namespace(frames)
+        torch = get_namespace(frames)
         if isinstance(generator, torch.Generator):
             like = {"dtype": frames.dtype, "device": generator.device}
             draws = torch.randn(frames.shape, generator=generator, **like).to(frames.device)
@@ -157,7 +157,7 @@ def process_pitch(
         lengths: ``(...,)`` numbers of valid frames in a padded batch; later frames are ignored.
         generator: source of the noise on the deltas: a :class:`KaldiRandom` for Kaldi's numbers, a generator of NumPy
             or torch, or None for the library's default. Its scale is ``options.delta_pitch_noise_stddev``.
-        deltas: result of :func:`pitch_deltas`; computed if None.
+        deltas: result of :func:`make_pitch_deltas`; computed if None.
 
     Returns:
         ``(..., frames + delay, dim)`` with as many columns as features were chosen, in the order:
@@ -185,7 +185,7 @@ def process_pitch(
 
 def _check_track(features: Array, lengths: Any) -> None:
     if features.shape[-1] != 2:
-        raise FeatureError(f"pitch features have two columns, correlation and pitch; not {features.shape[-1]}")
+        raise FeatureError(f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}")
     if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
@@ -193,7 +193,7 @@ def _check_track(features: Array, lengths: Any) -> None:
     if lengths is not None:
         silent = silent & mask_frames(lengths, features)
     if bool(silent.any()):
-        raise FeatureError("a pitch of zero or less has no logarithm; is this the output of the pitch tracker?")
+        raise FeatureError("a pitch of zero or less has no logarithm: pass the output of the pitch tracker")
 
 
 def has_positive_pitch(features: npt.NDArray[Any]) -> bool:
@@ -222,16 +222,16 @@ def process_ragged(
     logs = log_pitch(np.ascontiguousarray(features[:, 1]))
 
     def normalized() -> Floats:
-        weight = probability_of_voicing(features[:, 0])
+        weight = estimate_probability_of_voicing(features[:, 0])
         left, right = options.normalization_left_context, options.normalization_right_context
-        level: Floats = logs - window_means(weight, weight * logs, bounds, left, right)
+        level: Floats = logs - compute_window_means(weight, weight * logs, bounds, left, right)
         return level
 
     def slopes() -> Floats:
-        return deltas(logs[:, None], bounds, pitch_deltas(options).options)[:, 1]
+        return append_deltas(logs[:, None], bounds, make_pitch_deltas(options).options)[:, 1]
 
     noise = draw_standard_normal(logs, generator) if options.add_delta_pitch else None
-    processed = _columns(features[:, 0], logs, options, normalized, slopes, noise)
+    processed = _compute_columns(features[:, 0], logs, options, normalized, slopes, noise)
     counts = np.diff(bounds)
     if options.delay == 0:
         return processed, counts
@@ -242,10 +242,10 @@ def process_ragged(
     return processed[firsts + rows], delayed_counts
 
 
-def pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
+def make_pitch_deltas(options: ProcessPitchOptions, dtype: type[np.floating[Any]] = np.float32) -> PitchDeltas:
     """Return the options and the filters of the deltas of the log pitch. Compilers cannot trace how they are made."""
     deltas = DeltaOptions(delta_order=1, delta_window=options.delta_window)
-    return PitchDeltas(deltas, tuple(delta_filters(deltas, dtype)))
+    return PitchDeltas(deltas, tuple(compute_delta_filters(deltas, dtype)))
 
 
 def compute_undelayed_features(
@@ -256,7 +256,7 @@ def compute_undelayed_features(
     deltas: PitchDeltas | None = None,
 ) -> Array:
     """Compute :func:`process_pitch` without the delay, with given noise: ``(..., frames)`` or None."""
-    xp = namespace(features)
+    xp = get_namespace(features)
     if lengths is not None:  # padding gets a finite logarithm and gradient
         features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
     logs = log_pitch(features[..., 1])
@@ -266,13 +266,13 @@ def compute_undelayed_features(
         return normalize_log_pitch(features, left, right, lengths)
 
     def slopes() -> Array:
-        of_logs = deltas or pitch_deltas(options, precision(logs))
+        of_logs = deltas or make_pitch_deltas(options, choose_precision(logs))
         return add_deltas(logs[..., None], of_logs.options, lengths=lengths, filters=of_logs.filters)[..., 1]
 
-    return _columns(features[..., 0], logs, options, normalized, slopes, noise)
+    return _compute_columns(features[..., 0], logs, options, normalized, slopes, noise)
 
 
-def _columns(
+def _compute_columns(
     correlation: Array,
     logs: Array,
     options: ProcessPitchOptions,
@@ -283,7 +283,7 @@ def _columns(
     """Return the columns that the options select, computed from the logs of the pitch on demand."""
     columns: list[Any] = []
     if options.add_pov_feature:
-        columns.append(options.pov_scale * pov_feature(correlation) + options.pov_offset)
+        columns.append(options.pov_scale * compute_pov_feature(correlation) + options.pov_offset)
     if options.add_normalized_log_pitch:
         columns.append(normalized() * options.pitch_scale)
     if options.add_delta_pitch:
@@ -291,7 +291,7 @@ def _columns(
         columns.append(slope * options.delta_pitch_scale)
     if options.add_raw_log_pitch:
         columns.append(logs)
-    processed: Array = namespace(logs).stack(columns, -1)
+    processed: Array = get_namespace(logs).stack(columns, -1)
     return processed
 
 
@@ -300,5 +300,5 @@ def delay_frames(features: Array, delay: int) -> Array:
     frames = features.shape[-2]
     if delay == 0 or frames == 0:
         return features
-    shifted: Array = features[..., namespace(features).clip(arange(-delay, frames, features), 0, None), :]
+    shifted: Array = features[..., get_namespace(features).clip(arange(-delay, frames, features), 0, None), :]
     return shifted

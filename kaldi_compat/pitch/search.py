@@ -1,6 +1,6 @@
-"""The search of the pitch tracker, with the bits of Kaldi's programs: in C if the library is there, else in NumPy.
+"""The search of the pitch tracker, with the bits of Kaldi's programs, in C if the library was built, else in NumPy.
 
-Frames are correlated with themselves at whole lags, the correlations interpolated to the lags that are the states, and
+Frames are correlated with themselves at whole lags, the correlations are interpolated to the lags of the states, and
 the cheapest path through the states is searched (src/feat/pitch-functions.cc). A path costs its local costs, plus
 ``step * (i - j)**2`` for each step from state ``j`` to state ``i``. Sums have the order of OpenBLAS's SkylakeX kernels
 (:mod:`kaldi_compat.exact.sums`).
@@ -20,11 +20,11 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import sums
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import F32, Frames, Groups
+from kaldi_compat.pitch.frames import F32, Groups, PitchFrames
 
 States = npt.NDArray[np.int16]
 
-_BLOCK = 32  # Frames that NumPy correlates together.
+_BLOCK = 32  # NumPy correlates this number of frames at once, which bounds its memory.
 
 
 class Lattice(NamedTuple):
@@ -37,14 +37,14 @@ class Lattice(NamedTuple):
     path: States  # (frames,): states of the best path, -1 where they are unknown
     nccf: Floats  # (frames,): correlation of each frame at the lag of its state
 
-    def part(self, begin: int, end: int) -> Lattice:
-        """Return the result of the frames from ``begin`` to ``end``, a view."""
+    def slice_frames(self, begin: int, end: int) -> Lattice:
+        """Return a view of the frames from ``begin`` to ``end``."""
         parts: list[Any] = [array[begin:end] for array in self]
         return Lattice(*parts)
 
     @classmethod
-    def empty(cls, constants: PitchConstants, frames: int) -> Lattice:
-        """Return memory for ``frames`` frames."""
+    def allocate(cls, constants: PitchConstants, frames: int) -> Lattice:
+        """Return a lattice of ``frames`` frames with uninitialized memory."""
         before, correlation = np.empty((frames, constants.states), np.int16), np.empty((frames, constants.lags), F32)
         best, path = np.empty((2, frames), np.int16)
         return cls(before, best, correlation, np.empty(frames, np.uint8), path, np.empty(frames, F32))
@@ -52,30 +52,30 @@ class Lattice(NamedTuple):
 
 def _search_in_c(
     constants: PitchConstants,
-    frames: Frames,
+    frames: PitchFrames,
     begin: int,
     end: int,
     costs: Floats,
     lattice: Lattice,
     ends: Sequence[int],
 ) -> None:
-    arguments = constants.make_c_arguments, frames.make_c_arguments, begin, end, costs, *lattice, len(lattice.best)
+    arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
         raise MemoryError("no memory for a block of frames")
     if status:
-        raise overflow()
+        raise make_overflow_error()
 
 
-def overflow() -> AudioError:
-    """Return the error of audio that is too loud."""
+def make_overflow_error() -> AudioError:
+    """Return the error for audio that is too loud."""
     return AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
 
 
 @native.twin(_search_in_c, much_faster=True)
 def search(
     constants: PitchConstants,
-    frames: Frames,
+    frames: PitchFrames,
     begin: int,
     end: int,
     costs: Floats,
@@ -97,15 +97,15 @@ def search(
         AudioError: correlations overflow.
     """
     known = len(lattice.best) - (end - begin)
-    _search_rows(constants, frames, slice(begin, end), costs, lattice.part(known, len(lattice.best)))
+    _search_rows(constants, frames, slice(begin, end), costs, lattice.slice_frames(known, len(lattice.best)))
     trace(constants, lattice, ends)
 
 
-def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: Floats, lattice: Lattice) -> None:
+def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
     searched, lattice.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
-        raise overflow()
+        raise make_overflow_error()
     local = compute_local_costs(constants, searched, _scale(frames, rows, average), frames.groups[rows])
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
     place = np.arange(constants.states)
@@ -122,7 +122,7 @@ def _search_rows(constants: PitchConstants, frames: Frames, rows: slice, costs: 
         costs -= costs[best]
 
 
-def correlate(constants: PitchConstants, frames: Frames, rows: slice) -> tuple[Floats, Floats, Floats]:
+def correlate(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tuple[Floats, Floats, Floats]:
     """Compute the normalized correlations of frames at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
@@ -134,19 +134,19 @@ def correlate(constants: PitchConstants, frames: Frames, rows: slice) -> tuple[F
     with np.errstate(over="ignore", invalid="ignore"):
         for begin in range(0, count, _BLOCK):
             part = slice(begin, min(begin + _BLOCK, count))
-            windows = _windows(constants, frames, rows.start + part.start, rows.start + part.stop)
-            windows += (-sums.plain_sum(windows[:, :n]) / F32(n))[:, None]
+            windows = _gather_windows(constants, frames, rows.start + part.start, rows.start + part.stop)
+            windows += (-sums.compute_plain_sum(windows[:, :n]) / F32(n))[:, None]
             base = windows[:, None, :n]
             later = np.lib.stride_tricks.sliding_window_view(windows, n, 1)[:, constants.first_lag :]
             inner = sums.dot(later, base)
             norm = sums.dot(base, base) * sums.dot(later, later)
-            average[part] = sums.plain_sum(norm) / F32(constants.lags)
+            average[part] = sums.compute_plain_sum(norm) / F32(constants.lags)
             searched[part] = _normalize_correlation(inner, norm, frames.ballast[rows][part, None])
             correlation[part] = _normalize_correlation(inner, norm, F32(0))
     return searched, correlation, average
 
 
-def _windows(constants: PitchConstants, frames: Frames, begin: int, end: int) -> Floats:
+def _gather_windows(constants: PitchConstants, frames: PitchFrames, begin: int, end: int) -> Floats:
     """Return the samples of rows: (rows, span)."""
     rows = np.arange(begin, end)
     utterance = np.searchsorted(frames.rows, rows, side="right") - 1
@@ -164,7 +164,7 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
     return result
 
 
-def _scale(frames: Frames, rows: slice, average: Floats) -> Floats:
+def _scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
     """Return the factors on the correlations of frames whose ballast is revised."""
     if frames.revised is None:
         return np.ones(len(average), F32)
@@ -177,20 +177,20 @@ def _scale(frames: Frames, rows: slice, average: Floats) -> Floats:
 
 
 def compute_local_costs(constants: PitchConstants, searched: Floats, scale: Floats, groups: Groups) -> Floats:
-    """Compute the cost of each state on each frame, eq. 5 of the paper: (frames, states).
+    """Compute the cost of each state on each frame, (frames, states): equation 5 of Ghahremani et al. (ICASSP 2014).
 
     Args:
         constants: the tracker's numbers and tables.
         searched: (frames, lags): correlation with ballast.
-        scale: (frames,): factors on it.
+        scale: (frames,): factors on the correlations.
         groups: (frames,): see :func:`~kaldi_compat.pitch.frames.group_rows`.
     """
     values = np.empty((len(searched), constants.states), F32)
     for group in np.unique(groups).tolist():
         rows = groups == group
         for state in range(constants.states):
-            weights, first = constants.weights_of(state), constants.first[state]
-            values[rows, state] = sums.row_product(weights, searched[rows, first : first + len(weights)], group)
+            weights, first = constants.get_state_weights(state), constants.first[state]
+            values[rows, state] = sums.multiply_row(weights, searched[rows, first : first + len(weights)], group)
     values *= scale[:, None]
     costs: Floats = (F32(1) - values) + F32(constants.soft_min_f0) * (constants.seconds * values)
     return costs
@@ -254,16 +254,16 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
         for frame in range(end - 1, start - 1, -1):
             if lattice.path[frame] == state:
                 break
-            weights, first = constants.weights_of(state), constants.first[state]
+            weights, first = constants.get_state_weights(state), constants.first[state]
             lags = lattice.correlation[frame, first : first + len(weights)]
             lattice.path[frame], lattice.nccf[frame] = (
                 state,
-                sums.row_product(weights, lags, int(lattice.groups[frame])),
+                sums.multiply_row(weights, lags, int(lattice.groups[frame])),
             )
             state = int(lattice.before[frame, state])
 
 
-def latency(before: States, max_frames: int) -> int:
+def count_undecided_frames(before: States, max_frames: int) -> int:
     """Return the number of last frames on which paths to different states differ, at most ``max_frames``.
 
     Paths do not cross, so it suffices to follow the two outermost paths.

@@ -19,7 +19,7 @@ from kaldi_compat.options.pitch import SmoothPitchOptions
 __all__ = ["smooth_pitch"]
 
 
-def moving_means(values: Floats, size: int) -> Floats:
+def compute_moving_means(values: Floats, size: int) -> Floats:
     """Return the mean over ``size`` values around each value, which is constant near both ends: ``(n,)`` -> ``(n,)``.
 
     As in Kaldi, a value enters a frame too soon, so that the first window's right neighbor never enters (but leaves).
@@ -37,7 +37,7 @@ def moving_means(values: Floats, size: int) -> Floats:
     return means
 
 
-def moving_average(values: Floats, size: int) -> Floats:
+def compute_moving_average(values: Floats, size: int) -> Floats:
     """Return the average over ``size`` values around each value. Values near the ends stay: ``(n,)`` -> ``(n,)``."""
     width = (size - 1) // 2
     inside = slice(width, len(values) - width)
@@ -55,7 +55,7 @@ def moving_average(values: Floats, size: int) -> Floats:
 def smooth_pitch(
     features: npt.NDArray[Any], options: SmoothPitchOptions | None = None, **changes: Unpack[SmoothPitchKeywords]
 ) -> npt.NDArray[Any]:
-    """Compute the log odds of voicing, and the smoothed log pitch less its moving mean.
+    """Compute the log odds of voicing, and the smoothed log pitch minus its moving mean.
 
     Args:
         features: ``(frames, columns)``: the probability of voicing (0 to 1), the pitch in Hz (without gaps: see
@@ -83,13 +83,13 @@ def smooth_pitch(
     processed: npt.NDArray[Any] = features.copy()
     processed[:, 0] = np.log((voicing + 0.0001) / (1.0001 - voicing))
     log_pitch = logf(pitch) if pitch.dtype == np.float32 else np.log(pitch)
-    level = log_pitch - moving_means(log_pitch, options.normalization_window_size)
-    processed[:, 1] = moving_average(level, options.average_window_size)
+    level = log_pitch - compute_moving_means(log_pitch, options.normalization_window_size)
+    processed[:, 1] = compute_moving_average(level, options.average_window_size)
     return processed
 
 
 def is_without_gaps(features: npt.NDArray[Any]) -> bool:
-    """Return True for float32 features (rows, columns) of tracks without gaps, whose voicing is a probability."""
+    """Return True for float32 features (rows, columns) of pitch tracks without gaps and with valid probabilities."""
     if features.dtype != np.float32 or features.shape[1] < 2:
         return False
     voicing, pitch = features[:, 0], features[:, 1]

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact.arrays import Floats, Integers
-from kaldi_compat.functional.array_api import Array, at_least_float32, namespace
+from kaldi_compat.functional.array_api import Array, get_namespace, widen_to_float32
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.options.base import make_options, takes_options
 from kaldi_compat.options.constructors import PitchKeywords, Unpack
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Frames, split_into_frames
-from kaldi_compat.pitch.search import Lattice, latency, search
+from kaldi_compat.pitch.frames import PitchFrames, split_into_frames
+from kaldi_compat.pitch.search import Lattice, count_undecided_frames, search
 
 Key = TypeVar("Key")
-_ROWS = 768  # Frames searched together. Their arrays stay in the cache, and long audio needs little memory.
+_ROWS = 768  # Frames searched at once. Their arrays stay in the cache, and long audio needs little memory.
 
 
 class _ThreadMemory(threading.local):
@@ -42,17 +42,17 @@ class Paths:
     """
 
     def __init__(self, options: PitchOptions, memory: Lattice | None = None) -> None:
-        self.constants = PitchConstants.of(options)
+        self.constants = PitchConstants.from_options(options)
         self.costs = np.zeros(self.constants.states, np.float32)
         shapes = self.constants.states, self.constants.lags
         fits = memory is not None and (memory.before.shape[1], memory.correlation.shape[1]) == shapes
-        self.memory = memory if memory is not None and fits else Lattice.empty(self.constants, 0)
+        self.memory = memory if memory is not None and fits else Lattice.allocate(self.constants, 0)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def extend(self, frames: Frames, begin: int, end: int, ends: Sequence[int]) -> None:
+    def extend(self, frames: PitchFrames, begin: int, end: int, ends: Sequence[int]) -> None:
         """Search the rows ``begin`` to ``end``.
 
         Args:
@@ -62,13 +62,13 @@ class Paths:
         """
         count = len(self) + end - begin
         if count > len(self.memory.best):
-            undecided, self.memory = self._lattice(), Lattice.empty(self.constants, max(count, 2 * len(self)))
+            undecided, self.memory = self._get_lattice(), Lattice.allocate(self.constants, max(count, 2 * len(self)))
             self._keep(undecided)
         self._count = count
-        search(self.constants, frames, begin, end, self.costs, self._lattice(), ends)
+        search(self.constants, frames, begin, end, self.costs, self._get_lattice(), ends)
 
-    def _lattice(self) -> Lattice:
-        return self.memory.part(0, len(self))
+    def _get_lattice(self) -> Lattice:
+        return self.memory.slice_frames(0, len(self))
 
     def _keep(self, undecided: Lattice) -> None:
         self._count = len(undecided.best)
@@ -79,13 +79,13 @@ class Paths:
     def count_agreed_frames(self, max_latency: int) -> int:
         """Return the number of frames on which all paths agree, or that are ``max_latency`` frames back."""
         max_frames = min(len(self), max_latency) - 1
-        return len(self) - 1 - latency(self._lattice().before, max_frames)
+        return len(self) - 1 - count_undecided_frames(self._get_lattice().before, max_frames)
 
     def decide(self, count: int) -> Floats:
         """Decide the first frames along the best paths; return their NCCF and pitch in Hz, ``(count, 2)``."""
-        lattice = self._lattice()
+        lattice = self._get_lattice()
         features = np.stack((lattice.nccf[:count], self.constants.pitch[lattice.path[:count]]), -1)
-        self._keep(lattice.part(count, len(self)))
+        self._keep(lattice.slice_frames(count, len(self)))
         return features
 
 
@@ -109,9 +109,9 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
     >>> print(track_pitch(tone.astype(np.float32))[50].round(2))
     [  1.   199.98]
     """
-    xp = namespace(samples)
+    xp = get_namespace(samples)
     check_samples(samples)
-    audio: Any = samples if isinstance(samples, np.ndarray) else at_least_float32(samples.detach()).cpu().numpy()
+    audio: Any = samples if isinstance(samples, np.ndarray) else widen_to_float32(samples.detach()).cpu().numpy()
     options = make_options("track_pitch", PitchOptions, options, changes)
     ((_, features),) = track_pitches([("", audio)], options)
     tracked: Array = features if isinstance(samples, np.ndarray) else xp.from_numpy(features).to(samples.device)
@@ -124,14 +124,14 @@ def track_pitches(
     options: PitchOptions | None = None,
     **changes: Unpack[PitchKeywords],
 ) -> list[tuple[Key, Floats]]:
-    """Apply :func:`track_pitch` to several utterances: maps keys and samples to keys and features, in order."""
+    """Apply :func:`track_pitch` to pairs of key and samples; return pairs of key and features, in order."""
     options = make_options("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]
     for key, samples in utterances:
         keys.append(key)
-        audio.append(as_audio(samples))
+        audio.append(convert_audio(samples))
     lengths = np.array(list(map(len, audio[1:])), np.int64)
-    features, rows = track_block(as_audio(np.concatenate(audio)), np.cumsum(lengths) - lengths, lengths, options)
+    features, rows = track_block(convert_audio(np.concatenate(audio)), np.cumsum(lengths) - lengths, lengths, options)
     return [(key, features[first:end]) for key, first, end in zip(keys, rows[:-1], rows[1:], strict=True)]
 
 
@@ -167,13 +167,17 @@ def track_block(
             count = paths.count_agreed_frames(len(paths) - count)
         features[decided : decided + count] = paths.decide(count)
         decided += count
-    _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None  # A longer block's is released.
+    _thread.memory = (
+        paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
+    )  # The memory of a longer block is released.
     return features, frames.rows
 
 
-def as_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def convert_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Convert samples (T,) to a type of the tracker: int16 or float32."""
     if samples.ndim != 1:
-        raise AudioError(f"audio for pitch tracking must have one axis, not the shape {samples.shape}")
+        raise AudioError(
+            f"audio for pitch tracking must have one axis, not the shape {samples.shape}: take one channel"
+        )
     check_samples(samples)
     return samples if samples.dtype == np.int16 else samples.astype(np.float32, copy=False)

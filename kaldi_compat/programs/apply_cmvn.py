@@ -15,8 +15,8 @@ from kaldi_compat.functional import block_cmvn as cmvn
 from kaldi_compat.functional.cmvn import (
     VARIANCE_FLOOR,
     check_statistics,
-    fake_statistics,
-    mean_and_variance,
+    compute_mean_and_variance,
+    replace_statistics,
     scale_and_offset,
 )
 from kaldi_compat.options.base import option
@@ -61,7 +61,7 @@ def main(options: Options, statistics_source: str, source: str, target: str) -> 
             statistics = global_statistics if table is None else table.find(block, MISSING.format)
             if len({matrix.shape for matrix in statistics}) > 1:
                 raise Skip
-            return normalize_block(block, fake_statistics(np.stack(statistics), skipped), options)
+            return normalize_block(block, replace_statistics(np.stack(statistics), skipped), options)
 
         counts = map_table(blocks, writer, normalize)
     what = "mean and variance" if options.norm_vars else "mean"
@@ -83,7 +83,7 @@ def normalize_block(block: ArrayBlock, statistics: DoubleMatrix, options: Option
     feats = stack_rows(block)
     check_statistics(statistics if len(statistics) > 1 else statistics[0], feats.shape[1], options)
     if options.norm_vars:
-        variance = mean_and_variance(statistics)[:, 1]
+        variance = compute_mean_and_variance(statistics)[:, 1]
         floored = variance[variance < VARIANCE_FLOOR].tolist()
         for value in floored * (len(block) // len(statistics)):
             logger.warning("Flooring cepstral variance from %g to %g", value, VARIANCE_FLOOR)

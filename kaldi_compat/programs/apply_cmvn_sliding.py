@@ -8,8 +8,8 @@ from kaldi_compat.cli.loop import convert_table, require_one_entry, stack_rows
 from kaldi_compat.cli.objects import DoubleMatrix, Indices, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.sliding import normalize_by_windows
-from kaldi_compat.functional.block_cmvn import sliding_cmvn
-from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, sliding_windows
+from kaldi_compat.functional.block_cmvn import normalize_by_sliding_windows
+from kaldi_compat.functional.cmvn import SLIDING_VARIANCE_FLOOR, compute_sliding_windows
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions
 
 USAGE = """
@@ -28,7 +28,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
         feats = stack_rows(block)
         if feats.size == 0:
             raise Skip(f"Empty feature matrix for utterance {block.names()[0]}")
-        normalized = sliding_cmvn(feats, block.rows(), options)
+        normalized = normalize_by_sliding_windows(feats, block.rows(), options)
         if normalized is None:  # A variance must be floored, which Kaldi warns about.
             normalized = normalize_with_warnings(require_one_entry(block, feats), options)
         return block.with_rows(normalized)
@@ -45,7 +45,7 @@ def main(options: SlidingCmvnOptions, source: str, target: str) -> int:
 
 def normalize_with_warnings(feats: Matrix, options: SlidingCmvnOptions) -> Matrix:
     """Normalize an utterance, (frames, dim), and log warnings about floored variances."""
-    start, end = sliding_windows(np.arange(len(feats)), len(feats), options)
+    start, end = compute_sliding_windows(np.arange(len(feats)), len(feats), options)
     normalized: Matrix
     normalized, variance = normalize_by_windows(feats, start, end, norm_vars=options.norm_vars)
     if options.norm_vars:

@@ -11,7 +11,7 @@ from kaldi_compat.cli.objects import DoubleMatrix, Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.sums import products
+from kaldi_compat.exact.sums import compute_dot_products
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -93,7 +93,9 @@ def sum_products(block: ArrayBlock, table: LookupReader[Matrix]) -> ArrayBlock:
     feats = stack_rows(block)
     if feats.size == 0:
         raise Skip(f"Both features of utterance {key} are empty, skipping utterance.")
-    return block.with_matrices(products(feats, block.rows(), others[0] if len(others) == 1 else np.concatenate(others)))
+    return block.with_matrices(
+        compute_dot_products(feats, block.rows(), others[0] if len(others) == 1 else np.concatenate(others))
+    )
 
 
 def format_vector(values: DoubleMatrix) -> str:

@@ -8,7 +8,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
-from kaldi_compat.pitch.online import first_pass_features
+from kaldi_compat.pitch.online import compute_first_pass_features
 from kaldi_compat.pitch.process import process_ragged
 from kaldi_compat.programs.compute_kaldi_pitch_feats import (
     analyze_utterances,
@@ -44,7 +44,7 @@ def main(options: Options, source: str, target: str) -> int:
         if options.simulate_first_pass_online:
             names, analyses = result
             return ArrayBlock.from_arrays(
-                names, [first_pass_features(analysis, options, options, random) for analysis in analyses]
+                names, [compute_first_pass_features(analysis, options, options, random) for analysis in analyses]
             )
         features, counts = process_ragged(result.values.reshape(-1, 2), result.rows(), options, random)
         block: ArrayBlock = result.with_rows(features, counts)

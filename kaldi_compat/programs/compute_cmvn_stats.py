@@ -16,7 +16,7 @@ from kaldi_compat.cli.objects import DoubleMatrix, Matrix, Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.block_cmvn import statistics
+from kaldi_compat.functional.block_cmvn import compute_statistics
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -75,7 +75,7 @@ def get_weighted_frames(block: ArrayBlock, weights: LookupReader[Vector] | None)
 def compute_utterance_statistics(block: ArrayBlock, weights: LookupReader[Vector] | None) -> ArrayBlock:
     """Compute the statistics of each utterance, (2, dim + 1)."""
     feats, frame_weights = get_weighted_frames(block, weights)
-    return block.with_matrices(statistics(feats, block.rows(), weights=frame_weights))
+    return block.with_matrices(compute_statistics(feats, block.rows(), weights=frame_weights))
 
 
 class Sum:
@@ -104,7 +104,7 @@ class Sum:
                 f"dimension {dim}, but {self.statistics.shape[1] - 1} before: use features of one dimension"
             )
         bounds = np.array([0, len(feats)])
-        self.statistics = statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
+        self.statistics = compute_statistics(feats, bounds, weights=weights, onto=self.statistics[None])[0]
         return block
 
 

@@ -16,8 +16,8 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.functional.block_cmvn import statistics
-from kaldi_compat.functional.cmvn import two_channel_weights
+from kaldi_compat.functional.block_cmvn import compute_statistics
+from kaldi_compat.functional.cmvn import weigh_two_channels
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -110,9 +110,9 @@ class CallBlock:
         one, other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
         loudness = rows[:, :1]
         weights = np.ones(len(rows), np.float32)
-        weights[one], weights[other] = two_channel_weights(loudness[one], loudness[other], quieter_channel_weight)
+        weights[one], weights[other] = weigh_two_channels(loudness[one], loudness[other], quieter_channel_weight)
         bounds = np.concatenate(([0], np.cumsum(lengths)))
-        return ArrayBlock.from_arrays(self.keys, list(statistics(rows, bounds, weights=weights)))
+        return ArrayBlock.from_arrays(self.keys, list(compute_statistics(rows, bounds, weights=weights)))
 
 
 def read_calls(calls: list[list[str]], table: LookupReader[Matrix], size: int, counts: Counts) -> Iterator[CallBlock]:

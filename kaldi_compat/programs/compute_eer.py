@@ -9,7 +9,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional.detection import equal_error_rate, parse_trials
+from kaldi_compat.functional.detection import compute_equal_error_rate, parse_trials
 from kaldi_compat.options.config import FLOAT32_END
 
 USAGE = """
@@ -25,7 +25,7 @@ TRIAL = re.compile(rf"^[ \t]*({NUMBER})[ \t]+(target|nontarget)[ \t]*$", re.ASCI
 
 @program("compute-eer", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    rate, threshold = equal_error_rate(*map(np.sort, read_scores(source)))
+    rate, threshold = compute_equal_error_rate(*map(np.sort, read_scores(source)))
     percent = 100.0 * np.float32(rate)
     logger.info("Equal error rate is %g%%, at threshold %g", percent, threshold)
     write_text("-", f"{percent:.4g}")

@@ -15,7 +15,7 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
-from kaldi_compat.pitch.online import Analysis, first_pass_pitch
+from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
 from kaldi_compat.pitch.tracker import track_block
 
 USAGE = """
@@ -42,7 +42,7 @@ def main(options: PitchOptions, source: str, target: str) -> int:
 def _track_first_pass(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
     """Track the pitch of a block of utterances as the first pass of online decoding does."""
     names, analyses = analyze_utterances(block, options)
-    return ArrayBlock.from_arrays(names, [first_pass_pitch(analysis, options) for analysis in analyses])
+    return ArrayBlock.from_arrays(names, [compute_first_pass_pitch(analysis, options) for analysis in analyses])
 
 
 def read_audio(blocks: Iterable[Block], options: PitchOptions) -> Iterator[Any]:
@@ -75,7 +75,7 @@ def track_utterances(block: WaveBlock, options: PitchOptions) -> ArrayBlock:
 def analyze_utterances(block: WaveBlock, options: PitchOptions) -> tuple[list[str], list[Analysis]]:
     """Analyze utterances for the simulation of online decoding. Return their keys and analyses."""
     places = zip(block.starts.tolist(), block.lengths.tolist(), strict=True)
-    return block.names(), [Analysis.of(block.samples[a : a + n], options) for a, n in places]
+    return block.names(), [Analysis.from_audio(block.samples[a : a + n], options) for a, n in places]
 
 
 def write_pitch(tracks: Iterable[ArrayBlock], writer: Sink) -> Counts:

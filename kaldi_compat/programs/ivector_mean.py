@@ -15,7 +15,7 @@ from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.exact.products import scale_vector
-from kaldi_compat.exact.sums import signal_sums
+from kaldi_compat.exact.sums import compute_signal_sums
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -77,7 +77,7 @@ def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None
             means = [mean for _, mean in result.entries()]
             if means:
                 numbers = np.concatenate(means)
-                sums = signal_sums(numbers, dim * np.arange(len(means) + 1))
+                sums = compute_signal_sums(numbers, dim * np.arange(len(means) + 1))
                 squares = sum(sums[:, 0].tolist(), squares)
                 total = np.add.reduce([total if len(total) else np.zeros(dim), *means])
             return result

@@ -6,7 +6,7 @@ from io_ark.blocks import ArrayBlock
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import NoOptions, program
-from kaldi_compat.functional.block_cmvn import statistics
+from kaldi_compat.functional.block_cmvn import compute_statistics
 
 USAGE = """
 Adds up the rows of each matrix of a table and writes the table of the sums.
@@ -24,7 +24,7 @@ def main(options: NoOptions, source: str, target: str) -> int:
         nonlocal rows
         matrices = stack_rows(block)
         # statistics() adds up the rows in double precision, as Kaldi does here.
-        sums = statistics(matrices, block.rows())[:, 0, :-1].astype(np.float32)
+        sums = compute_statistics(matrices, block.rows())[:, 0, :-1].astype(np.float32)
         rows += len(matrices)
         return block.with_vectors(sums.reshape(-1), np.full(len(block), matrices.shape[1]))
 

@@ -6,7 +6,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, stack_matrices
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.functional.cmvn import fake_statistics, mean_and_variance
+from kaldi_compat.functional.cmvn import compute_mean_and_variance, replace_statistics
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -34,13 +34,13 @@ def main(options: Options, first: str, second: str, target: str | None = None) -
             raise FeatureError(
                 f"Expected input to be CMVN stats (should have two rows), not a matrix with {statistics.shape[1]}"
             )
-        statistics = fake_statistics(statistics, fake_dims)
+        statistics = replace_statistics(statistics, fake_dims)
         if options.convert_to_mean_and_var:
             if (statistics[:, 0, -1] <= 0).any():
                 raise Skip(
                     f"Zero or negative count for speaker {block.names()[0]}, not outputting mean and variance stats."
                 )
-            statistics = mean_and_variance(statistics)
+            statistics = compute_mean_and_variance(statistics)
         return block.with_matrices(statistics)
 
     counts = convert_table(modify, "double-matrix", source, output)

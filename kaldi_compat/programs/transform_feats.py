@@ -13,7 +13,7 @@ from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
-from kaldi_compat.exact.products import product_with_transpose
+from kaldi_compat.exact.products import multiply_by_transpose
 from kaldi_compat.options.base import BaseOptions, option
 
 USAGE = """
@@ -67,7 +67,7 @@ class LogDeterminants:
 def log_determinant(linear: Matrix) -> float:
     """Compute ``log det(A A^T) / 2`` in single precision, as Kaldi does."""
     with np.errstate(invalid="ignore"):
-        return 0.5 * float(np.linalg.slogdet(product_with_transpose(linear, linear))[1])
+        return 0.5 * float(np.linalg.slogdet(multiply_by_transpose(linear, linear))[1])
 
 
 def describe_mismatch(key: str, transform: Matrix, dim: int) -> str:
@@ -113,5 +113,5 @@ def main(options: Options, transform_source: str, source: str, target: str) -> i
 def apply_matrix(feats: Matrix, matrix: Matrix, bounds: npt.NDArray[np.int64] | None = None) -> Matrix:
     """Apply a linear or affine transform to the rows of utterances. ``bounds`` are their boundaries; None for one."""
     dim = feats.shape[1]
-    linear = product_with_transpose(feats, matrix[:, :dim], bounds)
+    linear = multiply_by_transpose(feats, matrix[:, :dim], bounds)
     return linear + matrix[:, dim] if matrix.shape[1] > dim else linear

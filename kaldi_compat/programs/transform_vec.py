@@ -10,7 +10,7 @@ from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import NoOptions, program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.exact.products import matrix_vectors
+from kaldi_compat.exact.products import multiply_vectors
 
 USAGE = """
 Applies a transform (LDA, PCA) to vectors, such as i-vectors: linear if it has as many columns as the vectors
@@ -43,5 +43,5 @@ def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
     if columns not in (dim, dim + 1):
         raise FeatureError(f"Dimension mismatch: input vector has dimension {dim} and transform has {columns} columns.")
     offset: Vector | None = matrix[:, dim] if columns > dim else None
-    result = matrix_vectors(matrix[:, :dim], rows, offset)
+    result = multiply_vectors(matrix[:, :dim], rows, offset)
     return block.with_vectors(result.reshape(-1), np.full(len(block), len(matrix)))

@@ -23,7 +23,7 @@ from kaldi_compat.frontends.names import PresetName
 from kaldi_compat.frontends.preset import Preset
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import STEPS, Step
-from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.functional.array_api import detect_tracing
 from kaldi_compat.functional.checks import CheckedAudio, check_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
@@ -87,7 +87,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         self.resample = resample
         self.engine: Engine = engine
         self.dft: Dft = dft
-        self.feature = self._feature(self.preset.feature_options)
+        self.feature = self._make_feature(self.preset.feature_options)
         self.steps = nn.ModuleList(_module_of(step, numbers) for step in self.preset.steps)
 
     @classmethod
@@ -115,7 +115,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
     def _repr_html_(self) -> str:
         from kaldi_compat.frontends import description
 
-        return description.html(self.preset, f"Frontend({self.preset.name!r})")
+        return description.format_html(self.preset, f"Frontend({self.preset.name!r})")
 
     @eager_with_old_compilers
     def forward(
@@ -148,15 +148,15 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
-        recorded = tracing(samples)
+        recorded = detect_tracing(samples)
         if not computes_in_numpy(samples, recorded):
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
-            return self._model_input(audio)
+            return self._compute_model_input(audio)
         array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
         counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
         audio = prepare_audio(array, counts, rate, self.preset, self.feature.size, resample_rows)
         ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
-        return self._model_input(CheckedAudio(torch.from_numpy(audio.samples), ends))
+        return self._compute_model_input(CheckedAudio(torch.from_numpy(audio.samples), ends))
 
     def stream(self, slots: int = 1) -> FrontendStream:
         """Return a stream of the front end, which takes audio in chunks, for ``slots`` utterances at once.
@@ -166,7 +166,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         """
         return FrontendStream(self, slots)
 
-    def _feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
+    def _make_feature(self, options: FrameOptions, like: Tensor | None = None) -> SpectralFeature:
         feature = CLASSES[self.preset.feature](options, engine=self.engine, dft=self.dft)
         feature._has_accurate_fft = self.preset.double_precision
         feature._trust_scale()  # The preset decides the scale of the audio.
@@ -207,7 +207,7 @@ class FrontendStream(StreamCall):
     """
 
     def __init__(self, frontend: Frontend, slots: int = 1) -> None:
-        if frontend.preset.explain_missing_stream:
+        if frontend.preset.why_no_stream:
             raise explain_missing_stream(frontend.preset)
         self.frontend, self.slots = frontend, slots
         modules: Any = [frontend.feature, *frontend.steps]

@@ -7,7 +7,7 @@ import json
 import math
 from typing import Any
 
-from kaldi_compat.frontends.description import as_dict
+from kaldi_compat.frontends.description import convert_to_dict
 from kaldi_compat.frontends.preset import FEATURES, FORMAT, SET_BY_PRESET, Preset, list_presets
 from kaldi_compat.frontends.steps import STEPS
 from kaldi_compat.options.base import get_info
@@ -34,7 +34,7 @@ ABOUT = {
 
 def presets() -> str:
     """Return the text of ``kaldi_compat/frontends/presets.json``."""
-    by_name = {name: as_dict(Preset.of(name)) for name in list_presets()}
+    by_name = {name: convert_to_dict(Preset.of(name)) for name in list_presets()}
     return json.dumps({"format": FORMAT, "presets": by_name}, indent=1, allow_nan=False) + "\n"
 
 

@@ -26,7 +26,7 @@ from io_ark.data_dir import Segment, parse_segment
 from io_ark.errors import FormatError
 from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
-from kaldi_compat.exact.resample import num_resampled, resample_waveform
+from kaldi_compat.exact.resample import count_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
 from kaldi_compat.torch.data.arguments import file_of, positive_number, whole_number
 from kaldi_compat.torch.data.batching import Utterance
@@ -381,7 +381,7 @@ class WaveDataset(_KeyedDataset):
     def _count(self, key: str, samples: int, rate: float) -> int:
         """Return the number of samples that an utterance has after resampling."""
         rates = self._rates(key, rate, self._items.seeds.of(key))
-        return samples if rates is None else int(num_resampled(samples, *rates))
+        return samples if rates is None else int(count_resampled(samples, *rates))
 
     def _silence(self, recording: str, place: str) -> Wave:
         """Return silence with the shape in a recording's header. It takes no memory."""

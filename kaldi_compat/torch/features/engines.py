@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, compiler_says
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, ask_compiler
 from kaldi_compat.native import NATIVE
 from kaldi_compat.options.spectral import Engine
 from kaldi_compat.torch import kernels
@@ -101,7 +101,7 @@ def engine_for(
     reason = reason or _why_not(module, samples, tracing)
     if engine == "triton":
         reason = reason or kernels.why_unsupported(module, samples, lengths, vtln_warp, generator)
-        if reason and requested == "auto" and not compiler_says(torch, "is_compiling"):
+        if reason and requested == "auto" and not ask_compiler(torch, "is_compiling"):
             _say_once(reason)
     if requested != "auto" and reason:
         raise OptionError(f"engine={requested!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.array_api import is_traced_or_differentiated, tracing
+from kaldi_compat.functional.array_api import detect_tracing, is_traced_or_differentiated
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
@@ -89,7 +89,7 @@ class Fbank(FbankConstructor, MelFeature):
 
         On a CPU, a block of frames at a time stays in the cache.
         """
-        return self._in_blocks(frames, None, filter_bank, tracing(frames))
+        return self._in_blocks(frames, None, filter_bank, detect_tracing(frames))
 
 
 class FlooredFbank(Fbank):

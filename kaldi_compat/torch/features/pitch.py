@@ -17,12 +17,12 @@ from torch import Tensor
 from kaldi_compat.errors import AudioError, FeatureError, KaldiCompatError
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.functional.batches import check_features, check_lengths, zero_past
-from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_list, check_samples, rate_advice
+from kaldi_compat.functional.checks import advise_on_rate, check_lengths_are_no_rate, check_list, check_samples
 from kaldi_compat.options.constructors import PitchConstructor, ProcessPitchConstructor
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.online import Analysis, first_pass_pitch
-from kaldi_compat.pitch.process import pitch_deltas, process_pitch
+from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
+from kaldi_compat.pitch.process import make_pitch_deltas, process_pitch
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.calls import PitchCall, ProcessPitchCall
 from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
@@ -58,7 +58,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
 
     def setup(self) -> None:
         super().setup()
-        self._constants = PitchConstants.of(self.options)
+        self._constants = PitchConstants.from_options(self.options)
         for name, table in PitchTables.of(self._constants)._asdict().items():
             self._constant(name, table)
 
@@ -80,7 +80,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             KaldiCompatError: ``simulate_first_pass_online`` is set in a model that is compiled, exported, traced or
                 mapped.
         """
-        check_lengths_are_no_rate(lengths, rate_advice(lengths))
+        check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return self._of_list([self._checked(utterance) for utterance in utterances])
@@ -105,7 +105,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
             return track_batch(batch, lengths, self._constants, self._tables())
         counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
         rows = self._of_list([row[:count] for row, count in zip(batch, counts, strict=True)])
-        features = batch.new_zeros((len(batch), self._constants.num_frames(batch.shape[-1]), 2))
+        features = batch.new_zeros((len(batch), self._constants.count_frames(batch.shape[-1]), 2))
         for i, row in enumerate(rows):
             features[i, : len(row)] = row
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
@@ -141,7 +141,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         arrays = [samples.numpy(force=True) for samples in utterances]
         if self.options.simulate_first_pass_online:
             tracks: list[np.ndarray[Any, Any]] = [
-                first_pass_pitch(Analysis.of(samples, self.options), self.options) for samples in arrays
+                compute_first_pass_pitch(Analysis.from_audio(samples, self.options), self.options) for samples in arrays
             ]
         else:
             tracks = [track for _, track in track_pitches(enumerate(arrays), self.options)]
@@ -169,7 +169,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
 
     def setup(self) -> None:
         super().setup()
-        self._deltas = [pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
+        self._deltas = [make_pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _example(self) -> Tensor:
         return torch.ones(2, 8, 2)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact import tables
-from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.exact.mel import compute_mel_banks
 from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
@@ -43,14 +43,14 @@ class Plp(PlpConstructor, MelFeature):
         super().setup()
         # the first and last mel bins are repeated for the ends of the spectrum
         bins = self.options.num_mel_bins + 2
-        self._table("cosines", tables.inverse_dft(self.options.lpc_order + 1, bins).T)
+        self._table("cosines", tables.compute_inverse_dft(self.options.lpc_order + 1, bins).T)
         factors = tables.lifter(self.options.num_ceps, self.options.cepstral_lifter)
         self._table("lifter", factors * np.float32(self.options.cepstral_scale))
 
     def _mel_weights(self, vtln_warp: float) -> Tensor:
         """Compute the filter bank, weighted by the equal-loudness curve: (fft_bins, num_mel_bins)."""
-        banks = mel_banks(self.options, vtln_warp)
-        return torch.from_numpy(banks.weights * tables.equal_loudness(banks.centers))
+        banks = compute_mel_banks(self.options, vtln_warp)
+        return torch.from_numpy(banks.weights * tables.compute_equal_loudness(banks.centers))
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the loudness of the mel bins, an all-pole model of it, and the model's cepstra."""

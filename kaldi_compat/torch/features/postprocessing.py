@@ -15,7 +15,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional import deltas
-from kaldi_compat.functional.array_api import namespace, tracing
+from kaldi_compat.functional.array_api import detect_tracing, get_namespace
 from kaldi_compat.functional.batches import check_features, zero_past
 from kaldi_compat.functional.checks import check_list
 from kaldi_compat.functional.cmvn import (
@@ -23,7 +23,7 @@ from kaldi_compat.functional.cmvn import (
     apply_online_normalization,
     apply_own_cmvn,
     check_statistics,
-    fake_statistics,
+    replace_statistics,
     sliding_cmvn,
 )
 from kaldi_compat.functional.splice import splice
@@ -105,7 +105,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """
         if not isinstance(features, Tensor):
             return [self(matrix) for matrix in check_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
-        lengths, recorded = check_features(features, lengths), tracing(features)
+        lengths, recorded = check_features(features, lengths), detect_tracing(features)
         if recorded.traced_or_differentiated:  # NaN in the padding would make its gradients NaN
             features = zero_past(features, lengths)
         if self._adds_frames and features.dtype == torch.float32 and computes_in_numpy(features, recorded):
@@ -127,7 +127,7 @@ class _Filters(PostProcessing):
         self._filters = [self._filters_of(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
-        filters = self._filters[features.dtype == namespace(features).float64]
+        filters = self._filters[features.dtype == get_namespace(features).float64]
         return self._function(features, self.options, lengths=lengths, filters=filters)
 
 
@@ -139,7 +139,7 @@ class Deltas(constructors.DeltaConstructor, _Filters):
     """
 
     _function = staticmethod(deltas.add_deltas)
-    _filters_of = staticmethod(deltas.delta_filters)
+    _filters_of = staticmethod(deltas.compute_delta_filters)
     Options = DeltaOptions
     _stream: Any = DeltaStream
     options: DeltaOptions
@@ -153,7 +153,7 @@ class ShiftedDeltas(constructors.ShiftedDeltaConstructor, _Filters):
     """
 
     _function = staticmethod(deltas.add_shifted_deltas)
-    _filters_of = staticmethod(deltas.shifted_delta_filters)
+    _filters_of = staticmethod(deltas.compute_shifted_delta_filters)
     Options = ShiftedDeltaOptions
     _stream = ShiftedDeltaStream
     options: ShiftedDeltaOptions
@@ -260,7 +260,7 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
         if statistics is None and (self.options.reverse or skip_dims):
             raise OptionError("reverse and skip_dims need statistics: pass stats")
-        matrix = None if statistics is None else fake_statistics(self._checked(statistics, self.options), skip_dims)
+        matrix = None if statistics is None else replace_statistics(self._checked(statistics, self.options), skip_dims)
         self.register_buffer("statistics", matrix, persistent=False)
         self._stream = None if matrix is None else FrameStream
 
@@ -308,7 +308,7 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
             matrix = self._checked(statistics, CmvnOptions(norm_vars=True))
-            fake_statistics(matrix, self.skip_dims)  # checks the dimensions
+            replace_statistics(matrix, self.skip_dims)  # checks the dimensions
             self.register_buffer("statistics", matrix, persistent=False)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.exact.resample import PeriodFilters, check_rates, resampling_filters, waveform_filter
+from kaldi_compat.exact.resample import PeriodFilters, check_rates, choose_waveform_filter, make_resampling_filters
 from kaldi_compat.functional.checks import check_samples
 from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 
-def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
+def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Tensor:
     """Resample audio (Kaldi: LinearResample, flushed).
 
     Args:
@@ -29,8 +29,8 @@ def linear_resample(samples: Tensor, rate_in: int, rate_out: int, cutoff: float,
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # As OpenBLAS's dot products of few taps: products rounded to float32, summed in double.
-    filters = resampling_filters(rate_in, rate_out, float(np.float32(cutoff)), num_zeros)
-    return resample_tensor(samples, PeriodFilters.of(filters), samples.dtype)
+    filters = make_resampling_filters(rate_in, rate_out, float(np.float32(cutoff)), num_zeros)
+    return resample_tensor(samples, PeriodFilters.from_filters(filters), samples.dtype)
 
 
 def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tensor:
@@ -56,4 +56,4 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
     if not all(isinstance(rate, (int, float, np.number)) and float(rate).is_integer() for rate in (rate_in, rate_out)):
         raise OptionError(f"sampling rates must be whole numbers of Hz, not {rate_in!r} and {rate_out!r}")
     samples = samples if samples.dtype == torch.float64 else samples.float()
-    return linear_resample(samples, *waveform_filter(rate_in, rate_out))
+    return resample_linearly(samples, *choose_waveform_filter(rate_in, rate_out))

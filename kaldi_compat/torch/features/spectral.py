@@ -12,16 +12,16 @@ from torch import Tensor, get_num_threads
 
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import tables
-from kaldi_compat.exact.engine import features_of_list, features_of_rows
-from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.exact.plan import Plan, plan_of
+from kaldi_compat.exact.engine import compute_list_features, compute_row_features
+from kaldi_compat.exact.mel import compute_mel_banks
+from kaldi_compat.exact.plan import Plan, make_plan
 from kaldi_compat.functional.array_api import (
     Tracing,
-    compiler_says,
+    ask_compiler,
+    detect_tracing,
     is_traced,
     is_traced_or_differentiated,
     matmul,
-    tracing,
 )
 from kaldi_compat.functional.batches import check_lengths, zero_past
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, warn_user
@@ -94,7 +94,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
                 f"frame_length={self.options.frame_length:g} gives an FFT of {self.points} points, which must be even: "
                 "change frame_length or pass round_to_power_of_two=True"
             )
-        self._table("window", tables.window(self.options.window_type, self.size, self.options.blackman_coeff))
+        self._table("window", tables.make_window(self.options.window_type, self.size, self.options.blackman_coeff))
 
     @property
     def dim(self) -> int:
@@ -162,7 +162,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
-        return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing(samples)), generator)
+        return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
 
     def _features_of_frames(
         self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None
@@ -198,7 +198,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         return self._plan() if is_exact(self) else None
 
     def _plan(self) -> Plan:
-        return plan_of(self.options, accurate_fft=self._has_accurate_fft)
+        return make_plan(self.options, accurate_fft=self._has_accurate_fft)
 
     def _num_frames(self, num_samples: Any) -> Any:
         return num_frames(num_samples, self.size, self.shift, self.options.snip_edges)
@@ -213,7 +213,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return kernels.features(self, samples, lengths, warps, generator)
         ends = None if lengths is None else lengths.numpy()
         seeds = frame_seeds(generator) if self.options.dither != 0 else None
-        features, counts = features_of_rows(self._plan(), _as_array(samples), ends, warps, seeds, get_num_threads())
+        features, counts = compute_row_features(self._plan(), _as_array(samples), ends, warps, seeds, get_num_threads())
         computed = torch.from_numpy(features)
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
@@ -226,7 +226,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         arrays = [_as_array(utterance.samples) for utterance in utterances]
         warps: Any = [utterance.warps for utterance in utterances]
         seeds = frame_seeds(generator) if self.options.dither != 0 else None
-        features = features_of_list(self._plan(), arrays, warps, seeds, get_num_threads())
+        features = compute_list_features(self._plan(), arrays, warps, seeds, get_num_threads())
         return [torch.from_numpy(utterance) for utterance in features]
 
     def _by_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
@@ -309,8 +309,8 @@ def _as_array(samples: Tensor) -> Any:
 
 def _is_exported() -> bool:
     tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
-    is_recorded = bool(tracing()) or compiler_says(torch, "is_exporting")
-    return is_recorded and not compiler_says(torch, "is_dynamo_compiling")
+    is_recorded = bool(tracing()) or ask_compiler(torch, "is_exporting")
+    return is_recorded and not ask_compiler(torch, "is_dynamo_compiling")
 
 
 @functools.cache
@@ -354,7 +354,7 @@ class MelFeature(SpectralFeature):
 
     def _mel_weights(self, vtln_warp: float) -> Tensor:
         """Compute the filter bank for a VTLN factor, on the CPU: (fft_bins, num_mel_bins)."""
-        return torch.from_numpy(mel_banks(self.options, vtln_warp).weights)
+        return torch.from_numpy(compute_mel_banks(self.options, vtln_warp).weights)
 
     def _filter_bank(self, vtln_warp: float) -> Tensor:
         """Return the filter bank for a VTLN factor, on the module's device: (fft_bins, num_mel_bins)."""

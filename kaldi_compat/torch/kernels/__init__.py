@@ -87,7 +87,7 @@ def why_unsupported(
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
         (0 < samples.numel() < MAX_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MAX_SAMPLES - 1}"),
-        (samples.dim() > 0 and _frames_in(module, samples) > 0, "the audio is shorter than one frame"),
+        (samples.dim() > 0 and _count_frames(module, samples) > 0, "the audio is shorter than one frame"),
         (
             lengths is None or _fits(lengths, samples),
             "the lengths are not integers (B,) on the same device or on the CPU",
@@ -110,7 +110,7 @@ def why_switched_off(values: Tensor) -> str:
     return "" if _has_triton() else "Triton is not installed"
 
 
-def _frames_in(module: Feature, samples: Tensor) -> int:
+def _count_frames(module: Feature, samples: Tensor) -> int:
     return num_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 

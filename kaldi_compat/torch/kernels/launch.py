@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.rand import rand_r_starts
+from kaldi_compat.exact.rand import compute_rand_r_starts
 from kaldi_compat.torch.kernels import SHAPES, Feature
 from kaldi_compat.torch.kernels.fused import feature_kernel
 from kaldi_compat.torch.kernels.noise import KALDI, PHILOX
@@ -380,4 +380,4 @@ def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 @functools.lru_cache(maxsize=32)
 def _jumps(size: int, device: torch.device) -> Tensor:
     """Return multipliers and increments of the jumps from a frame's state to each sample: int32 (2, size)."""
-    return to_device(torch.from_numpy(rand_r_starts(size)), device)
+    return to_device(torch.from_numpy(compute_rand_r_starts(size)), device)

@@ -18,7 +18,7 @@ import triton.language as tl
 from kaldi_compat.torch.kernels.noise import kaldi_normal, philox_normals
 
 
-def bit_reversed(n: int) -> list[int]:
+def reverse_bits(n: int) -> list[int]:
     """Return the integers below n, a power of two, in bit-reversed order."""
     order = [0]
     while len(order) < n:
@@ -30,7 +30,7 @@ def bit_reversed(n: int) -> list[int]:
 MAX_LANE_POINTS = 64
 COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
 SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
-BIT_REVERSED = tl.constexpr(tuple(bit_reversed(MAX_LANE_POINTS)))
+BIT_REVERSED = tl.constexpr(tuple(reverse_bits(MAX_LANE_POINTS)))
 
 
 @triton.jit
@@ -347,6 +347,6 @@ def half_of_bins(n: int) -> list[int]:
     """
     bins, scale = [], 1
     while n >= 4:
-        bins += [scale * (4 * j + 1) for j in bit_reversed(n // 4)]
+        bins += [scale * (4 * j + 1) for j in reverse_bits(n // 4)]
         n, scale = n // 2, 2 * scale
     return [*bins, 0, scale]

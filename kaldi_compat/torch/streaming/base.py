@@ -19,7 +19,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.stream import WindowFlow
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import zero_past
-from kaldi_compat.functional.checks import check_lengths_are_no_rate, check_samples, rate_advice
+from kaldi_compat.functional.checks import advise_on_rate, check_lengths_are_no_rate, check_samples
 from kaldi_compat.torch.calls import ChainCall, StreamCall
 from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
@@ -134,7 +134,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         if lengths is None:
             return np.full(self.slots, width)
         if self.item_axes == 0:
-            check_lengths_are_no_rate(lengths, rate_advice(lengths))
+            check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         counted = torch.as_tensor(lengths, dtype=torch.int64, device="cpu").numpy()
         if counted.shape != (self.slots,) or bool(((counted < 0) | (counted > width)).any()):
             raise AudioError(f"lengths must be {self.slots} integers from 0 to {width}, not {counted.tolist()}")
@@ -156,10 +156,10 @@ class WindowStream(WindowFlow, Stream[Options]):
         self.history = History(self.slots)
         self.done: Counts = np.zeros(self.slots, np.int64)
 
-    def _frames_in(self, end: Counts) -> Counts:
+    def _count_frames(self, end: Counts) -> Counts:
         return end  # a frame for each frame, unless a subclass says otherwise
 
-    def _frames(self, first: Counts, counts: Counts) -> Tensor:
+    def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
         longest = int(counts.max(initial=0))
         frames = self._compute(first, longest)
         if (counts < longest).any():

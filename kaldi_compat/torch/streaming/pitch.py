@@ -20,7 +20,7 @@ from kaldi_compat.exact.resample import resample_chunk
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import (
-    Frames,
+    PitchFrames,
     add_energy,
     check_finite,
     compute_ballast,
@@ -149,13 +149,13 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     def _delayed(self, frames: Counts) -> Counts:
         return np.where(frames > 0, frames + self.options.delay, 0)
 
-    def _frames_in(self, end: Counts) -> Counts:
+    def _count_frames(self, end: Counts) -> Counts:
         return self._delayed(end)
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         return self._delayed(np.maximum(end - self._right, 0))
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -211,7 +211,7 @@ class Tracker:
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
-        alone = Frames(
+        alone = PitchFrames(
             signal=signal,
             starts=np.zeros(1, np.int64),
             lengths=np.array([len(signal)]),

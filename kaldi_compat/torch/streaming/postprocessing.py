@@ -13,18 +13,18 @@ from torch import Tensor
 from kaldi_compat.functional.cmvn import (
     apply_mean_and_variance,
     cmvn_statistics,
+    compute_sliding_windows,
+    compute_window_mean_and_variance,
     fill_window,
     normalize_online,
-    sliding_windows,
-    window_mean_and_variance,
 )
 from kaldi_compat.functional.deltas import (
     compute_inner_deltas,
     compute_inner_shifted_deltas,
-    delta_context,
-    shifted_delta_context,
+    count_delta_context,
+    count_shifted_delta_context,
 )
-from kaldi_compat.functional.splice import splice_inside
+from kaldi_compat.functional.splice import splice_inner_frames
 from kaldi_compat.options.postprocessing import (
     DeltaOptions,
     OnlineCmvnOptions,
@@ -51,10 +51,10 @@ class ContextStream(WindowStream[Options]):
     def _inside(self, features: Tensor) -> Tensor:
         """Compute frames of those with their context: (slots, left + frames + right, dim) -> (slots, frames, any)."""
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -82,7 +82,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
     takes = "Deltas()"
 
     def _context(self) -> tuple[int, int]:
-        context = delta_context(self.options)
+        context = count_delta_context(self.options)
         return context, context
 
     def _inside(self, features: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
     takes = "ShiftedDeltas()"
 
     def _context(self) -> tuple[int, int]:
-        return shifted_delta_context(self.options)
+        return count_shifted_delta_context(self.options)
 
     def _inside(self, features: Tensor) -> Tensor:
         return compute_inner_shifted_deltas(features, self.options)
@@ -132,7 +132,7 @@ class SpliceStream(ContextStream[SpliceOptions]):
         return self.options.left_context, self.options.right_context
 
     def _inside(self, features: Tensor) -> Tensor:
-        return splice_inside(features, self.options)
+        return splice_inner_frames(features, self.options)
 
 
 def _past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -162,13 +162,13 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
     takes = "SlidingCmvn()"
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         if self.options.center:
             behind = self.options.cmn_window - self.options.cmn_window // 2 - 1
             return np.maximum(np.where(end >= self.options.cmn_window, end - behind, 0), 0)
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         # A window that would extend beyond the end of the utterance moves back to the end.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
@@ -178,8 +178,8 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
     def _compute(self, first: Counts, count: int) -> Tensor:
         start, times, frames, now = _past_frames(self.history, first, count)
         end = self.history.as_column(np.maximum(self.history.end, 1))
-        window_start, window_end = sliding_windows(times, end, self.options)
-        mean, variance, size = window_mean_and_variance(frames, window_start - start, window_end - start)
+        window_start, window_end = compute_sliding_windows(times, end, self.options)
+        mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
         return apply_mean_and_variance(now, mean, variance, size, self.options)
 
 
@@ -222,17 +222,17 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         self._speaker = torch.where(is_over, self._seen, self._speaker)
         return result
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         return end
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(done - self.options.cmn_window + 1, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         options = self.options
         offset, times, frames, now = _past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
-        window = window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
+        window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
         known = self._speaker[:, :1, -1:].clamp(min=1)  # at least 1, because statistics of no frames are not added
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)

@@ -35,15 +35,15 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         super().__init__(module, slots)
         self._left = (self.options.stack - 1) // 2
 
-    def _frames_in(self, end: Counts) -> Counts:
+    def _count_frames(self, end: Counts) -> Counts:
         count: Counts = count_joined_frames(end, self.options)
         return count
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         beyond = self.options.stack - self._left  # frames from the first one that counts to the end of a joined one
         return np.where(end >= beyond, (end - beyond) // self.options.stride + 1, 0)
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done * self.options.stride - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
@@ -72,13 +72,13 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
 
     takes = "StackFrames()"
 
-    def _frames_in(self, end: Counts) -> Counts:
+    def _count_frames(self, end: Counts) -> Counts:
         return -(-end // self.options.size)
 
-    def _frames_decided_by(self, end: Counts) -> Counts:
+    def _count_decided_frames(self, end: Counts) -> Counts:
         return end // self.options.size
 
-    def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
+    def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.minimum(done * self.options.size, end)
 
     def _compute(self, first: Counts, count: int) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.array_api import compiler_says
+from kaldi_compat.functional.array_api import ask_compiler
 from kaldi_compat.torch.tensors.copies import to_device
 
 
@@ -29,7 +29,7 @@ class Constants:
         >>> constants.get("one", device, lambda: torch.ones(3)) is constants.get("one", device, lambda: torch.ones(3))
         True
         """
-        if compiler_says(torch, "is_compiling"):  # The compiler records ``make`` and caches its result itself.
+        if ask_compiler(torch, "is_compiling"):  # The compiler records ``make`` and caches its result itself.
             return make().to(device)
         if (tensor := self._tensors.get((key, device))) is not None:
             return tensor

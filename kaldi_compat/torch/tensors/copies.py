@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.array_api import compiler_says
+from kaldi_compat.functional.array_api import ask_compiler
 
 
 def is_capturing(device: torch.device) -> bool:
@@ -26,7 +26,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     >>> to_device(torch.ones(2), torch.device("cpu"))
     tensor([1., 1.])
     """
-    if tensor.device.type != "cpu" or device.type != "cuda" or compiler_says(torch, "is_compiling"):
+    if tensor.device.type != "cpu" or device.type != "cuda" or ask_compiler(torch, "is_compiling"):
         return tensor.to(device)
     if is_capturing(device):
         raise RuntimeError(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.engine import Seeds
-from kaldi_compat.exact.rand import NoiseSource, rand_r_jumps
+from kaldi_compat.exact.rand import NoiseSource, compute_rand_r_jumps
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
 
@@ -73,8 +73,8 @@ _constants = Constants(8)
 
 
 def _jumps(pairs: int, device: torch.device) -> Tensor:
-    """Return the tables of :func:`rand_r_jumps` on a device: multipliers and increments, int32 (2, 6, pairs)."""
-    return _constants.get(pairs, device, lambda: torch.from_numpy(np.stack(rand_r_jumps(pairs))))
+    """Return the multipliers and increments of :func:`compute_rand_r_jumps` on a device, int32 (2, 6, pairs)."""
+    return _constants.get(pairs, device, lambda: torch.from_numpy(np.stack(compute_rand_r_jumps(pairs))))
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:

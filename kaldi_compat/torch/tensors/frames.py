@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from kaldi_compat.functional.array_api import UNTRACED, Tracing, namespace
+from kaldi_compat.functional.array_api import UNTRACED, Tracing, get_namespace
 
 EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
 Places = TypeVar("Places", Tensor, npt.NDArray[np.int64])
@@ -48,7 +48,7 @@ def reflected(index: Places, length: Tensor | int) -> Places:
     tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
     """
     index = index % (2 * length)
-    inside: Places = namespace(index).minimum(index, 2 * length - 1 - index)
+    inside: Places = get_namespace(index).minimum(index, 2 * length - 1 - index)
     return inside
 
 

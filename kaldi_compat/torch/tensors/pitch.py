@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.resample import num_resampled
-from kaldi_compat.functional.array_api import is_traced, matmul, running_sum
+from kaldi_compat.exact.resample import count_resampled
+from kaldi_compat.functional.array_api import is_traced, matmul, sum_cumulatively
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
@@ -73,7 +73,7 @@ def track_batch(
     """
     utterances, longest = samples.shape
     traced = is_traced(samples)
-    max_frames = num_frames_of_size(longest, constants) if traced else constants.num_frames(longest)
+    max_frames = num_frames_of_size(longest, constants) if traced else constants.count_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if max_frames == 0:
         return samples.new_zeros((utterances, 0, 2)), counts
@@ -147,7 +147,7 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
 
     For centered frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
     """
-    count = num_resampled(samples, constants.rate_in, constants.rate_out)
+    count = count_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
         frames = (count - constants.window) // constants.shift + 1
         return max(frames, 0) if isinstance(frames, int) or not hasattr(frames, "clip") else frames.clip(0)
@@ -229,7 +229,7 @@ def mean_square(signal: Tensor, counts: Tensor) -> Tensor:
     wide, number = signal.double(), counts.double()
 
     def mean_of_first(x: Tensor) -> Tensor:
-        sums: Tensor = running_sum(x, -1).gather(-1, counts - 1)
+        sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
         return sums / number
 
     return mean_of_first(wide * wide) - mean_of_first(wide) ** 2

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kaldi_compat.functional.array_api import compiler_says
+from kaldi_compat.functional.array_api import ask_compiler
 
 
 def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
@@ -38,9 +38,9 @@ def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) 
     search: Any = _search
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
         search = _scripted_search()
-    elif compiler_says(torch, "is_exporting"):  # torch before 2.7 does not distinguish it from torch.compile
+    elif ask_compiler(torch, "is_exporting"):  # torch before 2.7 does not distinguish it from torch.compile
         search = _search_by_scan
-    elif compiler_says(torch, "is_compiling"):
+    elif ask_compiler(torch, "is_compiling"):
         search = _search_as_operation
     path: Tensor = search(local, steps, last)
     return path.transpose(0, 1)

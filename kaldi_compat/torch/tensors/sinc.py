@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.resample import PeriodFilters, ceil_divided, num_resampled
-from kaldi_compat.functional.array_api import as_like, is_traced
+from kaldi_compat.exact.resample import PeriodFilters, count_resampled, divide_rounding_up
+from kaldi_compat.functional.array_api import convert_like, is_traced
 
 _BLOCK_SAMPLES = 8192  # Samples computed together, so that their taps stay in the cache.
 
@@ -22,9 +22,9 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
     Returns:
         ``(..., num_resampled(samples, ...))``, of the type of ``samples``.
     """
-    count = num_resampled(samples.shape[-1], filters.period, filters.phases)
-    periods = ceil_divided(count, filters.phases)
-    weights = as_like(filters.weights, samples).to(products)
+    count = count_resampled(samples.shape[-1], filters.period, filters.phases)
+    periods = divide_rounding_up(count, filters.phases)
+    weights = convert_like(filters.weights, samples).to(products)
     # The last period starts within the audio, so its filters reach at most this far past the end.
     padded = torch.nn.functional.pad(samples, (-filters.first, max(0, filters.first + filters.reach)))
     # In a traced model, the number of blocks of a loop would be a constant.
@@ -45,7 +45,7 @@ def _taps(samples: Tensor, filters: PeriodFilters) -> Tensor:
         return samples.unfold(-1, taps, filters.period)[..., None, :]
     periods = (samples.shape[-1] - filters.reach) // filters.period + 1
     numbers = torch.arange(0, periods, device=samples.device)
-    begin = filters.period * numbers[:, None] + as_like(filters.starts, samples)
+    begin = filters.period * numbers[:, None] + convert_like(filters.starts, samples)
     # copies whole rows, which indexing does not
     rows = samples.unfold(-1, taps, 1).index_select(-2, begin.flatten())
     return rows.reshape(*samples.shape[:-1], -1, filters.phases, taps)

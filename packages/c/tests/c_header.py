@@ -18,7 +18,7 @@ import pytest
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import engine
 from kaldi_compat.exact.engine import make_batch
-from kaldi_compat.exact.plan import KINDS, plan_of
+from kaldi_compat.exact.plan import KINDS, make_plan
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.spectral import WINDOW_TYPES, FrameOptions
 
@@ -161,7 +161,7 @@ def random_options(rng: np.random.Generator) -> tuple[str, FrameOptions, dict[st
         values = {each: choices[each][rng.integers(len(choices[each]))] for each in changed}
         try:
             options = kind(**values)
-            plan_of(options)
+            make_plan(options)
         except OptionError:
             continue
         if options.padded_window_size % 2 == 0:
@@ -181,7 +181,7 @@ def random_audio(rng: np.random.Generator) -> Array:
 
 def exact_features(options: FrameOptions, samples: Array, vtln_warp: float = 1.0) -> Array:
     """Return the exact engine's features, with the noise of a program that has just started."""
-    plan = plan_of(options)
+    plan = make_plan(options)
     batch = make_batch(plan, samples, vtln_warp=vtln_warp)
     return engine.compute(plan, batch.with_seeds(KaldiRandom().frame_seeds(int(batch.rows[-1]))))
 

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Doubles, Floats
-from kaldi_compat.exact.engine import features_of_list
-from kaldi_compat.exact.fft import prime_factors
-from kaldi_compat.exact.plan import Plan, plan_of
+from kaldi_compat.exact.engine import compute_list_features
+from kaldi_compat.exact.fft import factor_into_primes
+from kaldi_compat.exact.plan import Plan, make_plan
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.options.base import make_options
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
@@ -209,10 +209,10 @@ class FeatureModel:
             options["remove_dc_offset"] = False
         if self.kind != "spectrogram":
             options["allow_empty_bins"] = True
-        plan = plan_of(make_options(self.kind, KINDS[self.kind], None, options))
+        plan = make_plan(make_options(self.kind, KINDS[self.kind], None, options))
         plan = dataclasses.replace(plan, accurate_fft=True) if self.precise else plan
         seeds = KaldiRandom().frame_seeds if self.dithered else _make_zero_seeds
-        [features] = features_of_list(plan, [audio], [self.warp], seeds)
+        [features] = compute_list_features(plan, [audio], [self.warp], seeds)
         charge(400 + 0.02 * len(features) * self.fft_points)
         return features
 
@@ -220,7 +220,7 @@ class FeatureModel:
         """Return the power spectrum (frames, points / 2 + 1) and the energies (frames,) of prepared frames."""
         points, factor = self.fft_points, self.value("preemphasis_coefficient")
         largest_factor = 29  # FFTs with larger prime factors are slow, and nobody uses them.
-        if points < frames.shape[1] or points % 2 or max(prime_factors(points)) > largest_factor:
+        if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:
             raise OptionError(f"an FFT of {points} points does not suit a frame of {frames.shape[1]} samples")
         charge(200 + 0.008 * len(frames) * points)
         samples = frames.astype(np.float64)
@@ -307,7 +307,7 @@ def _compute_power(windowed: Doubles, points: int) -> Doubles:
 def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
     """Return the power spectrum by Kaldi's FFT in single precision."""
     plan = _make_fft_plan(windowed.shape[1], points, rate)
-    [raw] = features_of_list(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
+    [raw] = compute_list_features(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2
     return np.hstack((first**2, pairs[:, ::2] + pairs[:, 1::2], last**2)).astype(np.float64)
 
@@ -319,7 +319,7 @@ def _make_fft_plan(size: int, points: int, rate: float) -> Plan:
         sample_frequency=rate, frame_length=length, frame_shift=length, window_type="rectangular", dither=0.0,
         preemphasis_coefficient=0.0, remove_dc_offset=False, return_raw_fft=True,
     )  # fmt: skip
-    return dataclasses.replace(plan_of(options), points=points, dim=points)
+    return dataclasses.replace(make_plan(options), points=points, dim=points)
 
 
 def _make_zero_seeds(count: int) -> npt.NDArray[np.int32]:

@@ -25,8 +25,8 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.exact.librosa_mel import slaney_hertz, slaney_mel
-from kaldi_compat.exact.mel import mel_banks
-from kaldi_compat.exact.resample import linear_resample
+from kaldi_compat.exact.mel import compute_mel_banks
+from kaldi_compat.exact.resample import resample_linearly
 from kaldi_compat.options.spectral import FbankOptions
 from kaldi_explain.work import charge
 
@@ -69,7 +69,7 @@ def make_mel_filters(
             sample_frequency=rate, frame_length=find_milliseconds(points, rate), round_to_power_of_two=False,
             num_mel_bins=bins, low_freq=low, high_freq=high, allow_empty_bins=True,
         )  # fmt: skip
-        weights = mel_banks(options, warp).weights.astype(np.float64)
+        weights = compute_mel_banks(options, warp).weights.astype(np.float64)
     else:
         high = high if high > 0 else 0.5 * rate + high
         if not 0 <= low < high <= 0.5 * rate + 1:
@@ -117,7 +117,7 @@ def find_milliseconds(samples: int, rate: float) -> float:
 @functools.lru_cache(maxsize=64)
 def window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
     """Return a window (size,). A periodic window is computed with one more sample, which is then removed."""
-    return tables.window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
+    return tables.make_window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
 
 
 def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
     """Resample with kaldi-compat's filter, as Kaldi and torchaudio do by default."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
-    return linear_resample(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
+    return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:

@@ -16,7 +16,7 @@ import pytest
 import io_ark
 from io_ark.codecs import compress
 from kaldi_compat import AudioError, FeatureError, OptionError, native
-from kaldi_compat.exact.librosa_mel import librosa_filters
+from kaldi_compat.exact.librosa_mel import compute_librosa_filters
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.frontends.numpy import Frontend
@@ -218,7 +218,7 @@ NARROW = Fbank(num_mel_bins=96, dither=0.0, use_log_fbank=False, sample_frequenc
                allow_empty_bins=True)  # fmt: skip
 COSINES = np.cos(np.pi / 23 * np.outer(np.arange(23) + 0.5, np.arange(13))) * (2 / 23) ** 0.5
 COSINES = COSINES * (1 + 11 * np.sin(np.pi / 22 * np.arange(13))) * np.array([0.5**0.5] + [1.0] * 12)
-SLANEY = librosa_filters(80, 400, 16000.0).astype(np.float64)
+SLANEY = compute_librosa_filters(80, 400, 16000.0).astype(np.float64)
 CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "power": (lambda: bins(400, 2, 1), SAMPLES, 16000, ("spectrogram(", "power, no logarithm", "periodic")),
     "magnitude": (lambda: bins(512, 1, 1 / 32768), SAMPLES, 16000, ("magnitudes", "reflect")),
@@ -250,7 +250,7 @@ CASES: dict[str, tuple[Callable[[], Any], Any, float, tuple[str, ...]]] = {
     "lifter": (lambda: Mfcc(dither=0.0, use_energy=False, cepstral_lifter=26.0)(SAMPLES), SAMPLES, 16000,
                ("mfcc(use_energy=False, cepstral_lifter=26)",)),
     "linear mels of long frames": (
-        lambda: (bins(2048, 2, 1 / 32768)[::3] @ librosa_filters(128, 2048, 16000.0)).T, SAMPLES, 16000,
+        lambda: (bins(2048, 2, 1 / 32768)[::3] @ compute_librosa_filters(128, 2048, 16000.0)).T, SAMPLES, 16000,
         ("frame_shift=30.0", "use_log_fbank=False", "of equal area", "(reflect)", "transposed")),
     "rounding of a resampler": (
         lambda: EIGHT_OF_PAUSES, PAUSES, 16000, ("high_freq=-400.0", "to 8000 Hz as Kaldi and torchaudio do")),
@@ -483,7 +483,7 @@ def mels_of_synthesis(size: int, hop: int, low: float, high: float, floor: float
     frames = np.lib.stride_tricks.sliding_window_view(padded, size)[::hop]
     points = 1 << (size - 1).bit_length()
     spectrum = np.abs(np.fft.rfft(frames * window_of("hann-periodic", size), points))
-    filters = librosa_filters(80, points, float(rate), low, high).astype(np.float64)
+    filters = compute_librosa_filters(80, points, float(rate), low, high).astype(np.float64)
     return np.log(np.maximum(spectrum @ filters, floor)).T
 
 

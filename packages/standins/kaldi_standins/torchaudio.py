@@ -30,7 +30,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import AudioError
 from kaldi_compat.exact import engine, mel
-from kaldi_compat.functional.array_api import compiler_says, is_traced_or_differentiated
+from kaldi_compat.functional.array_api import ask_compiler, is_traced_or_differentiated
 from kaldi_compat.options.base import as_float32
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions, PlpOptions
 from kaldi_compat.torch.features.fbank import Fbank
@@ -173,7 +173,7 @@ def _compute(
         raise WaveformError(
             f"waveform must have the shape (channels, T) or (B, channels, T), not {tuple(waveform.shape)}"
         )
-    is_compiled = compiler_says(torch, "is_dynamo_compiling")
+    is_compiled = ask_compiler(torch, "is_dynamo_compiling")
     if is_compiled:
         options = {name: _make_constant(value) for name, value in options.items()}
     size = int(options.get("sample_frequency", 16000.0) * options.get("frame_length", 25.0) * MILLISECONDS_TO_SECONDS)
@@ -396,7 +396,7 @@ def get_mel_banks(
         "vtln_high": vtln_high,
     }
     plain = {name: _to_plain(name, value) for name, value in options.items()}
-    banks = mel.mel_banks(
+    banks = mel.compute_mel_banks(
         FbankOptions(round_to_power_of_two=False, allow_empty_bins=True, **plain), float(vtln_warp_factor)
     )
     weights, centers = torch.tensor(banks.weights[:-1].T), torch.tensor(banks.centers)[:, None]

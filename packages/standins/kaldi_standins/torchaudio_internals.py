@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.exact import tables
-from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.functional.array_api import detect_tracing
 from kaldi_compat.torch.tensors import frames
 
 EPSILON = torch.tensor(frames.EPSILON)
 MILLISECONDS_TO_SECONDS = 0.001
 HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN = "hamming", "hanning", "povey", "rectangular", "blackman"
 # Cached, because computing a window takes as long as the features of a second of audio.
-_window = functools.lru_cache(maxsize=64)(tables.window)
+_window = functools.lru_cache(maxsize=64)(tables.make_window)
 WINDOWS = [HAMMING, HANNING, POVEY, RECTANGULAR, BLACKMAN]
 
 
@@ -38,7 +38,7 @@ def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edg
     assert waveform.dim() == 1, f"waveform must have one axis, not {waveform.dim()}"
     if snip_edges and len(waveform) < window_size:
         return waveform.new_empty(0, 0)
-    return frames.frames_of(waveform, window_size, window_shift, bool(snip_edges), tracing=tracing(waveform))
+    return frames.frames_of(waveform, window_size, window_shift, bool(snip_edges), tracing=detect_tracing(waveform))
 
 
 def _feature_window_function(

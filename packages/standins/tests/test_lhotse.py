@@ -21,7 +21,7 @@ from lhotse.features.kaldi.extractors import FbankConfig as LhotseFbankConfig  #
 from lhotse.utils import LOG_EPSILON  # noqa: E402
 
 from kaldi_compat.errors import AudioError, OptionError  # noqa: E402
-from kaldi_compat.exact.librosa_mel import librosa_filters  # noqa: E402
+from kaldi_compat.exact.librosa_mel import compute_librosa_filters  # noqa: E402
 from kaldi_standins import lhotse as interop  # noqa: E402
 from kaldi_standins.lhotse import (  # noqa: E402
     Extractor,
@@ -179,7 +179,7 @@ def test_kaldis_extractors_have_kaldis_defaults() -> None:
 @pytest.mark.parametrize("samples", [16000, 16079, 16080, 400, 480])
 def test_whisper_features_are_lhotses(samples: int) -> None:
     extractor = WhisperFbank()
-    filters = torch.from_numpy(librosa_filters(80, 400, 16000.0).T)
+    filters = torch.from_numpy(compute_librosa_filters(80, 400, 16000.0).T)
     expected = whisper_fbank.log_mel_spectrogram(audio(samples), filters, window=torch.hann_window(400))
     alone = extractor.extract(audio(samples), 16000)
     np.testing.assert_allclose(alone, expected.numpy(), atol=1e-4)

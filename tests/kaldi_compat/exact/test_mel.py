@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kaldi_compat import Fbank, FbankOptions, Mfcc, OptionError, Plp
 from kaldi_compat import numpy as array_features
 from kaldi_compat.exact import steps
-from kaldi_compat.exact.engine import chunk_batch
-from kaldi_compat.exact.librosa_mel import librosa_filters
-from kaldi_compat.exact.mel import inverse_mel_scale, mel_banks, mel_scale
+from kaldi_compat.exact.engine import make_chunk_batch
+from kaldi_compat.exact.librosa_mel import compute_librosa_filters
+from kaldi_compat.exact.mel import compute_mel_banks, inverse_mel_scale, mel_scale
 
 
 def test_mel_scale_of_known_frequencies() -> None:
@@ -28,7 +28,7 @@ def test_mel_scale_of_known_frequencies() -> None:
 def test_neighbouring_triangles_add_up_to_one(num_mel_bins: int, low: float, high: float) -> None:
     options = FbankOptions(num_mel_bins=num_mel_bins, low_freq=low, high_freq=high)
     try:
-        banks = mel_banks(options)
+        banks = compute_mel_banks(options)
     except OptionError as error:
         assert "num_mel_bins" in str(error)
         return
@@ -41,7 +41,7 @@ def test_neighbouring_triangles_add_up_to_one(num_mel_bins: int, low: float, hig
 @pytest.mark.parametrize("factor", [0.8, 0.9, 1.1, 1.25])
 def test_the_warp_divides_the_middle_and_keeps_the_ends(factor: float) -> None:
     options = FbankOptions(num_mel_bins=40)
-    plain, warped = mel_banks(options).centers, mel_banks(options, factor).centers
+    plain, warped = compute_mel_banks(options).centers, compute_mel_banks(options, factor).centers
     middle = (plain > 200) & (plain < 5000)
     np.testing.assert_allclose(warped[middle], plain[middle] / factor, rtol=1e-4)
     assert (np.diff(warped) > 0).all()
@@ -68,11 +68,11 @@ def test_options_without_a_valid_filter_bank_are_refused(changes: dict[str, floa
 @pytest.mark.parametrize("changes", [{"vtln_low": 10.0}, {"vtln_high": 8000.0}, {"vtln_low": 7600.0}])
 def test_a_warp_out_of_range_fails_when_it_is_asked_for(changes: dict[str, float]) -> None:
     options = FbankOptions(dither=0.0, **changes)
-    mel_banks(options)
+    compute_mel_banks(options)
     with pytest.raises(OptionError, match="vtln_low"):
-        mel_banks(options, 1.1)
+        compute_mel_banks(options, 1.1)
     with pytest.raises(OptionError):
-        mel_banks(FbankOptions(), 0.0)
+        compute_mel_banks(FbankOptions(), 0.0)
 
 
 @pytest.mark.parametrize("bins", [128, 1000])
@@ -85,13 +85,13 @@ def test_engines_agree_on_mel_bins_without_an_fft_bin(feature: type[Fbank | Mfcc
     np.testing.assert_allclose(exact(samples), by_torch, rtol=1e-4, atol=2e-3)
     plan = exact.plan
     without_c = np.empty((3, plan.dim), np.float32)
-    steps.compute(plan, chunk_batch(samples, 0, 3), 0, 3, without_c)
+    steps.compute(plan, make_chunk_batch(samples, 0, 3), 0, 3, without_c)
     np.testing.assert_array_equal(exact(samples)[:3], without_c)
 
 
 def test_mel_bins_without_an_fft_bin_have_the_smallest_log_energy() -> None:
     options = FbankOptions(num_mel_bins=128, allow_empty_bins=True, dither=0.0)
-    empty = ~mel_banks(options).weights.any(0)
+    empty = ~compute_mel_banks(options).weights.any(0)
     features = array_features.Fbank(options)(np.random.default_rng(0).normal(0, 1000, 4000).astype(np.int16))
     assert empty.sum() == 1
     np.testing.assert_allclose(features[:, empty], np.log(np.finfo(np.float32).eps), rtol=1e-6)
@@ -102,7 +102,7 @@ def test_mel_bins_without_an_fft_bin_have_the_smallest_log_energy() -> None:
 @pytest.mark.parametrize("norm", ["", "slaney"])
 @pytest.mark.parametrize(("low", "high", "top"), [(0.0, 0.0, 8000.0), (50.0, -400.0, 7600.0), (0.0, 7000.0, 7000.0)])
 def test_filters_are_torchaudios(low: float, high: float, top: float, slaney: bool, norm: str) -> None:
-    ours = librosa_filters(40, 512, 16000.0, low, high, slaney_scale=slaney, norm=norm)
+    ours = compute_librosa_filters(40, 512, 16000.0, low, high, slaney_scale=slaney, norm=norm)
     scale = "slaney" if slaney else "htk"
     functional = pytest.importorskip("torchaudio.functional")
     theirs = functional.melscale_fbanks(257, low, top, 40, 16000, norm or None, scale).numpy()

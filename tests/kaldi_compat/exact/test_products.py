@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kaldi_compat.exact import products
-from kaldi_compat.exact.products import matrix_vectors, product, product_with_transpose
+from kaldi_compat.exact.products import multiply_by_transpose, multiply_matrices, multiply_vectors
 from kaldi_compat.exact.sums import fused_multiply_add
 from tests.support import products as kaldi
 from tests.support.blas import has_avx512, products_by_openblas
@@ -52,10 +52,10 @@ def computed(program: str, shape: kaldi.Shape) -> np.ndarray[Any, Any]:
     """Our product of this shape, as a program computes it."""
     a, b, offset = kaldi.factors(shape)
     if program == "compose-transforms":
-        return product(a, b.T)
+        return multiply_matrices(a, b.T)
     if program == "transform-feats":
-        return product_with_transpose(a, b)
-    return matrix_vectors(b, a, offset if "offset" in program else None)
+        return multiply_by_transpose(a, b)
+    return multiply_vectors(b, a, offset if "offset" in program else None)
 
 
 @pytest.mark.parametrize("program", kaldi.SHAPES)
@@ -75,7 +75,7 @@ def test_products_around_the_limits_of_the_kernels_have_kaldis_bits(program: str
 def test_same_bits_as_openblas(tmp_path: Path) -> None:
     pairs = pairs_of_matrices()
     for pair, shape, theirs in zip(pairs, SHAPES, products_by_openblas(pairs, tmp_path), strict=True):
-        np.testing.assert_array_equal(product_with_transpose(*pair), theirs, err_msg=str(shape))
+        np.testing.assert_array_equal(multiply_by_transpose(*pair), theirs, err_msg=str(shape))
 
 
 def test_sum_beside_the_middle_of_two_numbers_is_rounded_once() -> None:
@@ -86,7 +86,7 @@ def test_sum_beside_the_middle_of_two_numbers_is_rounded_once() -> None:
     b = np.array([[1, below[1]]], np.float32)
     for level in [None, *LEVELS]:
         with computing(level):
-            np.testing.assert_array_equal(product_with_transpose(a, b), [[odd], [-odd]], err_msg=str(level))
+            np.testing.assert_array_equal(multiply_by_transpose(a, b), [[odd], [-odd]], err_msg=str(level))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 31])
@@ -95,22 +95,22 @@ def test_matrices_of_a_batch_are_multiplied_as_if_alone(rows: int) -> None:
     rng = np.random.default_rng(rows)
     a, b = rng.standard_normal((50, 40)).astype(np.float32), rng.standard_normal((39, 40)).astype(np.float32)
     bounds = np.array([0, rows, rows, 50])
-    together = product_with_transpose(a, b, bounds)
-    np.testing.assert_array_equal(together[:rows], product_with_transpose(a[:rows], b))
-    np.testing.assert_array_equal(together[rows:], product_with_transpose(a[rows:], b))
+    together = multiply_by_transpose(a, b, bounds)
+    np.testing.assert_array_equal(together[:rows], multiply_by_transpose(a[:rows], b))
+    np.testing.assert_array_equal(together[rows:], multiply_by_transpose(a[rows:], b))
     np.testing.assert_allclose(together, a.astype(np.float64) @ b.T.astype(np.float64), atol=1e-4)
 
 
 @needs_c
 def test_all_instruction_sets_give_the_same_bits() -> None:
     for a, b in pairs_of_matrices():
-        assert_same_bits(partial(product_with_transpose, a, b))
+        assert_same_bits(partial(multiply_by_transpose, a, b))
 
 
 @pytest.mark.parametrize("bounds", [[0, 3], [-1, 2], [2, 1]])
 def test_bounds_outside_the_rows_are_refused_before_c_sees_them(bounds: list[int]) -> None:
     with pytest.raises(ValueError, match="bounds"):
-        product_with_transpose(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds))
+        multiply_by_transpose(np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32), np.array(bounds))
 
 
 def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other() -> None:
@@ -118,9 +118,9 @@ def test_products_of_a_batch_have_the_bits_of_terms_added_one_after_the_other() 
     for rows, depth, width in ((5, 13, 14), (3, 500, 9), (60, 500, 70)):  # the last is too large for one panel
         a = rng.standard_normal((2, rows, depth)).astype(np.float32)
         b = rng.standard_normal((depth, width)).astype(np.float32)
-        found = product(a, b)
+        found = multiply_matrices(a, b)
         with computing(None):
-            np.testing.assert_array_equal(found, product(a, b))
+            np.testing.assert_array_equal(found, multiply_matrices(a, b))
         panels = [0, 256, 500] if rows == 60 else [0, depth]
         total = np.float32(0)
         for begin, end in itertools.pairwise(panels):
@@ -144,6 +144,6 @@ def test_all_instruction_sets_multiply_each_matrix_of_a_batch(
     monkeypatch.setattr(products, "_MAX_SMALL_PRODUCTS", most)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
-    assert_same_bits(lambda: product(a, b))
+    assert_same_bits(lambda: multiply_matrices(a, b))
     with pytest.raises(ValueError, match="cannot multiply"):
-        product(a, b[..., 1:, :])
+        multiply_matrices(a, b[..., 1:, :])

@@ -14,8 +14,8 @@ import torch
 
 from kaldi_compat import KaldiRandom
 from kaldi_compat.exact.libm import cosf, logf, sinf
-from kaldi_compat.exact.rand import rand_r_starts
-from kaldi_compat.exact.steps import noise
+from kaldi_compat.exact.rand import compute_rand_r_starts
+from kaldi_compat.exact.steps import draw_noise
 from kaldi_compat.torch.tensors.dither import kaldi_noise
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="compares with glibc")
@@ -40,7 +40,7 @@ def test_the_noise_of_a_frame_is_rand_rs() -> None:
     libc = ctypes.CDLL(None)
     seeds = KaldiRandom().frame_seeds(3)
     fast = kaldi_noise(torch.from_numpy(seeds), 50).numpy()
-    exact = noise(seeds, 50)
+    exact = draw_noise(seeds, 50)
     for frame, seed in enumerate(seeds):
         state = ctypes.c_uint(int(seed) % 2**32)
         for sample in range(50):
@@ -54,7 +54,7 @@ def test_the_noise_of_a_frame_is_rand_rs() -> None:
 def test_starts_of_pairs_are_states_of_rand_r() -> None:
     libc, seed = ctypes.CDLL(None), 123456789
     state = ctypes.c_uint(seed)
-    for factor, term in rand_r_starts(5).view(np.uint32).T.tolist():
+    for factor, term in compute_rand_r_starts(5).view(np.uint32).T.tolist():
         assert (factor * seed + term) % 2**32 == state.value
         for _ in range(2):
             libc.rand_r(ctypes.byref(state))

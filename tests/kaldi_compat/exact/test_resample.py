@@ -32,7 +32,7 @@ def test_resampling(
     rate_in: int, rate_out: int, samples: int, start: int, outputs: tuple[int, int], zeros: int, integers: bool
 ) -> None:
     x = noise(samples).astype(np.int16 if integers else np.float32)
-    filters = resample.resampling_filters(rate_in, rate_out, 1000.0, zeros)
+    filters = resample.make_resampling_filters(rate_in, rate_out, 1000.0, zeros)
     wanted = (min(outputs), max(outputs))
     assert_same_bits(lambda: resample.resample_chunk(x, filters, wanted, start))
 
@@ -42,13 +42,13 @@ def test_resampling(
 def test_sums_of_vectors_and_of_parts_of_a_signal(seed: int, n: int) -> None:
     x = np.random.default_rng(seed).normal(0, 1e3, n).astype(np.float32)
     parts = np.array([0, n // 3, n // 3, n])
-    assert_same_bits(lambda: (sums.vector_sums(x), sums.signal_sums(x, parts)))
+    assert_same_bits(lambda: (sums.compute_vector_sums(x), sums.compute_signal_sums(x, parts)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(rate=st.sampled_from([8000, 16000, 44100]), data=st.data())
 def test_resampling_of_chunks(rate: int, data: st.DataObject) -> None:
-    filters = resample.resampling_filters(rate, 4000, 1000.0, 1)
+    filters = resample.make_resampling_filters(rate, 4000, 1000.0, 1)
     x = noise(3000).astype(np.int16)
     chunks = []
     for _ in range(data.draw(st.integers(1, 4))):
@@ -61,7 +61,7 @@ def test_resampling_of_chunks(rate: int, data: st.DataObject) -> None:
 
 
 def test_parts_outside_of_the_audio_are_refused() -> None:
-    filters = resample.resampling_filters(16000, 4000, 1000.0, 1)
+    filters = resample.make_resampling_filters(16000, 4000, 1000.0, 1)
     for chunk in ([0, 11, 0, 0, 2], [-1, 4, 0, 0, 1], [0, 4, 0, 2, 1]):
         with pytest.raises(ValueError, match="lies outside"):
             resample.resample_chunks(np.zeros(10, np.int16), filters, np.array([chunk]))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kaldi_compat.exact.engine import compute, make_batch
-from kaldi_compat.exact.plan import plan_of
-from kaldi_compat.exact.products import matrix_vectors
-from kaldi_compat.exact.sliding import _strided_sum
-from kaldi_compat.exact.sums import dot, fused_multiply_add, matrix_vector
+from kaldi_compat.exact.plan import make_plan
+from kaldi_compat.exact.products import multiply_vectors
+from kaldi_compat.exact.sliding import _sum_strided
+from kaldi_compat.exact.sums import dot, fused_multiply_add, multiply_matrix_vector
 from kaldi_compat.options.spectral import MfccOptions
 from tests.support.blas import has_avx512, products_by_openblas
 from tests.support.native import LEVELS, assert_same_bits, computing, needs_c
@@ -58,7 +58,7 @@ def test_fused_does_not_round_twice() -> None:
 def test_rows_that_fill_no_group_of_four_are_added_to_the_first_strided_sum() -> None:
     rows = np.zeros((6, 1))
     rows[0], rows[4:] = 2.0**53, 1  # which are lost beside the large number, one after the other
-    assert _strided_sum(rows) == 2.0**53
+    assert _sum_strided(rows) == 2.0**53
 
 
 @needs_c
@@ -68,7 +68,9 @@ def test_products_of_few_columns_are_the_same_in_c(rows: int, columns: int) -> N
     """C computes them for cepstra alone: the sums of each group of rows, and of four and eight columns, differ."""
     if rows > columns:
         pytest.skip("there are no more cepstra than mel bins")
-    plan = plan_of(MfccOptions(num_mel_bins=columns, num_ceps=rows, dither=0.0, cepstral_lifter=0.0, use_energy=False))
+    plan = make_plan(
+        MfccOptions(num_mel_bins=columns, num_ceps=rows, dither=0.0, cepstral_lifter=0.0, use_energy=False)
+    )
     batch = make_batch(plan, np.random.default_rng(rows).integers(-9999, 9999, 40000).astype(np.int16))
     assert_same_bits(lambda: compute(plan, batch))
 
@@ -82,5 +84,5 @@ def test_products_with_a_matrix_in_c_are_those_of_numpy(level: str, columns: int
         matrix, vectors = (rng.standard_normal((n, columns)).astype(np.float32) for n in (rows, 19))
         for onto in (None, rng.standard_normal(rows).astype(np.float32)):
             with computing(level):
-                found = matrix_vectors(matrix, vectors, onto)
-            np.testing.assert_array_equal(found, matrix_vector(matrix, vectors, onto))
+                found = multiply_vectors(matrix, vectors, onto)
+            np.testing.assert_array_equal(found, multiply_matrix_vector(matrix, vectors, onto))

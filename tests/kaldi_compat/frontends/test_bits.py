@@ -16,7 +16,7 @@ import kaldi_compat
 from kaldi_compat import list_presets
 from kaldi_compat.exact.sums import sum_in_order
 from kaldi_compat.frontends import Preset
-from kaldi_compat.frontends.base import columns_of
+from kaldi_compat.frontends.base import count_columns
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
 from kaldi_compat.frontends.statistics import Statistics
 from kaldi_compat.frontends.steps import Step
@@ -30,7 +30,7 @@ from tests.support.native import computing, needs_c
 
 Array = npt.NDArray[Any]
 LENGTHS = (24001, 9000, 16000, 400)
-STREAMED = [name for name in list_presets() if not Preset.of(name).explain_missing_stream]
+STREAMED = [name for name in list_presets() if not Preset.of(name).why_no_stream]
 pytestmark = needs_c  # without it, torch's own operations compute tensors
 
 
@@ -49,7 +49,7 @@ def preset_and_statistics(name: str) -> tuple[Preset, Statistics | None]:
     if not preset.statistics:
         return preset, None
     before = next(number for number, step in enumerate(preset.steps) if step.statistics)
-    return preset, Statistics.of(mean_and_deviation(columns_of(preset.options, preset.steps[:before])))
+    return preset, Statistics.of(mean_and_deviation(count_columns(preset.options, preset.steps[:before])))
 
 
 @functools.cache

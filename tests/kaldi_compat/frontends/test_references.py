@@ -16,7 +16,7 @@ from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends import Preset
 from kaldi_compat.frontends.numpy import Frontend as ArrayFrontend
 from kaldi_compat.frontends.statistics import Statistics
-from kaldi_compat.frontends.steps import Step, columns_of
+from kaldi_compat.frontends.steps import Step, count_columns
 from kaldi_compat.options.frontend import CenteredMeanOptions, LowFrameRateOptions
 from tests.support.frontend_audio import clips, kept_rows, mean_and_deviation
 
@@ -80,7 +80,7 @@ def statistics_for(preset: Preset) -> Statistics | None:
     if not preset.statistics:
         return None
     before = next(number for number, step in enumerate(preset.steps) if step.statistics)
-    return Statistics.of(mean_and_deviation(columns_of(preset.options, preset.steps[:before])))
+    return Statistics.of(mean_and_deviation(count_columns(preset.options, preset.steps[:before])))
 
 
 def difference(frontend: ArrayFrontend, name: str) -> float:

@@ -127,7 +127,7 @@ def test_a_variance_that_is_negative_by_rounding_is_that_of_a_constant_column() 
 @pytest.mark.parametrize("text", ['{"mean": [1e300], "std": [1]}', '{"mean": [1], "std": [1e-300]}'])
 def test_numbers_that_overflow_in_single_precision_are_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "stats").write_text(text)
-    with pytest.raises(FeatureError, match="infinite or NaN values, in single precision"):
+    with pytest.raises(FeatureError, match="infinite or NaN in single precision"):
         Statistics.of(tmp_path / "stats")
 
 

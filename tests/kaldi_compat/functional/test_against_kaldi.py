@@ -17,7 +17,7 @@ from kaldi_compat.functional.cmvn import (
     apply_cmvn,
     apply_own_cmvn,
     cmvn_statistics,
-    fake_statistics,
+    replace_statistics,
     sliding_cmvn,
 )
 from kaldi_compat.functional.deltas import add_deltas, add_shifted_deltas
@@ -55,7 +55,7 @@ FUNCTIONS: dict[str, Callable[[Any, str], Any]] = {
     "011": lambda x, key: apply_cmvn(x, STATISTICS[key]),
     "012": lambda x, key: apply_cmvn(x, STATISTICS[key], VARS),
     "016": lambda x, key: apply_cmvn(x, STATISTICS[key], CmvnOptions(norm_vars=True, reverse=True)),
-    "017": lambda x, key: apply_cmvn(x, fake_statistics(STATISTICS[key], [0, 3])),
+    "017": lambda x, key: apply_cmvn(x, replace_statistics(STATISTICS[key], [0, 3])),
     "020": lambda x, _: sliding_cmvn(x),
     "021": lambda x, _: sliding_cmvn(x, SlidingCmvnOptions(center=True)),
     "022": lambda x, _: sliding_cmvn(x, SlidingCmvnOptions(cmn_window=30, min_cmn_window=10)),

@@ -32,27 +32,29 @@ pytestmark = needs_c
 
 Function = Callable[[Any, Any], Any]
 FUNCTIONS: dict[str, Function] = {
-    "deltas": lambda x, b: deltas.deltas(x, b, DeltaOptions()),
-    "deltas of order 3": lambda x, b: deltas.deltas(x, b, DeltaOptions(delta_order=3, delta_window=4)),
-    "shifted deltas": lambda x, b: deltas.shifted_deltas(x, b, ShiftedDeltaOptions()),
-    "deltas shifted back": lambda x, b: deltas.shifted_deltas(
+    "deltas": lambda x, b: deltas.append_deltas(x, b, DeltaOptions()),
+    "deltas of order 3": lambda x, b: deltas.append_deltas(x, b, DeltaOptions(delta_order=3, delta_window=4)),
+    "shifted deltas": lambda x, b: deltas.append_shifted_deltas(x, b, ShiftedDeltaOptions()),
+    "deltas shifted back": lambda x, b: deltas.append_shifted_deltas(
         x, b, ShiftedDeltaOptions(delta_window=2, num_blocks=3, block_shift=-2)
     ),
     "copies among filters": lambda x, b: deltas.filter_block(x, b, [(), (0.5, 0, -0.5), (), (), ()], [-2, 7, 3, 4, 4]),
     "splicing": lambda x, b: columns.splice_block(x, b, SpliceOptions()),
     "splicing of the future": lambda x, b: columns.splice_block(x, b, SpliceOptions(left_context=0, right_context=50)),
-    "statistics": lambda x, b: cmvn.statistics(x, b, onto=cmvn.statistics(x, b)),
-    "weighted statistics": lambda x, b: cmvn.statistics(
-        x, b, weights=np.resize(np.float32([1, 0.01, 0, 0.3]), len(x)), onto=cmvn.statistics(x, b)
+    "statistics": lambda x, b: cmvn.compute_statistics(x, b, onto=cmvn.compute_statistics(x, b)),
+    "weighted statistics": lambda x, b: cmvn.compute_statistics(
+        x, b, weights=np.resize(np.float32([1, 0.01, 0, 0.3]), len(x)), onto=cmvn.compute_statistics(x, b)
     ),
-    "products of columns": lambda x, b: sums.products(x, b, x[::-1].copy()),
-    "sliding means": lambda x, b: cmvn.sliding_cmvn(x, b, SlidingCmvnOptions(cmn_window=20, min_cmn_window=7)),
-    "centered variances": lambda x, b: cmvn.sliding_cmvn(
+    "products of columns": lambda x, b: sums.compute_dot_products(x, b, x[::-1].copy()),
+    "sliding means": lambda x, b: cmvn.normalize_by_sliding_windows(
+        x, b, SlidingCmvnOptions(cmn_window=20, min_cmn_window=7)
+    ),
+    "centered variances": lambda x, b: cmvn.normalize_by_sliding_windows(
         x, b, SlidingCmvnOptions(center=True, cmn_window=30, norm_vars=True)
     ),
-    "means over windows": lambda x, b: means.window_means(x[:, 0] ** 2, x[:, -1].copy(), b, 9, 4),
-    "means of the past": lambda x, b: means.window_means(x[:, 0] ** 2, x[:, 0].copy(), b, 700, -1),
-    "means of the future": lambda x, b: means.window_means(x[:, 0] ** 2, x[:, 0].copy(), b, -1, 2),
+    "means over windows": lambda x, b: means.compute_window_means(x[:, 0] ** 2, x[:, -1].copy(), b, 9, 4),
+    "means of the past": lambda x, b: means.compute_window_means(x[:, 0] ** 2, x[:, 0].copy(), b, 700, -1),
+    "means of the future": lambda x, b: means.compute_window_means(x[:, 0] ** 2, x[:, 0].copy(), b, -1, 2),
     "voice activity": lambda x, b: vad.detect_voiced(x, b, VadOptions(vad_frames_context=3, vad_energy_mean_scale=1.0)),
 }
 
@@ -86,16 +88,16 @@ def test_functions_refuse_arrays_that_do_not_belong_together() -> None:
         lambda: columns.splice_block(x[:, :2], bounds, splicing),
         lambda: columns.splice_block(x.astype(np.float64), bounds, splicing),
         lambda: columns.splice_block(x, bounds.astype(np.int32), splicing),
-        lambda: cmvn.statistics(x, bounds, onto=np.zeros((1, 2, 3))),
+        lambda: cmvn.compute_statistics(x, bounds, onto=np.zeros((1, 2, 3))),
         lambda: smooth_ragged(x[:, :1].copy(), bounds, windows),
-        lambda: cmvn.statistics(x, bounds, weights=np.ones(3, np.float32)),
-        lambda: sums.products(x, bounds, x[:3]),
-        lambda: sums.products(x, bounds),
-        lambda: sums.signal_sums(x[:, 0], np.array([0, 5])),
-        lambda: sums.signal_sums(x[:, 0], np.array([1, 4])),
-        lambda: sums.signal_sums(x[:, 0], np.array([0, 3, 2, 4])),
-        lambda: means.window_means(x[:, 0], x[:3, 0], bounds, 1, 1),
-        lambda: means.window_means(x[:, 0], x[:, 0], bounds, -2, 1),
+        lambda: cmvn.compute_statistics(x, bounds, weights=np.ones(3, np.float32)),
+        lambda: sums.compute_dot_products(x, bounds, x[:3]),
+        lambda: sums.compute_dot_products(x, bounds),
+        lambda: sums.compute_signal_sums(x[:, 0], np.array([0, 5])),
+        lambda: sums.compute_signal_sums(x[:, 0], np.array([1, 4])),
+        lambda: sums.compute_signal_sums(x[:, 0], np.array([0, 3, 2, 4])),
+        lambda: means.compute_window_means(x[:, 0], x[:3, 0], bounds, 1, 1),
+        lambda: means.compute_window_means(x[:, 0], x[:, 0], bounds, -2, 1),
     ]
     for call in calls:
         with pytest.raises((ValueError, ctypes.ArgumentError), match=r"must|belong|column|window|contiguous"):

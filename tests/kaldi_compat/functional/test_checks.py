@@ -120,4 +120,4 @@ except FeatureError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "expected a NumPy array or a torch tensor, not list\n", done.stderr
+    assert done.stdout == "expected a NumPy array or a torch tensor, not list: convert it\n", done.stderr

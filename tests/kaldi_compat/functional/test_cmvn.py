@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.functional.block_cmvn import sliding_cmvn as block_sliding_cmvn
+from kaldi_compat.functional.block_cmvn import normalize_by_sliding_windows
 from kaldi_compat.functional.cmvn import (
     apply_cmvn,
     cmvn_statistics,
-    fake_statistics,
-    mean_and_variance,
+    compute_mean_and_variance,
+    compute_sliding_windows,
+    replace_statistics,
     sliding_cmvn,
-    sliding_windows,
-    two_channel_weights,
+    weigh_two_channels,
 )
 from kaldi_compat.options.postprocessing import CmvnOptions, SlidingCmvnOptions
 from kaldi_compat.torch.features.postprocessing import Cmvn
@@ -64,30 +64,30 @@ def test_normalized_by_its_own_statistics(frames: int, norm_vars: bool) -> None:
 
 def test_skipped_dimensions_stay_and_others_do_not() -> None:
     features = RANDOM.normal(5.0, 3.0, (20, 3))
-    normalized = apply_cmvn(features, fake_statistics(cmvn_statistics(features), [1]), VARS)
+    normalized = apply_cmvn(features, replace_statistics(cmvn_statistics(features), [1]), VARS)
     np.testing.assert_allclose(normalized[:, 1], features[:, 1], atol=1e-12)
     np.testing.assert_allclose(normalized[:, [0, 2]].mean(axis=0), 0.0, atol=1e-12)
-    without_variances = fake_statistics(cmvn_statistics(features)[:1], [1])
+    without_variances = replace_statistics(cmvn_statistics(features)[:1], [1])
     np.testing.assert_allclose(apply_cmvn(features, without_variances)[:, 1], features[:, 1])
 
 
 def test_a_constant_dimension_is_floored_not_divided_by_zero() -> None:
     features = np.ones((5, 2), np.float32)
     statistics = cmvn_statistics(features)
-    assert not mean_and_variance(statistics)[1].any()
+    assert not compute_mean_and_variance(statistics)[1].any()
     assert np.isfinite(apply_cmvn(features, statistics, VARS)).all()
 
 
 def test_mean_and_variance_of_the_statistics() -> None:
     features = RANDOM.normal(size=(50, 3))
     np.testing.assert_allclose(
-        mean_and_variance(cmvn_statistics(features)), [features.mean(axis=0), features.var(axis=0)]
+        compute_mean_and_variance(cmvn_statistics(features)), [features.mean(axis=0), features.var(axis=0)]
     )
 
 
 def test_quieter_channel_gets_the_smaller_weight() -> None:
     one, other = np.array([[3.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [2.0]])
-    weights = two_channel_weights(one, other, 0.25)
+    weights = weigh_two_channels(one, other, 0.25)
     assert [w.tolist() for w in weights] == [[1.0, 0.25, 0.25], [0.25, 1.0, 1.0]]
 
 
@@ -109,7 +109,7 @@ def test_statistics_that_cannot_be_applied(statistics: np.ndarray, options: Cmvn
 
 def test_statistics_and_options_out_of_range_are_refused() -> None:
     with pytest.raises(FeatureError, match="0 to 2"):
-        fake_statistics(np.ones((2, 4)), [3])
+        replace_statistics(np.ones((2, 4)), [3])
     with pytest.raises(FeatureError, match="weights"):
         cmvn_statistics(np.zeros((7, 3)), weights=np.zeros(6))
     with pytest.raises(OptionError, match="norm_vars"):
@@ -146,7 +146,7 @@ SLIDING: Any = st.builds(
 def test_each_window_is_the_one_described(frames: int, options: SlidingCmvnOptions, seed: int) -> None:
     # Whole numbers: a window's variance is then none at all, or not so small that it magnifies rounding.
     features = np.random.default_rng(seed).integers(-9, 10, (frames, 2)).astype(np.float64)
-    start, end = sliding_windows(np.arange(frames), frames, options)
+    start, end = compute_sliding_windows(np.arange(frames), frames, options)
     ours = sliding_cmvn(features, options)
     for t in range(frames):
         first, last = window_by_the_book(t, frames, options)
@@ -168,7 +168,7 @@ def test_module_with_statistics_of_a_corpus() -> None:
     features = torch.randn(30, 3) * 5 + 7
     statistics = cmvn_statistics(features.numpy())
     module = Cmvn(statistics, norm_vars=True, skip_dims=[1])
-    wanted = apply_cmvn(features, fake_statistics(statistics, [1]), VARS)
+    wanted = apply_cmvn(features, replace_statistics(statistics, [1]), VARS)
     assert torch.equal(module(features), wanted)
     assert torch.equal(module.half()(features), wanted), "a model in half precision must not round the statistics"
     batch, lengths = module(features[None], torch.tensor([20]))
@@ -220,7 +220,11 @@ def test_sliding_cmvn_of_arrays_has_the_bits_of_the_program(center: bool, norm_v
     options = SlidingCmvnOptions(cmn_window=60, min_cmn_window=20, center=center, norm_vars=norm_vars)
     batch = sliding_cmvn(features, options, lengths=lengths)
     for row, length, found in zip(features, lengths, batch, strict=True):
-        alone = np.zeros((0, 4)) if length == 0 else block_sliding_cmvn(row[:length], np.array([0, length]), options)
+        alone = (
+            np.zeros((0, 4))
+            if length == 0
+            else normalize_by_sliding_windows(row[:length], np.array([0, length]), options)
+        )
         np.testing.assert_array_equal(found[:length], alone)
         np.testing.assert_array_equal(sliding_cmvn(row[:length], options), alone)
         assert not found[length:].any()

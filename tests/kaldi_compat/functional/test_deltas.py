@@ -15,8 +15,8 @@ from kaldi_compat.functional.deltas import (
     add_shifted_deltas,
     compute_inner_deltas,
     compute_inner_shifted_deltas,
-    delta_context,
-    shifted_delta_context,
+    count_delta_context,
+    count_shifted_delta_context,
 )
 from kaldi_compat.options.postprocessing import DeltaOptions, ShiftedDeltaOptions
 
@@ -42,7 +42,7 @@ def test_a_delta_is_the_slope_of_the_regression_line(features: np.ndarray, windo
 def test_second_order_is_the_delta_of_the_delta(features: np.ndarray, options: DeltaOptions) -> None:
     # Inside, where no edge frame is repeated.
     frames, dim = features.shape
-    inside = slice(delta_context(options), frames - delta_context(options))
+    inside = slice(count_delta_context(options), frames - count_delta_context(options))
     one = DeltaOptions(delta_order=1, delta_window=options.delta_window)
     derivative = features.astype(np.float64)
     ours = add_deltas(derivative, options)
@@ -55,8 +55,8 @@ def test_second_order_is_the_delta_of_the_delta(features: np.ndarray, options: D
 def test_chunks_with_their_context_give_the_same(
     features: np.ndarray, deltas: DeltaOptions, shifted: ShiftedDeltaOptions, chunk: int
 ) -> None:
-    context = delta_context(deltas)
-    left, right = shifted_delta_context(shifted)
+    context = count_delta_context(deltas)
+    left, right = count_shifted_delta_context(shifted)
     for whole, inside, before, after in (
         (add_deltas(features, deltas), lambda x: compute_inner_deltas(x, deltas), context, context),
         (add_shifted_deltas(features, shifted), lambda x: compute_inner_shifted_deltas(x, shifted), left, right),

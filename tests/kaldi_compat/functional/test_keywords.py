@@ -27,7 +27,12 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...], type[Any], dict[str, Any]
     (deltas.add_shifted_deltas, (FEATURES,), postprocessing.ShiftedDeltaOptions, {"num_blocks": 2}),
     (cmvn.apply_cmvn, (FEATURES, STATISTICS), postprocessing.CmvnOptions, {"norm_vars": True}),
     (cmvn.apply_own_cmvn, (FEATURES,), postprocessing.CmvnOptions, {"norm_vars": True}),
-    (cmvn.sliding_mean_and_variance, (FEATURES,), postprocessing.SlidingCmvnOptions, {"cmn_window": 5, "center": True}),
+    (
+        cmvn.compute_sliding_mean_and_variance,
+        (FEATURES,),
+        postprocessing.SlidingCmvnOptions,
+        {"cmn_window": 5, "center": True},
+    ),
     (cmvn.sliding_cmvn, (FEATURES,), postprocessing.SlidingCmvnOptions, {"cmn_window": 5, "center": True}),
     (cmvn.online_cmvn, (FEATURES, STATISTICS), postprocessing.OnlineCmvnOptions, {"cmn_window": 5}),
     (vad.compute_vad, (FEATURES,), postprocessing.VadOptions, {"vad_energy_threshold": 3.0}),

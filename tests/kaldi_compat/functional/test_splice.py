@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.functional.splice import splice, splice_inside
+from kaldi_compat.functional.splice import splice, splice_inner_frames
 from kaldi_compat.options.postprocessing import SpliceOptions
 
 
@@ -30,7 +30,7 @@ def test_each_frame_has_its_neighbours_beside_it(frames: int, left: int, right: 
 def test_frames_with_their_context_need_no_edges() -> None:
     features = np.random.default_rng(0).normal(size=(10, 3))
     options = SpliceOptions(left_context=2, right_context=1)
-    np.testing.assert_array_equal(splice_inside(features, options), splice(features, options)[2:-1])
+    np.testing.assert_array_equal(splice_inner_frames(features, options), splice(features, options)[2:-1])
 
 
 def test_a_context_is_not_negative() -> None:

@@ -61,11 +61,11 @@ for kind in (FbankOptions, MfccOptions, PlpOptions, SpectrogramOptions):
                 spectral.compute(plan, batch, 0, len(out), out)
 for level in library.levels:
     for rate, count in ((16000, 900), (44100, 17), (44100, 3000), (4000, 0)):
-        filters = resample.resampling_filters(rate, 4000, 1000.0, 6)
+        filters = resample.make_resampling_filters(rate, 4000, 1000.0, 6)
         audio_in = samples[:count].copy()
         use(level)
         resample.resample_chunk(audio_in, filters, (0, -(-count * 4000 // rate)))
-        sums.vector_sums(audio_in.astype(np.float32))
+        sums.compute_vector_sums(audio_in.astype(np.float32))
     utterances = [samples[:count] for count in (2000, 0, 300, 9000, 1700)] + [0 * samples.repeat(3)]
     sizes = np.array([len(each) for each in utterances])
     short = {"delta_pitch": 0.3, "upsample_filter_width": 1, "frames_per_chunk": 3}
@@ -76,7 +76,7 @@ track[rng.random(500) < 0.4, 1] = 0
 for level in library.levels:
     use(level)
     for bounds in ([0, 500], [0, 1, 2, 40, 500]):
-        grids = RaggedGrids.of(track, np.array(bounds), InterpolatePitchOptions(), KaldiRandom())
+        grids = RaggedGrids.from_features(track, np.array(bounds), InterpolatePitchOptions(), KaldiRandom())
         for change in (8.5, 12.0, 400.0):
             most_probable_paths(grids, InterpolatePitchOptions(max_pitch_change_per_frame=change))
 for level in library.levels:
@@ -87,20 +87,20 @@ for level in library.levels:
         for firsts in ([0, -2], [-40, 30]):
             deltas.filter_block(x, bounds, [(1.0,), (0.5, 0.0, -0.5, 1.0)], firsts)
         columns.splice_block(x, bounds, SpliceOptions(left_context=3, right_context=20))
-        cmvn.statistics(x, bounds)
-        cmvn.statistics(x, bounds, weights=x[:, 0].copy())
+        cmvn.compute_statistics(x, bounds)
+        cmvn.compute_statistics(x, bounds, weights=x[:, 0].copy())
         sums.products(x, bounds, x)
-        products.product_with_transpose(x, x[:7], bounds)
-        products.matrix_vectors(x[:7], x, x[:7, 0].copy())
+        products.multiply_by_transpose(x, x[:7], bounds)
+        products.multiply_vectors(x[:7], x, x[:7, 0].copy())
         for center, norm_vars in ((True, False), (False, True)):
             window = {"cmn_window": 30, "min_cmn_window": 7, "center": center, "norm_vars": norm_vars}
-            cmvn.sliding_cmvn(x, bounds, SlidingCmvnOptions(**window))
+            cmvn.normalize_by_sliding_windows(x, bounds, SlidingCmvnOptions(**window))
         for mean, average in ((151, 5), (1, 1), (3, 901)):
             windows = SmoothPitchOptions(normalization_window_size=mean, average_window_size=average)
             if dim > 1:
                 smooth_ragged(abs(x) / 99, bounds, windows)
         for left, right in ((3, 900), (-1, 0), (500, -1)):
-            means.window_means(x[:, 0], x[:, -1], bounds, left, right)
+            means.compute_window_means(x[:, 0], x[:, -1], bounds, left, right)
         vad.detect_voiced(x, bounds, VadOptions(vad_frames_context=2))
     for taps, count in ((1, 1), (2, 9), (5, 3), (100, 2000), (801, 30)):
         convolution._convolve_in_c(*(samples[:size].astype(np.float32) for size in (count, taps)))

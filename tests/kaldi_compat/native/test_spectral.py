@@ -14,8 +14,8 @@ from kaldi_compat import native
 from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact import compiled as spectral
 from kaldi_compat.exact.batch import AudioBatch
-from kaldi_compat.exact.engine import chunk_batch, compute, make_batch
-from kaldi_compat.exact.plan import Plan, plan_of
+from kaldi_compat.exact.engine import compute, make_batch, make_chunk_batch
+from kaldi_compat.exact.plan import Plan, make_plan
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.native import library
 from kaldi_compat.options.spectral import (
@@ -73,7 +73,7 @@ def plans(draw: st.DrawFn) -> Plan:
         options = kind(**values)
         points = options.padded_window_size
         assume(points % 2 == 0)
-        plan = plan_of(options, accurate_fft=points & (points - 1) == 0 and draw(st.booleans()))
+        plan = make_plan(options, accurate_fft=points & (points - 1) == 0 and draw(st.booleans()))
     except OptionError:
         assume(False)
         raise
@@ -116,7 +116,7 @@ def test_same_bytes_as_numpy(plan: Plan, seed: int, utterances: list[tuple[int, 
 
 @pytest.mark.parametrize(("threads", "how"), [*((n, how) for how in LEVELS[:1] for n in (1, 3)), (3, None)])
 def test_utterance_alone_and_in_a_batch_are_the_same(threads: int, how: str | None) -> None:
-    plan = plan_of(MfccOptions(snip_edges=False))
+    plan = make_plan(MfccOptions(snip_edges=False))
     lengths = [4000, 100, 0, 16000, 30000]
     batch = batch_of(plan, 0, lengths, [1.0, 0.9, 1.0, 1.1, 0.9], as_float=False)
     with computing(how):
@@ -131,26 +131,26 @@ def test_utterance_alone_and_in_a_batch_are_the_same(threads: int, how: str | No
 
 
 def test_chunks_of_a_stream_are_the_frames_of_the_whole() -> None:
-    plan = plan_of(FbankOptions(num_mel_bins=40))
+    plan = make_plan(FbankOptions(num_mel_bins=40))
     samples = batch_of(plan, 3, [16000], [1.0], as_float=False).samples
     whole = compute(plan, make_batch(plan, samples))
     start = 40 * plan.shift
-    chunk = chunk_batch(samples[start - 7 : start + 20 * plan.shift + plan.size], first=7, count=21)
+    chunk = make_chunk_batch(samples[start - 7 : start + 20 * plan.shift + plan.size], first=7, count=21)
     assert compute(plan, chunk).tobytes() == whole[40:61].tobytes()
 
 
 def test_utterance_outside_of_the_buffer_is_refused() -> None:
-    plan = plan_of(FbankOptions())
+    plan = make_plan(FbankOptions())
     with pytest.raises(AudioError, match="outside of the 1000 samples"):
         make_batch(plan, np.zeros(1000, np.int16), [600], starts=[500])
     with pytest.raises(AudioError, match="without samples"):
-        chunk_batch(np.zeros(0, np.int16), 0, 1)
+        make_chunk_batch(np.zeros(0, np.int16), 0, 1)
 
 
 @pytest.mark.skipif(not native.library(), reason="needs the C library")
 def test_new_options_in_two_threads_keep_their_tables() -> None:
     samples = np.random.default_rng(0).normal(0, 1000, 48000).astype(np.int16)
     for size in range(20, 80):
-        plan = plan_of(PlpOptions(frame_length=float(size), dither=0.0))
+        plan = make_plan(PlpOptions(frame_length=float(size), dither=0.0))
         batch = make_batch(plan, samples)
         np.testing.assert_array_equal(compute(plan, batch, threads=2), compute(plan, batch, threads=1))

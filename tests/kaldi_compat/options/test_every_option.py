@@ -11,7 +11,7 @@ import torch
 
 from kaldi_compat.exact import engine
 from kaldi_compat.exact.engine import make_batch
-from kaldi_compat.exact.plan import plan_of
+from kaldi_compat.exact.plan import make_plan
 from kaldi_compat.options.base import get_info
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FrameOptions
@@ -65,7 +65,7 @@ def of_torch(feature: str, options: FrameOptions) -> list[Any]:
 
 
 def of_exact(options: FrameOptions, how: str | None = None) -> list[Any]:
-    plan = plan_of(options)
+    plan = make_plan(options)
     with computing(how):
         return [engine.compute(plan, make_batch(plan, x)) for x in AUDIO]
 

@@ -77,7 +77,9 @@ def test_c_and_numpy_interpolate_many_utterances_with_the_same_bits(
 def test_grid_has_two_pitches_more_than_steps(highest: float, states: int) -> None:
     # Kaldi: floor((highest - lowest) / interval + 0.5) + 2, of at least two intervals of 4 Hz
     track = np.array([[0.5, 100], [0.5, highest]], np.float32)
-    assert RaggedGrids.of(track, np.array([0, 2]), InterpolatePitchOptions(), KaldiRandom()).states.tolist() == [states]
+    assert RaggedGrids.from_features(
+        track, np.array([0, 2]), InterpolatePitchOptions(), KaldiRandom()
+    ).states.tolist() == [states]
 
 
 def test_pitches_too_far_apart_need_too_much_memory() -> None:

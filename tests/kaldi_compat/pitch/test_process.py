@@ -19,8 +19,8 @@ from kaldi_compat.pitch.interpolate import (
     interpolate_linearly,
     interpolate_smoothly,
 )
-from kaldi_compat.pitch.online import Analysis, first_pass_features
-from kaldi_compat.pitch.process import log_pitch, probability_of_voicing
+from kaldi_compat.pitch.online import Analysis, compute_first_pass_features
+from kaldi_compat.pitch.process import estimate_probability_of_voicing, log_pitch
 from kaldi_compat.pitch.smooth import smooth_pitch
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_compat.programs.interpolate_pitch import main as interpolate_pitch
@@ -74,7 +74,7 @@ def test_kaldis_features_of_the_first_pass() -> None:
     )
     processing = ProcessPitchOptions(delay=3, normalization_right_context=5, add_raw_log_pitch=True)
     samples = kaldiio.load_mat(str(ROOT / "inputs" / "wav" / "speech16k_b.wav"))[1].astype(np.float32)
-    features = first_pass_features(Analysis.of(samples, tracking), tracking, processing, KaldiRandom())
+    features = compute_first_pass_features(Analysis.from_audio(samples, tracking), tracking, processing, KaldiRandom())
     assert features.shape == (121, 4)
     np.testing.assert_allclose(features[::17], expected, atol=2e-5)
 
@@ -83,7 +83,9 @@ def test_the_first_pass_over_one_chunk_is_the_last() -> None:
     samples = kaldiio.load_mat(str(ROOT / "inputs" / "wav" / "speech16k_b.wav"))[1].astype(np.float32)
     tracking = PitchOptions(frames_per_chunk=10000, simulate_first_pass_online=True)
     expected = process_pitch(track_pitch(samples), generator=KaldiRandom())
-    ours = first_pass_features(Analysis.of(samples, tracking), tracking, ProcessPitchOptions(), KaldiRandom())
+    ours = compute_first_pass_features(
+        Analysis.from_audio(samples, tracking), tracking, ProcessPitchOptions(), KaldiRandom()
+    )
     np.testing.assert_allclose(ours, expected, atol=1e-6)
 
 
@@ -105,7 +107,7 @@ def test_processed_pitch_equals_the_formulas_frame_by_frame(frames: int, options
     delay, window = options.delay, options.delta_window
     track = random_track(frames, seed=frames).astype(np.float64)
     logs = np.log(track[:, 1])
-    weights = probability_of_voicing(track[:, 0])
+    weights = estimate_probability_of_voicing(track[:, 0])
     rows = []
     for t in [max(0, t - delay) for t in range(frames + delay)]:
         around = slice(max(0, t - left), t + right + 1)

@@ -16,7 +16,7 @@ from kaldi_compat.errors import AudioError
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.pitch import frames, search
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.pitch.frames import Frames
+from kaldi_compat.pitch.frames import PitchFrames
 from kaldi_compat.pitch.search import Lattice
 from kaldi_compat.pitch.tracker import track_block
 from kaldi_compat.torch.tensors import pitch as tensors
@@ -67,7 +67,7 @@ def track(utterances: list[np.ndarray[Any, Any]], options: PitchOptions, how: st
 def test_c_and_numpy_search_with_the_same_bits(
     options: PitchOptions, seed: int, counts: list[int], first: int, quiet: bool, coarse: bool
 ) -> None:
-    rng, constants = np.random.default_rng(seed), PitchConstants.of(options)
+    rng, constants = np.random.default_rng(seed), PitchConstants.from_options(options)
     rows = np.concatenate(([0], np.cumsum(counts)))
     total = int(rows[-1])
     lengths = np.array([max(0, n * 30 + constants.span - 50) for n in counts])
@@ -75,7 +75,7 @@ def test_c_and_numpy_search_with_the_same_bits(
     if coarse:  # many costs are the same
         signal = np.sign(signal)
     ballast = rng.choice([0.0, 1.0, 1e9], total).astype(np.float32)
-    frames = Frames(
+    frames = PitchFrames(
         signal=signal,
         starts=np.cumsum(lengths) - lengths,
         lengths=lengths,
@@ -92,7 +92,7 @@ def test_c_and_numpy_search_with_the_same_bits(
     traced = np.append(rng.integers(0, constants.states, 4), [-1, -1, -1]).astype(np.int16)
 
     def computed() -> list[np.ndarray[Any, Any]]:
-        costs, found = start.copy(), Lattice.empty(constants, total - begin)
+        costs, found = start.copy(), Lattice.allocate(constants, total - begin)
         search.search(constants, frames, begin, total, costs, found, [(total - begin) // 2])
         found.path[:] = np.resize(traced, total - begin)
         found.nccf[:] = 0
@@ -155,7 +155,7 @@ def test_correlations_that_overflow_are_refused(how: str | None) -> None:
 @pytest.mark.parametrize(("energy", "is_another"), [(1.0200, False), (1.0204, True), (0.9803, False), (0.9800, True)])
 def test_energy_changes_by_more_than_a_hundredth_of_the_sum(energy: float, is_another: bool) -> None:
     """The tolerance of Kaldi's ``ApproxEqual``, in both engines."""
-    constants = PitchConstants.of(PitchOptions())
+    constants = PitchConstants.from_options(PitchOptions())
     ends = [np.array(each) for each in ([5, 10], [5, 5], [0, 2], [0, 10])]
     assert (frames._find_changes_of_ballast(np.array([1.0, energy]), *ends, constants) is not None) == is_another
     ones = torch.ones(1, 3)

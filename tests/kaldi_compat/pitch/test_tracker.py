@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from kaldi_compat import AudioError, FeatureError, OptionError, Pitch, PitchOptions, track_pitch
 from kaldi_compat.pitch.constants import PitchConstants
 from kaldi_compat.pitch.frames import split_into_frames
-from kaldi_compat.pitch.online import Analysis, first_pass_pitch
+from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
 from kaldi_compat.pitch.search import Lattice, find_predecessors, trace
 from kaldi_compat.pitch.tracker import track_pitches
 from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
@@ -139,7 +139,7 @@ def test_narrowing_bounds_finds_the_cheapest_predecessors(seed: int, scale: floa
 
 @pytest.mark.parametrize("factor", [2.487557e-06, 1e-3])
 def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
-    rng, constants = np.random.default_rng(5), PitchConstants.of(PitchOptions(delta_pitch=0.02))
+    rng, constants = np.random.default_rng(5), PitchConstants.from_options(PitchOptions(delta_pitch=0.02))
     states = constants.states
     expected_of = cheapest_paths(
         torch.from_numpy(local := rng.uniform(0, 0.05, size=(4, 30, states)).astype(np.float32)), factor
@@ -147,7 +147,7 @@ def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
     place = np.arange(states)
     steps = (place[:, None] - place).astype(np.float32) ** 2 * np.float32(factor)
     for row, expected in zip(local, expected_of.numpy(), strict=True):
-        costs, found = np.zeros(states, np.float32), Lattice.empty(constants, 30)
+        costs, found = np.zeros(states, np.float32), Lattice.allocate(constants, 30)
         for frame in range(30):
             by_way = steps + costs
             found.before[frame] = find_predecessors(by_way)
@@ -180,8 +180,8 @@ def test_utterances_come_in_order() -> None:
     utterances = [rng.normal(0, 1000, length).astype(np.float32) for length in lengths]
     tracks = track_pitches(enumerate(utterances), PitchOptions())
     assert [key for key, _ in tracks] == list(range(len(lengths)))
-    constants = PitchConstants.of(PitchOptions())
-    assert [len(track) for _, track in tracks] == [constants.num_frames(length) for length in lengths]
+    constants = PitchConstants.from_options(PitchOptions())
+    assert [len(track) for _, track in tracks] == [constants.count_frames(length) for length in lengths]
 
 
 def test_a_factor_on_the_audio_does_not_matter() -> None:
@@ -192,7 +192,9 @@ def test_pitch_of_one_large_chunk_equals_the_whole() -> None:
     whole = track_pitch(speech())
     np.testing.assert_array_equal(track_pitch(speech(), PitchOptions(frames_per_chunk=1000)), whole)
     first_pass = PitchOptions(frames_per_chunk=1000, simulate_first_pass_online=True)
-    np.testing.assert_array_equal(first_pass_pitch(Analysis.of(speech(), first_pass), first_pass), whole)
+    np.testing.assert_array_equal(
+        compute_first_pass_pitch(Analysis.from_audio(speech(), first_pass), first_pass), whole
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -207,11 +209,11 @@ def test_pitch_of_one_large_chunk_equals_the_whole() -> None:
     ),
 )
 def test_each_frame_is_computed_once(samples: int, options: PitchOptions) -> None:
-    constants = PitchConstants.of(options)
+    constants = PitchConstants.from_options(options)
     frames = split_into_frames(np.ones(samples, np.int16), np.zeros(1, np.int64), np.array([samples]), constants)
     resampled = -(-samples // 4)
     assert len(frames.signal) == resampled
-    assert (np.diff(frames.ready) >= 0).all() and frames.ready[-1] == frames.rows[-1] == constants.num_frames(samples)
+    assert (np.diff(frames.ready) >= 0).all() and frames.ready[-1] == frames.rows[-1] == constants.count_frames(samples)
     assert len(frames.ballast) == len(frames.groups) == frames.rows[-1]
     if options.snip_edges:
         assert frames.rows[-1] == (0 if resampled < 100 else (resampled - 100) // 40 + 1)
@@ -278,7 +280,7 @@ def test_lengths_must_fit() -> None:
 
 
 def test_lags_are_spaced_by_delta_pitch_and_interpolated_without_bias() -> None:
-    lags = PitchConstants.of(PitchOptions())
+    lags = PitchConstants.from_options(PitchOptions())
     np.testing.assert_allclose(lags.seconds[1:] / lags.seconds[:-1], 1.005, rtol=1e-6)
     assert lags.seconds[0] == np.float32(1 / 400)
     assert lags.seconds[-1] <= np.float32(1 / 50) < lags.seconds[-1] * 1.005
@@ -289,10 +291,10 @@ def test_lags_are_spaced_by_delta_pitch_and_interpolated_without_bias() -> None:
 @pytest.mark.parametrize("zeros", [2, 5])
 def test_filter_of_a_state_has_the_lags_within_its_width(zeros: int) -> None:
     """Others have the weight 0, but decide the order of its sum."""
-    constants = PitchConstants.of(PitchOptions(upsample_filter_width=zeros))
+    constants = PitchConstants.from_options(PitchOptions(upsample_filter_width=zeros))
     for state, place in enumerate(constants.seconds * 4000 - constants.first_lag):
         inside = np.flatnonzero(np.abs(np.arange(constants.lags) - place) < zeros)
-        found = constants.first[state] + np.arange(len(constants.weights_of(state)))
+        found = constants.first[state] + np.arange(len(constants.get_state_weights(state)))
         near_edge = abs(place - round(place)) < 1e-3  # where rounding decides
         assert abs(found[0] - inside[0]) <= near_edge and abs(found[-1] - inside[-1]) <= near_edge
 

@@ -25,7 +25,7 @@ from kaldi_compat.torch.export import export_frontend
 from tests.support.frontend_audio import am_mvn, clips
 from tests.support.processes import output_of
 
-STREAMED = [name for name in list_presets() if not Preset.of(name).explain_missing_stream]
+STREAMED = [name for name in list_presets() if not Preset.of(name).why_no_stream]
 KINDS = ("tensors", "arrays")
 pytestmark = pytest.mark.filterwarnings("ignore:the preset .* normalizes by statistics")
 

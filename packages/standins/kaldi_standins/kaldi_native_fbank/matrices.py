@@ -12,7 +12,7 @@ from io_ark.errors import ArkError
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_compat.functional import cmvn
-from kaldi_compat.functional.block_deltas import deltas
+from kaldi_compat.functional.block_deltas import append_deltas
 from kaldi_compat.functional.columns import splice_block
 from kaldi_compat.functional.transform import apply_transform
 from kaldi_compat.options import postprocessing as ours
@@ -114,7 +114,7 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
     """
     chosen = make_our_options(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
     matrix = _to_matrix(feats, "compute_deltas")
-    return deltas(matrix, np.array([0, len(matrix)]), chosen)
+    return append_deltas(matrix, np.array([0, len(matrix)]), chosen)
 
 
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:

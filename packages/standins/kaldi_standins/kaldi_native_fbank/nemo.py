@@ -6,7 +6,7 @@ import numpy as np
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.librosa_mel import librosa_filters
+from kaldi_compat.exact.librosa_mel import compute_librosa_filters
 from kaldi_compat.options.base import require
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_standins.kaldi_native_fbank.online import Samples, check_chunk, check_options, to_samples
@@ -36,7 +36,7 @@ def _make_tables(
     before = (points - frames.window_size) // 2
     window = np.pad(make_window("hanning", frames.window_size), (before, points - frames.window_size - before))
     config = StftConfig(points, frames.window_shift, points, pad_mode="constant", window=window.tolist())
-    return *check_config(config), librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
+    return *check_config(config), compute_librosa_filters(num_mel_bins, points, rate, low_freq, high_freq)
 
 
 class OnlineNemoFbank:

@@ -163,7 +163,7 @@ class OnlineFeature(FrameStore):
         if final:
             features = self._stream.advance(NOTHING, True, seeds=_noise.frame_seeds)
         else:
-            features = self._stream.next_frames(self._waiting, _noise.frame_seeds)
+            features = self._stream.compute_next_frames(self._waiting, _noise.frame_seeds)
         self._waiting = 0
         if self._at_once and np.isnan(features).any():  # Only loud audio has a NaN or energies that overflow.
             raise StreamError("mel energy is nan: the audio holds a NaN or an infinity: pass finite samples")

@@ -6,7 +6,7 @@ import numpy as np
 
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.pitch.online import Analysis, first_pass_features, online_tracks
+from kaldi_compat.pitch.online import Analysis, compute_first_pass_features, trace_online_tracks
 from kaldi_compat.pitch.process import compute_undelayed_features, draw_standard_normal, process_pitch
 from kaldi_compat.pitch.tracker import track_pitch
 from kaldi_standins.kaldi_native_fbank.online import FrameStore, Samples, check_chunk, check_options, to_samples
@@ -27,7 +27,7 @@ def compute_and_process_kaldi_pitch(
     tracking, processing = pitch_opts.to_our_options(), process_opts.to_our_options()
     samples, noise = to_samples(wave), KaldiRandom()
     if tracking.simulate_first_pass_online:
-        return first_pass_features(Analysis.of(samples, tracking), tracking, processing, noise)
+        return compute_first_pass_features(Analysis.from_audio(samples, tracking), tracking, processing, noise)
     features: Floats = process_pitch(track_pitch(samples, tracking), processing, generator=noise)
     return features
 
@@ -104,10 +104,12 @@ class OnlinePitch(FrameStore):
     def _compute_features(self) -> Floats:
         options, audio = self._processing, np.concatenate([np.empty(0, np.float32), *self._chunks])
         # The tracker learns that the audio has ended only after the last chunk, so an empty chunk is appended.
-        analysis = Analysis.of(audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)])
+        analysis = Analysis.from_audio(
+            audio, self._tracking, [*np.cumsum([len(chunk) for chunk in self._chunks]), len(audio)]
+        )
         tracks = [
-            analysis.features(tracked.part(0, ready))
-            for tracked, ready, at_end in online_tracks(analysis, self._tracking)
+            analysis.compute_features(tracked.slice_frames(0, ready))
+            for tracked, ready, at_end in trace_online_tracks(analysis, self._tracking)
             if at_end == self._finished
         ]
         track = tracks[-1] if tracks else np.empty((0, 2), np.float32)

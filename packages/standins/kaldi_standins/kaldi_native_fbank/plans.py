@@ -12,8 +12,8 @@ from kaldi_compat.errors import OptionError
 from kaldi_compat.exact import plan as exact
 from kaldi_compat.exact import tables
 from kaldi_compat.exact.arrays import Floats
-from kaldi_compat.exact.librosa_mel import librosa_filters
-from kaldi_compat.exact.mel import mel_banks
+from kaldi_compat.exact.librosa_mel import compute_librosa_filters
+from kaldi_compat.exact.mel import compute_mel_banks
 from kaldi_compat.options import spectral as ours
 from kaldi_compat.options.base import require
 from kaldi_standins.kaldi_native_fbank.options import (
@@ -63,14 +63,14 @@ def _plan(kind: Any, items: tuple[tuple[str, Any], ...]) -> exact.Plan:
         values["energy_floor"] = 0.0
     elif values["htk_mode"] and kind is MfccOptions:
         raise OptionError("htk_mode=True is supported for FbankOptions only: compute log-mel features")
-    plan = exact.plan_of(kind.convert(values))
+    plan = exact.make_plan(kind.convert(values))
     changes: dict[str, Any] = {}
     if window == "hann":
-        changes["window"] = tables.window(window, plan.size)
+        changes["window"] = tables.make_window(window, plan.size)
     if kind is RawAudioSamplesOptions:
         changes |= {"kind": "frames", "dim": plan.size, "use_energy": False}
     elif values["is_librosa"] or values["htk_mode"]:
-        changes["mel"] = exact.table_of(make_filters(items), np.zeros(values["num_bins"], np.float32))
+        changes["mel"] = exact.make_mel_table(make_filters(items), np.zeros(values["num_bins"], np.float32))
     return dataclasses.replace(plan, **changes) if changes else plan
 
 
@@ -99,7 +99,7 @@ def make_window(name: str, size: int, blackman_coeff: float = 0.42) -> Floats:
         OptionError: the name is not in :data:`WINDOWS`, or the size is not positive.
     """
     require(size > 0, f"a window has at least one sample, not {size}")
-    return tables.window(check_window(name), size, blackman_coeff)
+    return tables.make_window(check_window(name), size, blackman_coeff)
 
 
 @cached_by_options
@@ -112,7 +112,7 @@ def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> 
     values = dict(items)
     frames = make_frame_options(values)
     if values["is_librosa"]:
-        return librosa_filters(
+        return compute_librosa_filters(
             values["num_bins"],
             frames.padded_window_size,
             frames.sample_frequency,
@@ -123,7 +123,7 @@ def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> 
             floor_to_int_bin=values["floor_to_int_bin"],
         )
     mel = {name: values[name] for name in ("low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel")}
-    weights = mel_banks(
+    weights = compute_mel_banks(
         ours.MelFeatureOptions(num_mel_bins=values["num_bins"], **mel, **_rename_frame_options(values)), vtln_warp
     ).weights
     if values["htk_mode"] and values["low_freq"] != 0:

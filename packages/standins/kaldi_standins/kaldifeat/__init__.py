@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import AudioError, OptionError
-from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.functional.array_api import detect_tracing
 from kaldi_compat.torch.features.fbank import Fbank as _Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc as _Mfcc
 from kaldi_compat.torch.features.plp import Plp as _Plp
@@ -184,7 +184,7 @@ class OfflineFeature(nn.Module):
     def convert_samples_to_frames(self, wave: Tensor) -> Tensor:
         """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
         options = self.computer.options
-        recorded = tracing(wave)
+        recorded = detect_tracing(wave)
         return frames.frames_of(wave, options.window_size, options.window_shift, options.snip_edges, tracing=recorded)
 
     def compute(self, x: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kaldi_compat.exact.librosa_mel import librosa_filters
+from kaldi_compat.exact.librosa_mel import compute_librosa_filters
 from kaldi_compat.options.base import option
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.features.spectral import SpectralFeature
@@ -33,7 +33,7 @@ class WhisperMel(SpectralFeature):
         """Compute the constants."""
         super().setup()
         self._constant("window", torch.hann_window(self.size))
-        banks = librosa_filters(self.options.num_mels, self.points, self.options.sample_frequency)
+        banks = compute_librosa_filters(self.options.num_mels, self.points, self.options.sample_frequency)
         self._constant("bank", torch.from_numpy(banks))
 
     @property

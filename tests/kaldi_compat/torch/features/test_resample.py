@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import kaldi_compat
 from kaldi_compat import AudioError, OptionError, resample_waveform
-from kaldi_compat.exact.resample import PeriodFilters, num_resampled, resampling_filters
-from kaldi_compat.torch.features.resample import linear_resample
+from kaldi_compat.exact.resample import PeriodFilters, count_resampled, make_resampling_filters
+from kaldi_compat.torch.features.resample import resample_linearly
 
 RATES = [8000, 11025, 16000, 22050, 44100, 48000]
 
@@ -22,7 +22,7 @@ RATES = [8000, 11025, 16000, 22050, 44100, 48000]
 @given(st.integers(0, 2000), st.sampled_from(RATES), st.sampled_from(RATES))
 def test_samples_that_begin_within_the_audio(length: int, rate_in: int, rate_out: int) -> None:
     """Kaldi counts the n with n / rate_out < length / rate_in."""
-    count = num_resampled(length, rate_in, rate_out)
+    count = count_resampled(length, rate_in, rate_out)
     assert count * rate_in >= length * rate_out
     assert count == 0 or (count - 1) * rate_in < length * rate_out
     assert resample_waveform(torch.zeros(2, length), rate_in, rate_out).shape == (2, count)
@@ -47,7 +47,7 @@ def test_resampling_equals_the_sum_over_the_filter(rate_in: int, rate_out: int) 
     """Each output sample is the windowed sinc around its time, over the input's samples."""
     x = np.random.default_rng(0).normal(size=200)
     cutoff, zeros = 0.99 * 0.5 * min(rate_in, rate_out), 6
-    ours = linear_resample(torch.from_numpy(x), rate_in, rate_out, cutoff, zeros).numpy()
+    ours = resample_linearly(torch.from_numpy(x), rate_in, rate_out, cutoff, zeros).numpy()
     t = np.arange(len(ours))[:, None] / rate_out - np.arange(200) / rate_in
     kernel = 2 * cutoff * np.sinc(2 * cutoff * t) * 0.5 * (1 + np.cos(2 * np.pi * cutoff / zeros * t))
     kernel = np.where(np.abs(t) < zeros / (2 * cutoff), kernel, 0) / rate_in
@@ -85,7 +85,7 @@ def test_every_period_is_filtered_alike(rate_in: int, rate_out: int) -> None:
 def test_filters_hold_what_the_window_does(rate_in: int, rate_out: int, num_zeros: int) -> None:
     """A filter for each output sample of a period, no wider than the window: not as wide as the period."""
     cutoff = 0.45 * min(rate_in, rate_out)
-    filters = PeriodFilters.of(resampling_filters(rate_in, rate_out, cutoff, num_zeros))
+    filters = PeriodFilters.of(make_resampling_filters(rate_in, rate_out, cutoff, num_zeros))
     window = num_zeros / cutoff * rate_in  # in input samples
     phases, taps = filters.weights.shape
     assert phases == filters.phases == rate_out // math.gcd(rate_in, rate_out)
@@ -108,7 +108,7 @@ def test_a_batch_is_its_rows() -> None:
 )
 def test_invalid_filters_are_refused(rate_in: int, rate_out: int, cutoff: float, zeros: int) -> None:
     with pytest.raises(OptionError, match="cannot resample"):
-        linear_resample(torch.zeros(10), rate_in, rate_out, cutoff, zeros)
+        resample_linearly(torch.zeros(10), rate_in, rate_out, cutoff, zeros)
 
 
 def test_no_public_name_is_that_of_a_module() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kaldi_compat import Fbank, KaldiRandom, Mfcc, Plp, Spectrogram
 from kaldi_compat.errors import KaldiCompatError, OptionError
 from kaldi_compat.functional import checks
-from kaldi_compat.functional.array_api import tracing
+from kaldi_compat.functional.array_api import detect_tracing
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.engines import engine_for
 from kaldi_compat.torch.features.spectral import SpectralFeature
@@ -285,14 +285,16 @@ def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None
 
 
 def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
-    from kaldi_compat.exact.rand import rand_r_starts
+    from kaldi_compat.exact.rand import compute_rand_r_starts
     from kaldi_compat.torch.tensors.dither import kaldi_noise
 
     frames, size = 64, 512
     seeds = torch.from_numpy(KaldiRandom().frame_seeds(frames))
     kaldi = torch.empty((frames, size), device=DEVICE)
     philox = torch.empty((frames, 4, size), device=DEVICE)
-    probes.draw[(frames,)](seeds.to(DEVICE), torch.from_numpy(rand_r_starts(size)).to(DEVICE), kaldi, philox, SIZE=size)
+    probes.draw[(frames,)](
+        seeds.to(DEVICE), torch.from_numpy(compute_rand_r_starts(size)).to(DEVICE), kaldi, philox, SIZE=size
+    )
     torch.testing.assert_close(kaldi.cpu(), kaldi_noise(seeds, size), rtol=1e-5, atol=5e-6)
     for noise in (kaldi, philox):
         values = noise.double().cpu()
@@ -396,7 +398,7 @@ def test_nan_in_the_audio_is_nan_in_the_features(kind: type[SpectralFeature]) ->
 def test_what_kernels_do_not_support_is_computed_as_by_the_exact_engine(case: str) -> None:
     module, x, lengths, warp = UNSERVED[case]()
     module = module.to(DEVICE)
-    assert engine_for(module, x, lengths, tracing(x)) == "torch"
+    assert engine_for(module, x, lengths, detect_tracing(x)) == "torch"
     found = module(x, lengths, vtln_warp=warp)
     exact = exactly(module, x, lengths, vtln_warp=warp)
     torch.testing.assert_close(found.cpu().float(), exact, rtol=1e-3, atol=1e-3)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaldi_compat import Spectrogram
-from kaldi_compat.exact.tables import window
+from kaldi_compat.exact.tables import make_window
 from kaldi_compat.options.spectral import WINDOW_TYPES
 from kaldi_compat.torch.tensors.frames import frames_of, num_frames, preemphasize, reflected
 
@@ -65,7 +65,7 @@ def test_frames_alone_and_padded(length: int, padding: int, size: int, shift: in
 
 @pytest.mark.parametrize("name", WINDOW_TYPES)
 def test_windows_are_symmetric_and_peak_at_one(name: str) -> None:
-    w = window(name, 401)
+    w = make_window(name, 401)
     np.testing.assert_allclose(w, w[::-1], rtol=1e-6, atol=1e-7)
     assert w.dtype == np.float32 and w[200] == 1
 
