@@ -48,12 +48,12 @@ def parse_json(content: bytes) -> Any:
     if content.startswith(_BYTE_ORDER_MARKS):
         raise ValueError("the file starts with a byte-order mark: save it as UTF-8 without one")
     try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_object_of, parse_int=_parse_integer)
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_make_object, parse_int=_parse_integer)
     except RecursionError:
         raise ValueError("the document is nested too deeply") from None
 
 
-def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]

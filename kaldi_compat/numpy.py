@@ -155,7 +155,7 @@ class ArrayFeature(AudioFeature):
             OptionError: a VTLN factor that is not a number, or that moves mel bins out of their range.
         """
         if isinstance(samples, np.ndarray):
-            return self._compute(self._checked(samples, lengths, vtln_warp), generator)
+            return self._compute(self._check_audio(samples, lengths, vtln_warp), generator)
         return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
 
     def stream(self) -> ArrayStream:
@@ -246,7 +246,7 @@ class ArrayStream:
         refuse_lengths(lengths, rate_advice(lengths))
         feature = self.feature
         seeds = feature._seeds(generator) if feature.options.dither != 0 else None
-        return self._chunks.advance(feature._checked(samples).samples, final, vtln_warp, seeds)
+        return self._chunks.advance(feature._check_audio(samples).samples, final, vtln_warp, seeds)
 
 
 class Fbank(constructors.FbankConstructor, ArrayFeature):

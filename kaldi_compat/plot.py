@@ -66,14 +66,14 @@ def show_features(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time in seconds', 'mel bin (center in Hz)')
     """
-    drawn: Axes = _axes(axes, title)
-    values, configured = _as_features(features), _frame_options(options)
+    drawn: Axes = _prepare_axes(axes, title)
+    values, configured = _check_features(features), _get_frame_options(options)
     colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(drawn, values, configured, 1.0, colors, _range(values) if limits is None else limits)
+    image = _draw_image(drawn, values, configured, 1.0, colors, _find_range(values) if limits is None else limits)
     drawn.set_xlabel("frame" if configured is None else "time in seconds")
     _label_columns(drawn, configured, values.shape[1])
     if colorbar:
-        drawn.figure.colorbar(image, ax=drawn, label=_unit(configured))
+        drawn.figure.colorbar(image, ax=drawn, label=_name_unit(configured))
     return drawn
 
 
@@ -111,16 +111,18 @@ def show_pitch(
     >>> axes.get_ylabel()
     'pitch in Hz'
     """
-    drawn: Axes = _axes(axes, title)
-    values = _as_features(track)
+    drawn: Axes = _prepare_axes(axes, title)
+    values = _check_features(track)
     if values.shape[1] != 2:
         raise FeatureError(
             f"expected a track of pitch (frames, 2), not {values.shape}: use show_features for processed pitch"
         )
     pitch_options = getattr(options, "options", options)
-    times = _frame_times(len(values), pitch_options)
+    times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
-        _draw_spectrogram(drawn, _as_features(spectrogram), _frame_options(spectrogram_options) or SpectrogramOptions())
+        _draw_spectrogram(
+            drawn, _check_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
+        )
     voiced = values[:, 0] >= UNVOICED
     color = "C0" if spectrogram is None else "white"
     drawn.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
@@ -160,8 +162,8 @@ def show_mel_banks(
     >>> axes.get_xlabel(), len(axes.lines)
     ('frequency in Hz', 20)
     """
-    drawn: Axes = _axes(axes, title)
-    configured = FbankOptions() if options is None else _frame_options(options)
+    drawn: Axes = _prepare_axes(axes, title)
+    configured = FbankOptions() if options is None else _get_frame_options(options)
     if not isinstance(configured, MelFeatureOptions):
         raise FeatureError(f"{type(configured).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
     factors = [float(factor) for factor in np.atleast_1d(np.asarray(vtln_warp))]
@@ -210,12 +212,12 @@ def compare(
     'second - first: largest 0.5, mean 0.5'
     """
     pyplot = import_extra("matplotlib.pyplot", "Plots")
-    one, other = _as_features(first), _as_features(second)
+    one, other = _check_features(first), _check_features(second)
     if one.shape != other.shape:
         raise FeatureError(f"cannot compare features of shapes {one.shape} and {other.shape}")
     if axes is None:
         _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
-    limits = _range(np.concatenate((one, other)))
+    limits = _find_range(np.concatenate((one, other)))
     for drawn, values, name in zip(axes, (one, other), names, strict=False):
         show_features(values, options, axes=drawn, title=name, limits=limits)
     with np.errstate(invalid="ignore"):
@@ -234,7 +236,7 @@ def compare(
     return axes
 
 
-def _axes(axes: Axes | None, title: str) -> Any:
+def _prepare_axes(axes: Axes | None, title: str) -> Any:
     """Return the axes to draw into, with their title."""
     drawn = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
     if title:
@@ -251,14 +253,14 @@ def _draw_image(
         origin="lower",
         aspect="auto",
         interpolation="nearest",
-        extent=(*_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
+        extent=(*_compute_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
         cmap=cmap,
         vmin=limits[0],
         vmax=limits[1],
     )
 
 
-def _as_features(features: Any) -> Floats:
+def _check_features(features: Any) -> Floats:
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)
@@ -267,7 +269,7 @@ def _as_features(features: Any) -> Floats:
     return values
 
 
-def _frame_options(options: Any) -> FrameOptions | None:
+def _get_frame_options(options: Any) -> FrameOptions | None:
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
         raise FeatureError(
@@ -276,12 +278,12 @@ def _frame_options(options: Any) -> FrameOptions | None:
     return configured
 
 
-def _range(values: Floats) -> tuple[float, float]:
+def _find_range(values: Floats) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 
-def _frame_times(count: int, options: Any) -> Floats:
+def _compute_frame_times(count: int, options: Any) -> Floats:
     """Return the centers of frames: in seconds, or the numbers of the frames if there are no options."""
     frames = np.arange(count, dtype=np.float64)
     if options is None:
@@ -290,9 +292,9 @@ def _frame_times(count: int, options: Any) -> Floats:
     return np.asarray((frames * options.frame_shift + first) / 1000)
 
 
-def _time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
+def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
     half = 0.5 if options is None else options.frame_shift / 2000
-    times = _frame_times(count, options)
+    times = _compute_frame_times(count, options)
     return float(times[0] - half), float(times[-1] + half)
 
 
@@ -315,7 +317,7 @@ def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> No
         axes.locator_params(axis="y", integer=True)
 
 
-def _unit(options: FrameOptions | None) -> str:
+def _name_unit(options: FrameOptions | None) -> str:
     if isinstance(options, FbankOptions):
         return "log energy" if options.use_log_fbank else "energy"
     return "log power" if isinstance(options, SpectrogramOptions) else "value"

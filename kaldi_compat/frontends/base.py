@@ -46,7 +46,7 @@ class PresetFrontend(Generic[A]):
         ) -> list[A]: ...
         def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
-    def _feature(self, options: Any, like: Any = None) -> Any:
+    def _make_feature(self, options: Any, like: Any = None) -> Any:
         """Return the feature with these options, on the device of ``like``."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class PresetFrontend(Generic[A]):
     def _row(self, audio: Any) -> Any:
         feature = self.feature
         if 2 <= len(audio) < feature.size:
-            feature = self._feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
+            feature = self._make_feature(shorten_frame(self.preset.feature_options, len(audio)), audio)
         return self._model_input(CheckedAudio(audio, tracing=tracing(audio)), feature)
 
 

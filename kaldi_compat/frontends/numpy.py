@@ -76,7 +76,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
     ) -> None:
         self.preset, numbers = load_preset(preset, statistics, dither)
         self.resample = resample
-        self.feature = self._feature(self.preset.feature_options)
+        self.feature = self._make_feature(self.preset.feature_options)
         self.steps = [_ArrayStep(step, numbers) for step in self.preset.steps]
 
     @classmethod
@@ -136,7 +136,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         """
         return FrontendStream(self)
 
-    def _feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
+    def _make_feature(self, options: Any, like: Any = None) -> array_features.ArrayFeature:
         engine = "accurate" if self.preset.double_precision else "exact"
         feature = CLASSES[self.preset.feature](options, engine=engine)
         feature._trust_scale()  # The preset decides the scale of the audio.

@@ -11,7 +11,10 @@ Arguments = ParamSpec("Arguments")
 
 
 class InEachProcess(Generic[Value]):
-    """Value that is opened on first use, once in each process, and never pickled."""
+    """Value that every process opens on first use, and that is not pickled, such as a reader of a file.
+
+    Call the object to get the value.
+    """
 
     def __init__(
         self, open_it: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs

@@ -1,7 +1,7 @@
 """The Triton engine: fused kernels for the spectral features on a GPU.
 
 One kernel computes power spectra, mel energies, or log mel energies from samples. The remaining steps (DCT, linear
-prediction, energy column) run in torch. :func:`why_unsupported` returns the reason if the kernels cannot compute a
+prediction, energy column) run in torch. :func:`explain_unsupported` returns the reason if the kernels cannot compute a
 call. PyTorch operations then compute it, with equal numbers up to rounding.
 
 ``KALDI_COMPAT_KERNELS=0`` in the environment switches the kernels off.
@@ -27,7 +27,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.torch.tensors.copies import is_capturing
 from kaldi_compat.torch.tensors.dither import Generator
-from kaldi_compat.torch.tensors.frames import num_frames
+from kaldi_compat.torch.tensors.frames import count_frames
 
 logger = logging.getLogger("kaldi_compat")
 
@@ -68,26 +68,26 @@ class Feature(Protocol):
     @property
     def _are_log_energies(self) -> bool: ...
     def _needs_energy(self, raw: bool) -> bool: ...
-    def _filter_bank(self, vtln_warp: float) -> Tensor | None: ...
+    def _get_filter_bank(self, vtln_warp: float) -> Tensor | None: ...
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
-    def _features_of_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
+    def _compute_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
 
 
-def why_unsupported(
+def explain_unsupported(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float] = 1.0,
     generator: Generator = None,
 ) -> str:
-    """Return the reason why :func:`features` cannot compute this call, or an empty string if it can.
+    """Return the reason why :func:`compute_features` cannot compute this call, or an empty string if it can.
 
     The caller has checked that neither autograd nor a compiler records the operations.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
         (0 < samples.numel() < MAX_SAMPLES, f"there are {samples.numel()} samples, not 1 to {MAX_SAMPLES - 1}"),
-        (samples.dim() > 0 and _frames_in(module, samples) > 0, "the audio is shorter than one frame"),
+        (samples.dim() > 0 and _count_frames(module, samples) > 0, "the audio is shorter than one frame"),
         (
             lengths is None or _fits(lengths, samples),
             "the lengths are not integers (B,) on the same device or on the CPU",
@@ -97,11 +97,11 @@ def why_unsupported(
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
-    why = why_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
-    return why or _fault_of(module, samples, lengths, vtln_warp, generator)
+    why = explain_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
+    return why or _find_fault(module, samples, lengths, vtln_warp, generator)
 
 
-def why_switched_off(values: Tensor) -> str:
+def explain_switched_off(values: Tensor) -> str:
     """Return the reason why no kernel can be used on the device of ``values``, or an empty string."""
     if values.device.type != DEVICE_TYPE:
         return f"the samples are on {values.device}, not on CUDA"
@@ -110,11 +110,11 @@ def why_switched_off(values: Tensor) -> str:
     return "" if _has_triton() else "Triton is not installed"
 
 
-def _frames_in(module: Feature, samples: Tensor) -> int:
-    return num_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
+def _count_frames(module: Feature, samples: Tensor) -> int:
+    return count_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 
-def features(
+def compute_features(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
@@ -136,9 +136,9 @@ def features(
     Returns:
         Features (frames, dim) or (B, frames, dim), float32. With ``lengths``, also the number of frames of each row.
     """
-    from kaldi_compat.torch.kernels.launch import features_of
+    from kaldi_compat.torch.kernels.launch import launch_features
 
-    return features_of(module, samples, lengths, vtln_warp, generator)
+    return launch_features(module, samples, lengths, vtln_warp, generator)
 
 
 def _fits(lengths: Tensor, samples: Tensor) -> bool:
@@ -158,7 +158,7 @@ def _has_triton() -> bool:
 _faults: dict[object, str] = {}
 
 
-def faults() -> list[str]:
+def list_faults() -> list[str]:
     """Return the faults because of which kernels have been disabled in this process."""
     return sorted({fault for fault in _faults.values() if fault})
 
@@ -179,7 +179,7 @@ class KernelKind(NamedTuple):
     wide: bool
 
 
-def _variant(
+def _classify_call(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
@@ -194,7 +194,7 @@ def _variant(
     return KernelKind(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
 
 
-def _fault_of(
+def _find_fault(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
@@ -206,7 +206,7 @@ def _fault_of(
     The test fails without a C compiler, which Triton needs, and on unsupported GPUs. It also detects faults of
     compilers and drivers.
     """
-    variant = _variant(module, samples, lengths, vtln_warp, generator)
+    variant = _classify_call(module, samples, lengths, vtln_warp, generator)
     kind = (samples.device, samples.dtype, type(module), module.options, variant)
     if kind not in _faults:
         # The test cannot run during the capture of a CUDA graph.
@@ -214,14 +214,14 @@ def _fault_of(
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
         with compiling_alone(kind):
-            fault = _faults[kind] = _fault(module, samples.device, samples.dtype, variant, warps)
+            fault = _faults[kind] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
     return _faults[kind]
 
 
 @torch.no_grad()
-def _fault(
+def _test_kernels(
     module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
 ) -> str:
     """Compare the kernels with torch's operations. Return a description of a fault, or an empty string.
@@ -234,7 +234,7 @@ def _fault(
     audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
     lengths = torch.full((rows,), count - module.shift, device="cpu") if variant.ragged else None
     try:
-        from kaldi_compat.torch.kernels.launch import features_of
+        from kaldi_compat.torch.kernels.launch import launch_features
 
         samples = audio.to(dtype).to(device)
         kind: Any = type(module)
@@ -243,13 +243,13 @@ def _fault(
         )
         generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
         warp = list(warps) if variant.several else warps[0]
-        actual: Any = features_of(module, samples, lengths, warp, generator, wide=variant.wide)
+        actual: Any = launch_features(module, samples, lengths, warp, generator, wide=variant.wide)
         if lengths is not None:
             actual, expected = actual[0], expected[0]
         difference = (actual - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())  # Asynchronous errors are raised here.
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
-        return fault_shown_by(error, device)
+        return describe_fault(error, device)
     if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the numbers cannot be compared.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
@@ -259,7 +259,7 @@ def _fault(
     )
 
 
-def fault_shown_by(error: Exception, device: torch.device) -> str:
+def describe_fault(error: Exception, device: torch.device) -> str:
     """Describe the fault of a kernel whose test raised ``error``, in one line.
 
     Raises:

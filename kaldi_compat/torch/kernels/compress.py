@@ -62,7 +62,7 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
 
 
 @triton.jit
-def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
+def load_range(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
     """Return the minimum of a matrix and its range. The range is not finite if the matrix cannot be compressed."""
     group = tl.arange(0, GROUPS)
     place = utterance * groups + group
@@ -128,7 +128,7 @@ def speech_kernel(
     steps += tl.multiple_of(tl.load(places + 4 * utterance + 3), FRAMES)
     steps_row = tl.multiple_of((count + FRAMES - 1) // FRAMES * FRAMES, FRAMES)
     start = features + first * row
-    least, span = range_of(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
+    least, span = load_range(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
     if group == 0:
         tl.store(headers + 2 * utterance, least)
         tl.store(headers + 2 * utterance + 1, span)
@@ -254,7 +254,7 @@ def integers_kernel(
     place = tl.load(places + 4 * utterance + 2)
     codes += place
     start = features + first * row
-    least, span = range_of(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
+    least, span = load_range(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
     if FIXED:
         # Infinities have codes, but NaN has none, and leaves a range that is not finite.
         span = tl.where(least != least, least, tl.zeros_like(span) + width)

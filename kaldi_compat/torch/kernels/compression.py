@@ -16,7 +16,7 @@ from torch import Tensor
 
 from io_ark.codecs import CompressionMethod, codec
 from kaldi_compat.exact.arrays import Integers
-from kaldi_compat.torch.kernels import compiling_alone, fault_shown_by
+from kaldi_compat.torch.kernels import compiling_alone, describe_fault
 from kaldi_compat.torch.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.torch.tensors.copies import to_device
 
@@ -39,7 +39,7 @@ _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]]
 }
 
 
-class Parts(NamedTuple):
+class CompressedMatrices(NamedTuple):
     """Compressed matrices of one format.
 
     Attributes:
@@ -57,7 +57,7 @@ class Parts(NamedTuple):
     counts: Integers
     tensors: tuple[Tensor, Tensor, Tensor]
 
-    def objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
+    def cut_objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
         """Return the bytes of the matrices for an archive, as tuples of buffers.
 
         Args:
@@ -80,12 +80,6 @@ class Parts(NamedTuple):
         finite = np.isfinite(headers[:, 1]).tolist()
         return [parts if good else None for parts, good in zip(zip(*pieces, strict=True), finite, strict=True)]
 
-    def statistics(self, arrays: Sequence[Array]) -> npt.NDArray[np.float64]:
-        """Return CMVN statistics, (matrices, 2, columns + 1): sums and count, and sums of squares and 0."""
-        statistics = np.pad(arrays[3], ((0, 0), (0, 0), (0, 1)))
-        statistics[:, 0, -1] = self.counts
-        return statistics
-
 
 def _cut(array: Array, bounds: Integers) -> list[memoryview]:
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
@@ -101,7 +95,7 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
 
-def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[Parts]:
+def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
     """Compress matrices that are ranges of rows of a tensor.
 
     Args:
@@ -122,9 +116,9 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
         chosen = [choice for choice in both if len(choice[0])]
     parts = []
     for indices, own_method in chosen:
-        compress = _speech if own_method == CompressionMethod.SPEECH_FEATURE else _integers
+        compress = _compress_speech if own_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
         kind, tensors = compress(_launch(features, places[indices]), own_method)
-        parts.append(Parts(indices, features.shape[1], kind, places[indices, 1], tensors))
+        parts.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
     return parts
 
 
@@ -169,7 +163,7 @@ def _tile(frames: int) -> dict[str, Any]:
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
 
-def _speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.steps, dtype=torch.int16)
@@ -188,7 +182,7 @@ def _speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Te
     return b"CM", (launch.headers, percentiles, codes)
 
 
-def _integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
     features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed = _FORMATS[method]
     codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
@@ -210,16 +204,16 @@ def _integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[
 
 
 @functools.cache
-def fault_of_compression(device: torch.device) -> str:
+def find_compression_fault(device: torch.device) -> str:
     """Compare the kernels with the codec, once for each device. Return a description of a fault, or an empty string."""
     with compiling_alone(("compression", device)):
-        fault = _fault(device)
+        fault = _test_compression(device)
     if fault:
         logger.warning("matrices that are computed on %s are compressed on the CPU: %s", device, fault)
     return fault
 
 
-def _fault(device: torch.device) -> str:
+def _test_compression(device: torch.device) -> str:
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
     places = np.array([[0, 7], [7, 138]])
@@ -227,16 +221,16 @@ def _fault(device: torch.device) -> str:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
             for parts in compress_rows(features, places, method):
-                objects = parts.objects([tensor.cpu().numpy() for tensor in parts.tensors])
+                objects = parts.cut_objects([tensor.cpu().numpy() for tensor in parts.tensors])
                 for (first, count), pieces in zip(places[parts.members].tolist(), objects, strict=True):
-                    if pieces is None or b"".join(pieces) != _stored_bytes(values[first : first + count], method):
+                    if pieces is None or b"".join(pieces) != _encode_matrix(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
-        return fault_shown_by(error, device)
+        return describe_fault(error, device)
     return ""
 
 
-def _stored_bytes(matrix: Array, method: CompressionMethod) -> bytes:
+def _encode_matrix(matrix: Array, method: CompressionMethod) -> bytes:
     sink = io.BytesIO()
     codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
     return sink.getvalue()

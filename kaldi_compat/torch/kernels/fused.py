@@ -14,24 +14,24 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kaldi_compat.torch.kernels.spectrum import spectra_of, stored_power
+from kaldi_compat.torch.kernels.spectrum import compute_spectra, store_power
 
 if triton.knobs.runtime.interpret:
 
-    def as_index(x):
+    def to_index(x):
         """Return a number for range() in the interpreter. NumPy 2.4 refuses an array with one element."""
         return int(x.handle.data.item())
 
 else:
 
     @triton.jit
-    def as_index(x):
+    def to_index(x):
         """Return the number unchanged."""
         return x
 
 
 @triton.jit
-def mel_sums(
+def sum_filters(
     spectra,
     first_bins,
     weights,
@@ -67,7 +67,7 @@ def mel_sums(
         at += (spectra + f * ROW + first[:, None] + four,)
         filters += (weights + ((number[f] * bank_rows + begin) * GROUP + lane)[:, None] * 4 + four,)
         total += (tl.zeros((GROUP, 4), tl.float32),)
-    for _ in tl.range(as_index(end - begin)):
+    for _ in tl.range(to_index(end - begin)):
         sums = ()
         next_at = ()
         next_filters = ()
@@ -162,7 +162,7 @@ def feature_kernel(
         place = first_frame + tl.arange(0, FRAMES)
         inside = place < end_frame
         frame = tl.minimum(place, end_frame - 1)
-        re, im = spectra_of(
+        re, im = compute_spectra(
             samples, lengths, window, factors, log_energy, seeds, jumps, row_stride, samples_in_row, frames_in_row,
             frame, inside, coefficient, scale, dither, energy_floor,
             SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
@@ -171,7 +171,7 @@ def feature_kernel(
         # The scratch buffer receives spectra for all frames, so that no sum includes numbers from before.
         is_stored = frame >= 0 if MEL else inside
         spectra = rows if MEL else out + (place.to(tl.int64) * num_bands)[:, None]
-        stored_power(re, im, spectra, bins, is_stored, A, LANES, MAGNITUDE)
+        store_power(re, im, spectra, bins, is_stored, A, LANES, MAGNITUDE)
         if MEL:
             tl.debug_barrier()  # The sums read spectra that other lanes have written.
             number = ()
@@ -180,7 +180,7 @@ def feature_kernel(
             group = 0
             while group < num_groups:
                 begin = tl.load(group_rows + group)
-                total = mel_sums(
+                total = sum_filters(
                     own, first_bins + group * GROUP, weights, number, begin, tl.load(group_rows + group + 1),
                     num_groups * GROUP, bank_rows, FRAMES, ROW, GROUP, BANKS,
                 )  # fmt: skip

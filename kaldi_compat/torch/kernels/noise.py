@@ -19,17 +19,17 @@ QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and ha
 
 
 @triton.jit
-def stepped(state):
+def step_state(state):
     """Return the next state of ``rand_r()``'s congruence, uint32."""
     return state * tl.full((), 1103515245, tl.uint32) + tl.full((), 12345, tl.uint32)
 
 
 @triton.jit
-def drawn(state):
+def draw_rand_r(state):
     """Return the result of ``rand_r()``, int32 from 0 to 2^31 - 1, and the next state."""
-    first = stepped(state)
-    second = stepped(first)
-    third = stepped(second)
+    first = step_state(state)
+    second = step_state(first)
+    third = step_state(second)
     high = (first << 4) & 0x7FF00000
     middle = (second >> 6) & 0x000FFC00
     low = (third >> 16) & 0x000003FF
@@ -37,7 +37,7 @@ def drawn(state):
 
 
 @triton.jit
-def radius_of(draw):
+def compute_radius(draw):
     """Return sqrt(-2 ln u) of a draw, u = (draw + 1) / (2^31 + 1)."""
     u = (draw.to(tl.float32) + 1.0) * 4.656612873077393e-10
     return tl.sqrt(-2.0 * tl.log(u))
@@ -62,7 +62,7 @@ def cosine_of_turn(draw):
 
 
 @triton.jit
-def kaldi_normal(seed, multiplier, increment):
+def draw_kaldi_normal(seed, multiplier, increment):
     """Return Kaldi's noise of samples.
 
     Args:
@@ -71,13 +71,13 @@ def kaldi_normal(seed, multiplier, increment):
     """
     state = multiplier.to(tl.uint32, bitcast=True) * seed.to(tl.uint32, bitcast=True)
     state += increment.to(tl.uint32, bitcast=True)
-    first, state = drawn(state)
-    second, state = drawn(state)
-    return radius_of(first) * cosine_of_turn(second)
+    first, state = draw_rand_r(state)
+    second, state = draw_rand_r(state)
+    return compute_radius(first) * cosine_of_turn(second)
 
 
 @triton.jit
-def philox_normals(seed, place, frame):
+def draw_philox_normals(seed, place, frame):
     """Return four tensors of normal noise, for four samples at each place in each frame.
 
     Args:
@@ -88,8 +88,8 @@ def philox_normals(seed, place, frame):
     a, b, c, d = tl.philox(seed, place + zero, frame + place * 0, zero, zero, ROUNDS)
     turn = (b >> 1).to(tl.int32, bitcast=True)
     other_turn = (d >> 1).to(tl.int32, bitcast=True)
-    radius = radius_of((a >> 1).to(tl.int32, bitcast=True))
-    other_radius = radius_of((c >> 1).to(tl.int32, bitcast=True))
+    radius = compute_radius((a >> 1).to(tl.int32, bitcast=True))
+    other_radius = compute_radius((c >> 1).to(tl.int32, bitcast=True))
     return (
         radius * cosine_of_turn(turn),
         radius * sine_of_turn(turn),

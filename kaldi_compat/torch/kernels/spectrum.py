@@ -15,10 +15,10 @@ import math
 import triton
 import triton.language as tl
 
-from kaldi_compat.torch.kernels.noise import kaldi_normal, philox_normals
+from kaldi_compat.torch.kernels.noise import draw_kaldi_normal, draw_philox_normals
 
 
-def bit_reversed(n: int) -> list[int]:
+def reverse_bits(n: int) -> list[int]:
     """Return the integers below n, a power of two, in bit-reversed order."""
     order = [0]
     while len(order) < n:
@@ -30,11 +30,11 @@ def bit_reversed(n: int) -> list[int]:
 MAX_LANE_POINTS = 64
 COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
 SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
-BIT_REVERSED = tl.constexpr(tuple(bit_reversed(MAX_LANE_POINTS)))
+BIT_REVERSED = tl.constexpr(tuple(reverse_bits(MAX_LANE_POINTS)))
 
 
 @triton.jit
-def turned(re, im, J: tl.constexpr, N: tl.constexpr):
+def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
     """Multiply complex numbers by exp(-2 pi i J / N)."""
     if J == 0:
         x = re
@@ -49,7 +49,7 @@ def turned(re, im, J: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
-def level(re, im, N: tl.constexpr, HALF: tl.constexpr):
+def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
     """Compute one level of decimation in frequency on tuples of N numbers, in blocks of 2 HALF."""
     xs = (re[0] + re[HALF],)
     ys = (im[0] + im[HALF],)
@@ -58,35 +58,35 @@ def level(re, im, N: tl.constexpr, HALF: tl.constexpr):
             xs += (re[i] + re[i + HALF],)
             ys += (im[i] + im[i + HALF],)
         else:
-            x, y = turned(re[i - HALF] - re[i], im[i - HALF] - im[i], i % HALF, 2 * HALF)
+            x, y = rotate(re[i - HALF] - re[i], im[i - HALF] - im[i], i % HALF, 2 * HALF)
             xs += (x,)
             ys += (y,)
     return xs, ys
 
 
 @triton.jit
-def transformed(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
+def transform(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
     """Compute the DFT of tuples of N = 2^LEVELS complex numbers, in bit-reversed order."""
     for i in tl.static_range(LEVELS):
-        re, im = level(re, im, N, N >> (i + 1))
+        re, im = transform_level(re, im, N, N >> (i + 1))
     return re, im
 
 
 @triton.jit
-def odd_part(x, N: tl.constexpr):
+def fold_odd_bins(x, N: tl.constexpr):
     """Return the input of the N/4-point DFT for bins 1, 5, 9, ... of N real numbers; other odd bins mirror these."""
-    re, im = turned(x[0] - x[N // 2], x[N // 2 + N // 4] - x[N // 4], 0, N)
+    re, im = rotate(x[0] - x[N // 2], x[N // 2 + N // 4] - x[N // 4], 0, N)
     xs = (re,)
     ys = (im,)
     for q in tl.static_range(1, N // 4):
-        re, im = turned(x[q] - x[q + N // 2], x[q + N // 2 + N // 4] - x[q + N // 4], q, N)
+        re, im = rotate(x[q] - x[q + N // 2], x[q + N // 2 + N // 4] - x[q + N // 4], q, N)
         xs += (re,)
         ys += (im,)
     return xs, ys
 
 
 @triton.jit
-def even_part(x, N: tl.constexpr):
+def fold_even_bins(x, N: tl.constexpr):
     """Return the input of the N/2-point DFT for the even bins of N real numbers."""
     xs = (x[0] + x[N // 2],)
     for q in tl.static_range(1, N // 2):
@@ -95,17 +95,17 @@ def even_part(x, N: tl.constexpr):
 
 
 @triton.jit
-def real_transformed(x, N: tl.constexpr, LEVELS: tl.constexpr):
-    """Compute N/2 + 1 bins of the DFT of N = 2^LEVELS real numbers, in the order of :func:`half_of_bins`."""
-    re, im = odd_part(x, N)
-    xs, ys = transformed(re, im, N // 4, LEVELS - 2)
-    x = even_part(x, N)
+def transform_real(x, N: tl.constexpr, LEVELS: tl.constexpr):
+    """Compute N/2 + 1 bins of the DFT of N = 2^LEVELS real numbers, in the order of :func:`list_half_of_bins`."""
+    re, im = fold_odd_bins(x, N)
+    xs, ys = transform(re, im, N // 4, LEVELS - 2)
+    x = fold_even_bins(x, N)
     for i in tl.static_range(1, LEVELS - 1):
-        re, im = odd_part(x, N >> i)
-        re, im = transformed(re, im, N >> (i + 2), LEVELS - 2 - i)
+        re, im = fold_odd_bins(x, N >> i)
+        re, im = transform(re, im, N >> (i + 2), LEVELS - 2 - i)
         xs += re
         ys += im
-        x = even_part(x, N >> i)
+        x = fold_even_bins(x, N >> i)
     zero = x[0] - x[0]
     xs += (x[0] + x[1], x[0] - x[1])
     ys += (zero, zero)
@@ -113,12 +113,12 @@ def real_transformed(x, N: tl.constexpr, LEVELS: tl.constexpr):
 
 
 @triton.jit
-def exchanged(
+def transpose_lanes(
     x, FRAMES: tl.constexpr, A: tl.constexpr, LOG_A: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr
 ):
     """Transpose a tuple of A tensors (FRAMES, LANES) to a tuple of LANES tensors (FRAMES, A)."""
     for i in tl.static_range(LOG_A):
-        x = joined_halves(x, A >> (i + 1))
+        x = join_halves(x, A >> (i + 1))
     x = (tl.permute(x[0].reshape((FRAMES, LANES, A)), (0, 2, 1)),)
     for i in tl.static_range(LOG_LANES):
         x = split_last(x, 1 << i, FRAMES, A, LANES >> (i + 1))
@@ -129,7 +129,7 @@ def exchanged(
 
 
 @triton.jit
-def joined_halves(x, HALF: tl.constexpr):
+def join_halves(x, HALF: tl.constexpr):
     xs = (tl.join(x[0], x[HALF]),)
     for i in tl.static_range(1, HALF):
         xs += (tl.join(x[i], x[i + HALF]),)
@@ -150,15 +150,15 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 
 @triton.jit
-def reflected(index, length):
-    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflected`. Their type must hold 2 * length."""
+def reflect_indices(index, length):
+    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflect_indices`. Their type must hold 2 * length."""
     index = index % (2 * length)  # In Triton, the remainder has the sign of the index.
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)
 
 
 @triton.jit
-def frames_part(
+def load_samples(
     audio,
     at,
     length,
@@ -177,7 +177,7 @@ def frames_part(
     if J == 0 and BACK > 0:
         offset = tl.maximum(lane - BACK, 0) - lane
     if REFLECTED:
-        places = audio + reflected(at + lane + offset, length)
+        places = audio + reflect_indices(at + lane + offset, length)
     else:
         places = audio + (at + lane) + offset
     if (J + 1) * LANES > SIZE:
@@ -190,7 +190,7 @@ def frames_part(
 
 
 @triton.jit
-def spectra_of(
+def compute_spectra(
     samples,
     lengths,
     window,
@@ -224,7 +224,7 @@ def spectra_of(
     PREEMPHASIZED: tl.constexpr,
     ENERGY: tl.constexpr,
 ):
-    """Return spectra of frames, real and imaginary parts for :func:`stored_power`, and store their log energies.
+    """Return spectra of frames, real and imaginary parts for :func:`store_power`, and store their log energies.
 
     Args:
         frame: counted over all rows, (FRAMES,).
@@ -251,13 +251,13 @@ def spectra_of(
     x = ()
     total = zero
     for j in tl.static_range(-(-SIZE // LANES)):
-        value = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
+        value = load_samples(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
         if NOISE == 1:
             n = tl.minimum(j * LANES + lane, SIZE - 1)
-            value += dither * kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n))
+            value += dither * draw_kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n))
         if NOISE == 2:
             if j % 4 == 0:
-                noise = philox_normals(seed, j // 4 * LANES + lane, frame[:, None])
+                noise = draw_philox_normals(seed, j // 4 * LANES + lane, frame[:, None])
             value += dither * noise[j % 4]
         if NOISE > 0 and (j + 1) * LANES > SIZE:
             value = tl.where(j * LANES + lane < SIZE, value, 0.0)
@@ -283,7 +283,7 @@ def spectra_of(
                 last = tl.where(lane == 0, turned_around, neighbor)
                 turned_around = neighbor
             else:
-                last = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
+                last = load_samples(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
             value -= coefficient * (last - mean)
         if (j + 1) * LANES > SIZE:
             value *= tl.load(window + n, mask=n < SIZE, other=0.0)
@@ -298,7 +298,7 @@ def spectra_of(
         floored = tl.maximum(tl.sum(energy, 1), energy_floor, propagate_nan=tl.PropagateNan.ALL)
         tl.store(log_energy + frame, tl.log(floored), mask=inside)
 
-    xs, ys = real_transformed(y, A, LOG_A)
+    xs, ys = transform_real(y, A, LOG_A)
     re = ()
     im = ()
     for c in tl.static_range(A // 2 + 1):
@@ -309,14 +309,14 @@ def spectra_of(
     for _ in tl.static_range(A // 2 - 1):
         re += (zero,)
         im += (zero,)
-    re = exchanged(re, FRAMES, A, LOG_A, LANES, LOG_LANES)
-    im = exchanged(im, FRAMES, A, LOG_A, LANES, LOG_LANES)
-    re, im = transformed(re, im, LANES, LOG_LANES)
+    re = transpose_lanes(re, FRAMES, A, LOG_A, LANES, LOG_LANES)
+    im = transpose_lanes(im, FRAMES, A, LOG_A, LANES, LOG_LANES)
+    re, im = transform(re, im, LANES, LOG_LANES)
     return re, im
 
 
 @triton.jit
-def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
+def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
     """Store power (or magnitude) spectra of the frames that are ``inside``, from address ``to`` (FRAMES, 1) on."""
     # A column holds bin k = first + A i, or its mirror image. Columns 0 and A / 2 hold both.
     column = tl.arange(0, A)[None, :]
@@ -339,14 +339,14 @@ def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr,
             tl.store(downward - A * i, out, mask=is_mirror_stored)
 
 
-def half_of_bins(n: int) -> list[int]:
-    """Return the bins that :func:`real_transformed` computes, or their mirror images.
+def list_half_of_bins(n: int) -> list[int]:
+    """Return the bins that :func:`transform_real` computes, or their mirror images.
 
     >>> half_of_bins(16)
     [1, 9, 5, 13, 2, 10, 4, 0, 8]
     """
     bins, scale = [], 1
     while n >= 4:
-        bins += [scale * (4 * j + 1) for j in bit_reversed(n // 4)]
+        bins += [scale * (4 * j + 1) for j in reverse_bits(n // 4)]
         n, scale = n // 2, 2 * scale
     return [*bins, 0, scale]

@@ -14,7 +14,7 @@ from torch import Tensor
 from kaldi_compat.torch import kernels
 
 
-def host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
+def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
     """Return memory, pinned if asked for and if there is pinned memory left."""
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
@@ -54,11 +54,13 @@ class Transfers:
         """
         whole = len(pieces) == 1 and len(pieces[0][1]) == length
         if self._in is None:
-            return pieces[0][1] if whole else _joined(pieces, length, self.device)
+            return pieces[0][1] if whole else _join_pieces(pieces, length, self.device)
         # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(at, piece if piece.is_pinned() else piece.pin_memory()) for at, piece in pieces]
         with torch.cuda.stream(self._in):
-            there = pinned[0][1].to(self.device, non_blocking=True) if whole else _joined(pinned, length, self.device)
+            there = (
+                pinned[0][1].to(self.device, non_blocking=True) if whole else _join_pieces(pinned, length, self.device)
+            )
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._in)
         there.record_stream(current)
@@ -81,7 +83,7 @@ class Transfers:
         with torch.cuda.stream(self._out):
             back = []
             for tensor in tensors:
-                host = host_memory(tensor.shape, tensor.dtype)
+                host = allocate_host_memory(tensor.shape, tensor.dtype)
                 host.copy_(tensor, non_blocking=host.is_pinned())
                 tensor.record_stream(self._out)
                 back.append(host)
@@ -101,7 +103,7 @@ class Transfers:
         with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
             yield
 
-    def peak_memory(self) -> float | None:
+    def measure_peak_memory(self) -> float | None:
         """Return the peak number of allocated bytes on a GPU, or None on a CPU."""
         return None if self._in is None else float(torch.cuda.max_memory_allocated(self.device))
 
@@ -112,7 +114,7 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _joined(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
+def _join_pieces(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
     there = torch.zeros(length, dtype=pieces[0][1].dtype, device=device)
     for at, piece in pieces:
         there[at : at + len(piece)].copy_(piece, non_blocking=True)

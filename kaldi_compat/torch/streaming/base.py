@@ -124,13 +124,13 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             )
         self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
-        frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
+        frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
         return frames[0] if alone else (frames, torch.from_numpy(counts))
 
     if not TYPE_CHECKING:  # type checkers take it from StreamCall
         __call__ = _take
 
-    def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
+    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
         if lengths is None:
             return np.full(self.slots, width)
         if self.item_axes == 0:
@@ -140,7 +140,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             raise AudioError(f"lengths must be {self.slots} integers from 0 to {width}, not {counted.tolist()}")
         return counted
 
-    def _ended(self, final: bool | Tensor | Sequence[bool]) -> Flags:
+    def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
         if isinstance(final, bool):
             return np.full(self.slots, final)
         return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
@@ -207,7 +207,7 @@ class StreamChain(ChainCall):
         Returns:
             See the call.
         """
-        return self._through_others(self.streams[0].flush(**parameters), final=True)
+        return self._pass_on(self.streams[0].flush(**parameters), final=True)
 
     def __repr__(self) -> str:
         return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
@@ -215,9 +215,9 @@ class StreamChain(ChainCall):
     if not TYPE_CHECKING:  # type checkers take it from ChainCall
 
         def __call__(self, chunk, lengths=None, *, final=False, **parameters):
-            return self._through_others(self.streams[0](chunk, lengths, final=final, **parameters), final)
+            return self._pass_on(self.streams[0](chunk, lengths, final=final, **parameters), final)
 
-    def _through_others(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+    def _pass_on(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
         for stream in self.streams[1:]:
             result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)
         return result

@@ -18,8 +18,8 @@ from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.calls import FeatureStreamCall, Warp
 from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, WindowStream
 from kaldi_compat.torch.streaming.history import Counts
-from kaldi_compat.torch.tensors.dither import Generator, frame_seeds
-from kaldi_compat.torch.tensors.frames import reflected
+from kaldi_compat.torch.tensors.dither import Generator, make_seed_source
+from kaldi_compat.torch.tensors.frames import reflect_indices
 
 
 class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
@@ -53,7 +53,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         super().__init__(module, slots)
         self._feature = self.module
         # The exact engine computes plain audio of a single stream on a CPU. The feature computes everything else.
-        plan = self.module._exact_plan()
+        plan = self.module._make_exact_plan()
         self._chunks = ChunkStream(plan) if slots == 1 and plan is not None else None
         self._scale_is_known = False
         self._parameters: dict[str, Any] = {}  # keyword arguments of the current call
@@ -81,8 +81,8 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             and isinstance(vtln_warp, float)
             and self._is_plain(chunk)
         ):
-            return self._exact_frames(self._chunks, chunk, final, vtln_warp, generator)
-        self._continue_with_feature()
+            return self._compute_exactly(self._chunks, chunk, final, vtln_warp, generator)
+        self._hand_over_to_feature()
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
         frames = super()._take(chunk, lengths, final=final)
         self._uses_feature = bool(self.history.end.any())
@@ -111,7 +111,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             and not is_traced_or_differentiated(chunk)
         )
 
-    def _exact_frames(
+    def _compute_exactly(
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
     ) -> ChunkFrames:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
@@ -119,12 +119,12 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             check_scale(chunk, self.options.waveform_scale)
             self._scale_is_known = bool(chunk.any())
         samples = chunk.numpy(force=True)
-        seeds = frame_seeds(generator) if self.options.dither != 0 else None
+        seeds = make_seed_source(generator) if self.options.dither != 0 else None
         features = chunks.advance(samples[0] if chunk.ndim == 2 else samples, final, vtln_warp, seeds)
         frames = torch.from_numpy(features)
         return (frames[None], torch.tensor([len(frames)])) if chunk.ndim == 2 else frames
 
-    def _continue_with_feature(self) -> None:
+    def _hand_over_to_feature(self) -> None:
         """Take over the utterance that the exact engine has begun."""
         if self._chunks is not None and self._chunks.history.end:
             begun = self._chunks.history
@@ -138,10 +138,10 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift
         if self._snip_edges or bool(((start >= 0) & (start + samples <= history.end)).all()):
-            audio = history.run(start, samples)
+            audio = history.get_range(start, samples)
         else:
-            audio = history.at(
-                reflected(history.numbers(start, samples), history.as_column(np.maximum(history.end, 1)))
+            audio = history.get_items(
+                reflect_indices(history.number_items(start, samples), history.to_column(np.maximum(history.end, 1)))
             )
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames

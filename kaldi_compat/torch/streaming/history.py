@@ -40,28 +40,28 @@ class History:
         self._seam = self.end
         self.end = self.end + lengths
 
-    def as_column(self, counts: Counts) -> Tensor:
+    def to_column(self, counts: Counts) -> Tensor:
         """Return counts (slots,) as a column (slots, 1) on the items' device."""
         assert self._items is not None
         return torch.from_numpy(counts)[:, None].to(self._items.device, non_blocking=True)
 
-    def numbers(self, first: Counts, count: int) -> Tensor:
+    def number_items(self, first: Counts, count: int) -> Tensor:
         """Return ``count`` item numbers starting at ``first`` (slots,), on the items' device: (slots, count)."""
-        column = self.as_column(first)
+        column = self.to_column(first)
         return column + torch.arange(count, device=column.device)
 
-    def at(self, numbers: Tensor) -> Tensor:
+    def get_items(self, numbers: Tensor) -> Tensor:
         """Return items by number: (slots, n) -> (slots, n, ...). The result for discarded items is undefined."""
         assert self._items is not None
         if self._items.shape[1] == 0:
             return self._items.new_zeros(*numbers.shape, *self._items.shape[2:])
-        start, seam = self.as_column(self.start), self.as_column(self._seam)
+        start, seam = self.to_column(self.start), self.to_column(self._seam)
         column = torch.where(numbers < seam, numbers - start, self._width + numbers - seam)
         column = column.clamp(0, self._items.shape[1] - 1)
         column = column.reshape(*column.shape, *[1] * (self._items.ndim - 2))
         return torch.take_along_dim(self._items, column, 1)
 
-    def run(self, first: Counts, count: int) -> Tensor:
+    def get_range(self, first: Counts, count: int) -> Tensor:
         """Return ``count`` items from ``first`` (slots,) on: (slots, count, ...). A view if all slots are aligned."""
         assert self._items is not None
         lengths = self._seam - self.start
@@ -70,11 +70,11 @@ class History:
         begin, end = (int(column.min()), int(column.max())) if len(column) else (0, 0)
         if begin == end and 0 <= begin <= self._items.shape[1] - count:
             return self._items[:, begin : begin + count]
-        return self.at(self.numbers(first, count))
+        return self.get_items(self.number_items(first, count))
 
     def keep_from(self, start: Counts, ended: Flags) -> None:
         """Discard the items before ``start``, and all items of slots that have ended."""
         start, end = np.where(ended, 0, start), np.where(ended, 0, self.end)
         width = int((end - start).max(initial=0))
-        self._items = self.run(start, width).clone() if width else None
+        self._items = self.get_range(start, width).clone() if width else None
         self.start, self.end = start, end

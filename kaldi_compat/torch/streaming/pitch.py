@@ -146,14 +146,14 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
             noise = draw_standard_normal(noise, self._generator)
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
-    def _delayed(self, frames: Counts) -> Counts:
+    def _add_delay(self, frames: Counts) -> Counts:
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _frames_in(self, end: Counts) -> Counts:
-        return self._delayed(end)
+        return self._add_delay(end)
 
     def _frames_decided_by(self, end: Counts) -> Counts:
-        return self._delayed(np.maximum(end - self._right, 0))
+        return self._add_delay(np.maximum(end - self._right, 0))
 
     def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
@@ -162,12 +162,12 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         history = self.history
         counts = history.end - history.start
         width = int(counts.max()) if count else 0
-        track = history.at(history.numbers(history.start, width))
+        track = history.get_items(history.number_items(history.start, width))
         lengths = torch.from_numpy(np.minimum(counts, width)).to(track.device)
         features = compute_undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
-        index = history.numbers(first - self.options.delay, count).clamp(min=0)
-        last = history.as_column(np.maximum(history.end - 1, 0))
-        index = torch.minimum(index, last) - history.as_column(history.start)
+        index = history.number_items(first - self.options.delay, count).clamp(min=0)
+        last = history.to_column(np.maximum(history.end - 1, 0))
+        index = torch.minimum(index, last) - history.to_column(history.start)
         return torch.take_along_dim(features, index.clamp(min=0)[..., None], 1)
 
 
@@ -199,7 +199,7 @@ class Tracker:
         if frames > self._frames:
             self._search_frames(frames)
         self._discard()
-        count = len(self._paths) if finished else self._paths.agreed(self._max_latency)
+        count = len(self._paths) if finished else self._paths.count_agreed_frames(self._max_latency)
         return self._paths.decide(count)
 
     def _search_frames(self, frames: int) -> None:
@@ -207,7 +207,7 @@ class Tracker:
         constants, count = self._constants, frames - self._frames
         begin = constants.start + self._frames * constants.shift
         ends = np.minimum(begin + constants.shift * np.arange(count) + constants.span, self._start + len(self._signal))
-        energy = np.array([self._mean_square(end) for end in ends.tolist()])
+        energy = np.array([self._compute_variance(end) for end in ends.tolist()])
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
@@ -226,7 +226,7 @@ class Tracker:
         self._paths.extend(alone, 0, count, [len(self._paths) + count])
         self._frames = frames
 
-    def _mean_square(self, end: int) -> float:
+    def _compute_variance(self, end: int) -> float:
         """Compute the variance of all audio before sample ``end``, which does not decrease from call to call."""
         part = self._signal[max(0, self._energy_end - self._start) : end - self._start]
         self._energy = add_energy(self._energy, part)
@@ -256,17 +256,17 @@ class Resampler:
         """Add samples (T,), and return the resampled audio that is known then."""
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
-        parts = [self._resampled_until(self._constants.count_resampled(self._received, finished=False), 0)]
+        parts = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]
         if finished:  # Filters that reach past the end are summed in another order.
             count = self._constants.count_resampled(self._received, finished=True)
-            parts.append(self._resampled_until(count, len(self._audio)))
+            parts.append(self._resample_until(count, len(self._audio)))
         filters = self._constants.filters
         keep_from = max(self._returned // len(filters.first) - self._reach, self._from)
         self._audio = self._audio[(keep_from - self._from) * filters.period :]
         self._from = keep_from
         return np.concatenate(parts)
 
-    def _resampled_until(self, until: int, chunk_start: int) -> Samples:
+    def _resample_until(self, until: int, chunk_start: int) -> Samples:
         filters = self._constants.filters
         offset = self._from * len(filters.first)
         outputs = (self._returned - offset, max(until, self._returned) - offset)

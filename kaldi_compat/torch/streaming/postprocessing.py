@@ -41,14 +41,14 @@ class ContextStream(WindowStream[Options]):
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)
-        self._left, self._right = self._context()
+        self._left, self._right = self._get_context()
 
     @abc.abstractmethod
-    def _context(self) -> tuple[int, int]:
+    def _get_context(self) -> tuple[int, int]:
         """Return the numbers of frames of context before and after each frame."""
 
     @abc.abstractmethod
-    def _inside(self, features: Tensor) -> Tensor:
+    def _compute_inside(self, features: Tensor) -> Tensor:
         """Compute frames of those with their context: (slots, left + frames + right, dim) -> (slots, frames, any)."""
 
     def _frames_decided_by(self, end: Counts) -> Counts:
@@ -58,9 +58,9 @@ class ContextStream(WindowStream[Options]):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        numbers = self.history.numbers(first - self._left, self._left + count + self._right)
-        last = self.history.as_column(np.maximum(self.history.end - 1, 0))
-        return self._inside(self.history.at(torch.minimum(numbers.clamp(min=0), last)))
+        numbers = self.history.number_items(first - self._left, self._left + count + self._right)
+        last = self.history.to_column(np.maximum(self.history.end - 1, 0))
+        return self._compute_inside(self.history.get_items(torch.minimum(numbers.clamp(min=0), last)))
 
 
 class DeltaStream(ContextStream[DeltaOptions]):
@@ -81,11 +81,11 @@ class DeltaStream(ContextStream[DeltaOptions]):
 
     takes = "Deltas()"
 
-    def _context(self) -> tuple[int, int]:
+    def _get_context(self) -> tuple[int, int]:
         context = delta_context(self.options)
         return context, context
 
-    def _inside(self, features: Tensor) -> Tensor:
+    def _compute_inside(self, features: Tensor) -> Tensor:
         return compute_inner_deltas(features, self.options)
 
 
@@ -104,10 +104,10 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
 
     takes = "ShiftedDeltas()"
 
-    def _context(self) -> tuple[int, int]:
+    def _get_context(self) -> tuple[int, int]:
         return shifted_delta_context(self.options)
 
-    def _inside(self, features: Tensor) -> Tensor:
+    def _compute_inside(self, features: Tensor) -> Tensor:
         return compute_inner_shifted_deltas(features, self.options)
 
 
@@ -128,18 +128,18 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
     takes = "Splice()"
 
-    def _context(self) -> tuple[int, int]:
+    def _get_context(self) -> tuple[int, int]:
         return self.options.left_context, self.options.right_context
 
-    def _inside(self, features: Tensor) -> Tensor:
+    def _compute_inside(self, features: Tensor) -> Tensor:
         return splice_inside(features, self.options)
 
 
-def _past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the index of the first past frame, the indices of the frames to compute, all past frames, and these."""
-    start = history.as_column(history.start)
-    times = torch.minimum(history.numbers(first, count), history.as_column(np.maximum(history.end, 1)) - 1)
-    frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
+    start = history.to_column(history.start)
+    times = torch.minimum(history.number_items(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
+    frames = history.get_items(history.number_items(history.start, int((history.end - history.start).max(initial=1))))
     return start, times, frames, torch.take_along_dim(frames, (times - start).clamp(min=0)[..., None], 1)
 
 
@@ -176,8 +176,8 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        start, times, frames, now = _past_frames(self.history, first, count)
-        end = self.history.as_column(np.maximum(self.history.end, 1))
+        start, times, frames, now = _gather_past_frames(self.history, first, count)
+        end = self.history.to_column(np.maximum(self.history.end, 1))
         window_start, window_end = sliding_windows(times, end, self.options)
         mean, variance, size = window_mean_and_variance(frames, window_start - start, window_end - start)
         return apply_mean_and_variance(now, mean, variance, size, self.options)
@@ -230,7 +230,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         options = self.options
-        offset, times, frames, now = _past_frames(self.history, first, count)
+        offset, times, frames, now = _gather_past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
         known = self._speaker[:, :1, -1:].clamp(min=1)  # at least 1, because statistics of no frames are not added

@@ -48,11 +48,11 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history, stack, stride = self.history, self.options.stack, self.options.stride
-        start = history.as_column(first * stride - self._left)
+        start = history.to_column(first * stride - self._left)
         offsets = torch.arange(count, device=start.device)[:, None] * stride
         offsets = (offsets + torch.arange(stack, device=start.device)).flatten()
-        numbers = torch.minimum((start + offsets).clamp(min=0), history.as_column(np.maximum(history.end - 1, 0)))
-        frames = history.at(numbers)
+        numbers = torch.minimum((start + offsets).clamp(min=0), history.to_column(np.maximum(history.end - 1, 0)))
+        frames = history.get_items(numbers)
         return frames.reshape(self.slots, count, stack * frames.shape[-1])
 
 
@@ -83,7 +83,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history = self.history
-        frames = history.at(history.numbers(first * self.options.size, count * self.options.size))
+        frames = history.get_items(history.number_items(first * self.options.size, count * self.options.size))
         left = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
         return stack_frames(frames, self.options, lengths=left)
 

@@ -129,7 +129,7 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
     if (key, vtln_warp) not in _names:
         module = _module(*key)
         if vtln_warp != 1 and isinstance(module, MelFeature):
-            module = module._warped(vtln_warp)
+            module = module._copy_for_warp(vtln_warp)
         name = f"{feature}{len(_names)}"
         setattr(_compiled, name, module)
         _names[key, vtln_warp] = name
@@ -142,7 +142,7 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
 _name_in_compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _constant(value: Any) -> Any:
+def _register_constant(value: Any) -> Any:
     """Return a number that is a constant in compiled code, where torch.compile(dynamic=True) makes floats variables."""
     return float.fromhex(value.hex()) if isinstance(value, float) else value
 
@@ -175,7 +175,7 @@ def _compute(
         )
     is_compiled = compiler_says(torch, "is_dynamo_compiling")
     if is_compiled:
-        options = {name: _constant(value) for name, value in options.items()}
+        options = {name: _register_constant(value) for name, value in options.items()}
     size = int(options.get("sample_frequency", 16000.0) * options.get("frame_length", 25.0) * MILLISECONDS_TO_SECONDS)
     if waveform.shape[-1] < size:
         raise WaveformError(f"the waveform has {waveform.shape[-1]} samples, but a frame has {size}: skip or pad it")
@@ -191,7 +191,7 @@ def _compute(
     # The utterances of a batch have the same length: no padding enters the mean.
     features: Tensor
     if is_compiled:
-        name = _name_in_compiled(feature, samples.device, _constant(vtln_warp), **options)
+        name = _name_in_compiled(feature, samples.device, _register_constant(vtln_warp), **options)
         features = getattr(_compiled, name)(samples)
     else:
         features = _module(feature, tuple(options.items()), samples.device)(samples, vtln_warp=vtln_warp)

@@ -46,7 +46,7 @@ def test_an_epoch_survives_utterances_that_cannot_be_read(workers: int, feats: P
 
 def test_each_is_warned_of_once_with_its_key(feats: Path) -> None:
     data = FeatureDataset(feats, on_error="skip")
-    with pytest.warns(UserWarning, match=r"^b: skipped, because it cannot be read: .*nosuch") as found:
+    with pytest.warns(UserWarning, match=r"^b: skipped, because the utterance cannot be read: .*nosuch") as found:
         assert [data[1].key for _ in range(3)] == ["d"] * 3
     assert [str(each.message).partition(":")[0] for each in found] == ["b", "c"]
 
