@@ -1,8 +1,8 @@
 """Draw features, pitch and mel filters with matplotlib (extra ``plot``).
 
 All functions take NumPy arrays or tensors, draw into ``axes`` (the current axes if None) and return the axes, so that
-titles, limits and lines can be changed afterwards. ``options`` are the options of the features, or the module itself.
-The axes take their seconds and Hz from them.
+you can change titles, limits and lines afterwards. ``options`` are the options of the features or the module that
+computed them, and give the axes their scales in seconds and Hz.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["compare", "show_features", "show_mel_banks", "show_pitch"]
 
 Floats = npt.NDArray[Any]
-TICKS = 6
-UNVOICED = 0.2  # correlation below which a frame's pitch is drawn pale
+TICKS = 6  # Maximum number of labels on the vertical axis.
+UNVOICED = 0.2  # The pitch of frames whose correlation is lower is drawn pale.
 
 
 def show_features(
@@ -38,22 +38,22 @@ def show_features(
     limits: tuple[float, float] | None = None,
     cmap: str = "viridis",
 ) -> Axes:
-    """Draw features as an image: time in seconds to the right, mel bins, Hz or coefficients upwards.
+    """Draw features as an image, with time from left to right and mel bins, Hz or coefficients from bottom to top.
 
     Args:
         features: (frames, dim), an array or a tensor. NaN and infinite values are drawn in red.
-        options: the options or the module that computed them; without, the axes count frames and columns.
-        axes: matplotlib axes to draw into.
+        options: the options or the module that computed the features. If None, the axes count frames and columns.
+        axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
-        colorbar: draw the scale of the colors.
+        colorbar: True draws the scale of the colors.
         limits: values of the first and the last color; the range of the finite values if None.
-        cmap: matplotlib's name of the colors.
+        cmap: name of a matplotlib colormap.
 
     Returns:
         The axes.
 
     Raises:
-        FeatureError: the features do not have two dimensions, or no frames.
+        FeatureError: the features do not have two dimensions, or have no frames.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -90,10 +90,10 @@ def show_pitch(
 
     Args:
         track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
-        options: the options or module of the pitch; without, the time axis counts frames.
-        spectrogram: (frames, dim) of ``Spectrogram``, drawn below the track.
-        spectrogram_options: the options or module of the spectrogram; Kaldi's defaults if None.
-        axes: matplotlib axes to draw into.
+        options: the options or the module of the pitch. If None, the time axis counts frames.
+        spectrogram: (frames, dim), the output of ``Spectrogram``, drawn behind the track; None for no spectrogram.
+        spectrogram_options: the options or the module of the spectrogram; Kaldi's defaults if None.
+        axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
 
     Returns:
@@ -115,7 +115,7 @@ def show_pitch(
     values = _check_features(track)
     if values.shape[1] != 2:
         raise FeatureError(
-            f"expected a track of pitch (frames, 2), not {values.shape}: use show_features for processed pitch"
+            f"a pitch track has the shape (frames, 2), not {values.shape}: call show_features for processed pitch"
         )
     pitch_options = getattr(options, "options", options)
     times = _compute_frame_times(len(values), pitch_options)
@@ -143,8 +143,8 @@ def show_mel_banks(
 
     Args:
         options: options of the mel filters, or the module; Kaldi's defaults of fbank if None.
-        vtln_warp: VTLN factor, or several, which are drawn over each other.
-        axes: matplotlib axes to draw into.
+        vtln_warp: VTLN factor, or several factors, whose filters are drawn over each other.
+        axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
 
     Returns:
@@ -187,17 +187,17 @@ def compare(
     names: tuple[str, str] = ("first", "second"),
     axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
-    """Draw two feature matrices, on the same scale of colors, and their difference.
+    """Draw two feature matrices with the same colors, and their difference.
 
     Args:
         first: (frames, dim), an array or a tensor.
         second: features of the same shape.
-        options: the options or the module that computed them; without, the axes count frames and columns.
-        names: titles of the two.
+        options: the options or the module that computed the features. If None, the axes count frames and columns.
+        names: titles of the two matrices.
         axes: three matplotlib axes; None for a new figure.
 
     Returns:
-        The three axes. The title of the last one has the largest and the mean absolute difference.
+        The three axes. The title of the third has the largest and the mean absolute difference.
 
     Raises:
         FeatureError: the shapes differ.
@@ -214,7 +214,7 @@ def compare(
     pyplot = import_extra("matplotlib.pyplot", "Plots")
     one, other = _check_features(first), _check_features(second)
     if one.shape != other.shape:
-        raise FeatureError(f"cannot compare features of shapes {one.shape} and {other.shape}")
+        raise FeatureError(f"cannot compare features of shapes {one.shape} and {other.shape}: pass equal shapes")
     if axes is None:
         _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
     limits = _find_range(np.concatenate((one, other)))
@@ -237,7 +237,7 @@ def compare(
 
 
 def _prepare_axes(axes: Axes | None, title: str) -> Any:
-    """Return the axes to draw into, with their title."""
+    """Return the axes to draw into, after setting their title."""
     drawn = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
     if title:
         drawn.set_title(title)
@@ -247,7 +247,7 @@ def _prepare_axes(axes: Axes | None, title: str) -> Any:
 def _draw_image(
     axes: Any, values: Floats, options: FrameOptions | None, step: float, cmap: Any, limits: tuple[float, float]
 ) -> Any:
-    """Draw a matrix (frames, columns), whose columns are so far apart, over time."""
+    """Draw a matrix (frames, columns) as an image over time. ``step`` is the distance between columns."""
     return axes.imshow(
         np.ma.masked_invalid(values.T),
         origin="lower",
@@ -265,7 +265,9 @@ def _check_features(features: Any) -> Floats:
         features = features.detach().cpu()
     values = np.asarray(features)
     if values.ndim != 2 or not values.size:
-        raise FeatureError(f"expected features of one utterance, (frames, dim), not an array of shape {values.shape}")
+        raise FeatureError(
+            f"the features have the shape {values.shape}: pass the features of one utterance, (frames, dim)"
+        )
     return values
 
 
@@ -273,7 +275,7 @@ def _get_frame_options(options: Any) -> FrameOptions | None:
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
         raise FeatureError(
-            f"expected options of a spectral feature, such as FbankOptions, not {type(configured).__name__}"
+            f"{type(configured).__name__} has no frames in Hz: pass options of a spectral feature, such as FbankOptions"
         )
     return configured
 
@@ -284,7 +286,7 @@ def _find_range(values: Floats) -> tuple[float, float]:
 
 
 def _compute_frame_times(count: int, options: Any) -> Floats:
-    """Return the centers of frames: in seconds, or the numbers of the frames if there are no options."""
+    """Return the centers of frames in seconds, or the indices of the frames if there are no options."""
     frames = np.arange(count, dtype=np.float64)
     if options is None:
         return frames
@@ -299,7 +301,7 @@ def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[floa
 
 
 def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
-    """Label the vertical axis by the kind of feature: mel bins with their centers in Hz, Hz, or coefficients."""
+    """Label the vertical axis with mel bins and their centers in Hz, with Hz, or with columns or coefficients."""
     if isinstance(options, FbankOptions):
         centers = mel_banks(options).centers
         first = int(options.use_energy and not options.htk_compat)
@@ -324,7 +326,7 @@ def _name_unit(options: FrameOptions | None) -> str:
 
 
 def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
-    """Draw a spectrogram with frequency in Hz, so that a pitch in Hz fits over it."""
+    """Draw a spectrogram over frequency in Hz, so that a pitch track in Hz can be drawn over it."""
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
     _draw_image(axes, values, options, step, "magma", (low, high))

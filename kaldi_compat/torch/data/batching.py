@@ -236,8 +236,8 @@ def _stack_numbers(values: list[int | None]) -> Tensor | None:
 def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
     width = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
-        pad([torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])[0]
-        for parts in zip(*posteriors, strict=True)
+        pad([torch.nn.functional.pad(tensor, (0, width - tensor.shape[1])) for tensor in tensors])[0]
+        for tensors in zip(*posteriors, strict=True)
     )
     return Posteriors(classes, weights)
 

@@ -71,7 +71,7 @@ class Items:
             utterance,
             input=utterance.input[:frames],
             alignment=None if alignment is None else alignment[:frames],
-            posteriors=None if posteriors is None else Posteriors(*(part[:frames] for part in posteriors)),
+            posteriors=None if posteriors is None else Posteriors(*(tensor[:frames] for tensor in posteriors)),
         )
 
 
@@ -123,7 +123,7 @@ def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> K
 def describe(items: Items) -> str:
     """Describe the targets and the transform of a data set, for its ``repr``."""
     targets = ", ".join(items.annotations)
-    parts = [f"with {targets}"] if targets else []
+    phrases = [f"with {targets}"] if targets else []
     if items.transform is not None:
-        parts.append(f"transform={getattr(items.transform, '__name__', repr(items.transform))}")
-    return "".join(f", {part}" for part in parts)
+        phrases.append(f"transform={getattr(items.transform, '__name__', repr(items.transform))}")
+    return "".join(f", {phrase}" for phrase in phrases)

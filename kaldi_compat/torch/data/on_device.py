@@ -92,7 +92,7 @@ def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
     if alignments is not None:
         alignments = alignments[:, :longest].masked_fill(past, ALIGNMENT_PADDING)
     if posteriors is not None:
-        posteriors = Posteriors(*(part[:, :longest].masked_fill(past[..., None], 0) for part in posteriors))
+        posteriors = Posteriors(*(tensor[:, :longest].masked_fill(past[..., None], 0) for tensor in posteriors))
     inputs = batch.inputs[:, :longest].masked_fill(past[..., None], 0.0)
     return replace(
         batch, inputs=inputs, lengths=frames, alignments=alignments, posteriors=posteriors, target_lengths=frames

@@ -38,11 +38,11 @@ def compute_row(
     size, shift = module.options.window_size, module.options.window_shift
     changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
     firsts = [0, *first_frames[changes[1:]].tolist(), frames]
-    parts = [
+    blocks = [
         module(
             samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=replace(noise, start=first)
         )
         for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
         if end > first
     ]
-    return (parts[0] if len(parts) == 1 else torch.cat(parts)), False
+    return (blocks[0] if len(blocks) == 1 else torch.cat(blocks)), False

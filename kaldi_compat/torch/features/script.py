@@ -137,9 +137,9 @@ def _trace(module: nn.Module, example: Tensor) -> Any:
         # lengths.
         warnings.simplefilter("ignore")
         traced = torch.jit.trace(module, (example, lengths), check_trace=False)
-    for part in traced.modules():
-        if part._c._has_method("forward"):  # A ModuleList has no method forward.
-            _follow_device(part.graph)
+    for submodule in traced.modules():
+        if submodule._c._has_method("forward"):  # A ModuleList has no method forward.
+            _follow_device(submodule.graph)
     return traced
 
 

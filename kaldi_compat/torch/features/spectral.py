@@ -279,8 +279,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             block = max(1, DEVICE_BLOCK // rows)
         if block >= count:
             return self._compute_frames(frames, None if noise is None else noise(ALL), banks)
-        parts = [slice(start, start + block) for start in range(0, count, block)]
-        features = [self._compute_frames(frames[:, p], None if noise is None else noise(p), banks) for p in parts]
+        blocks = [slice(start, start + block) for start in range(0, count, block)]
+        features = [self._compute_frames(frames[:, p], None if noise is None else noise(p), banks) for p in blocks]
         return torch.cat(features, 1)
 
     def _stack_filter_banks(self, warps: Warps, like: Tensor) -> Tensor | None:

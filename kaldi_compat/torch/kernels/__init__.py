@@ -1,10 +1,10 @@
 """The Triton engine: fused kernels for the spectral features on a GPU.
 
-One kernel computes power spectra, mel energies, or log mel energies from samples. The remaining steps (DCT, linear
-prediction, energy column) run in torch. :func:`explain_unsupported` returns the reason if the kernels cannot compute a
-call. PyTorch operations then compute it, with equal numbers up to rounding.
+One kernel computes power spectra, mel energies, or log mel energies from samples. Torch's operations compute the
+remaining steps (DCT, linear prediction, energy column). If the kernels cannot compute a call,
+:func:`explain_unsupported` returns the reason, and the torch engine computes the call, equal up to rounding.
 
-``KALDI_COMPAT_KERNELS=0`` in the environment switches the kernels off.
+The environment variable ``KALDI_COMPAT_KERNELS=0`` switches the kernels off.
 """
 
 from __future__ import annotations
@@ -33,28 +33,29 @@ logger = logging.getLogger("kaldi_compat")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
-# FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger FFTs take minutes to compile.
+# Numbers of registers and lanes for each number of FFT points, see kernels/spectrum.py. Larger FFTs take minutes to
+# compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
 # Sample indices are 32-bit integers. The margin of 2**20 is for frames that begin before or end after the samples.
 MAX_SAMPLES = 2**31 - 2**20
-# Parts of messages of errors that have the same meaning as torch.cuda.OutOfMemoryError.
+# Substrings of error messages that mean the same as torch.cuda.OutOfMemoryError.
 SIGNS_OF_FULL_MEMORY = (
     "CUDA out of memory",
-    "CUDA error: out of memory",  # pinned memory, and the context itself
-    "CUDA driver error: out of memory",  # the allocator's, with expandable_segments
+    "CUDA error: out of memory",  # Raised for pinned memory and for the context of a process.
+    "CUDA driver error: out of memory",  # Raised by PyTorch's allocator with expandable_segments.
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUFFT_ALLOC_FAILED",
     "CUSOLVER_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
-    "[CUDA]: out of memory",  # Triton's
+    "[CUDA]: out of memory",  # Raised by Triton.
 )
-# Largest and mean difference that is allowed between the features of the kernels and of torch's operations, relative to
-# 1 + |feature|.
+# Maximum and mean difference between the features of the kernels and of the torch engine, relative to 1 + |feature|,
+# above which a kernel is considered faulty.
 MAX_ERROR, MAX_MEAN_ERROR = 0.05, 1e-4
 
 
 class Feature(Protocol):
-    """Part of :class:`kaldi_compat.torch.features.spectral.SpectralFeature` that the kernels use."""
+    """Attributes of :class:`kaldi_compat.torch.features.spectral.SpectralFeature` that the kernels use."""
 
     options: Any
     size: int
@@ -80,9 +81,9 @@ def explain_unsupported(
     vtln_warp: float | Sequence[float] = 1.0,
     generator: Generator = None,
 ) -> str:
-    """Return the reason why :func:`compute_features` cannot compute this call, or an empty string if it can.
+    """Return the reason why :func:`compute_features` cannot compute a call, or an empty string if it can.
 
-    The caller has checked that neither autograd nor a compiler records the operations.
+    The caller must have checked that neither autograd nor a compiler records the operations.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
@@ -102,7 +103,7 @@ def explain_unsupported(
 
 
 def explain_switched_off(values: Tensor) -> str:
-    """Return the reason why no kernel can be used on the device of ``values``, or an empty string."""
+    """Return the reason why no kernel can be used on the device of ``values``, or an empty string if one can."""
     if values.device.type != DEVICE_TYPE:
         return f"the samples are on {values.device}, not on CUDA"
     if os.environ.get(SWITCH, "1") == "0":
@@ -126,12 +127,12 @@ def compute_features(
     Args:
         module: the feature.
         samples: (T,) or (B, T), int16 or float32 on a GPU.
-        lengths: number of samples in each row (B,), on the same device or on the CPU, or None. Numbers above T count
-            as T.
+        lengths: (B,): number of samples in each row, on the same device or on the CPU; None for T. Numbers above T
+            count as T.
         vtln_warp: a VTLN factor, or a sequence with a factor for each row.
-        generator: generator of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's
-            noise; it synchronizes with the device if ``lengths`` are there. A ``torch.Generator``, or torch's global
-            generator if None, seeds a counter-based generator.
+        generator: source of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's noise,
+            and waits for the GPU if ``lengths`` are on the GPU. A ``torch.Generator``, or torch's global generator if
+            None, seeds a counter-based generator.
 
     Returns:
         Features (frames, dim) or (B, frames, dim), float32. With ``lengths``, also the number of frames of each row.
@@ -159,12 +160,12 @@ _faults: dict[object, str] = {}
 
 
 def list_faults() -> list[str]:
-    """Return the faults because of which kernels have been disabled in this process."""
+    """Return the faults that have disabled kernels in this process, sorted."""
     return sorted({fault for fault in _faults.values() if fault})
 
 
 class KernelKind(NamedTuple):
-    """Properties of a call that select a kernel's compiled code, besides the module and the samples' type.
+    """Properties of a call that, with the module and the type of the samples, select the compiled code of a kernel.
 
     Attributes:
         ragged: True if each row is reflected at its own length.
@@ -201,15 +202,15 @@ def _find_fault(
     vtln_warp: float | Sequence[float],
     generator: Generator,
 ) -> str:
-    """Return the fault of the kernels for these options, or an empty string. A variant is tested on its first use.
+    """Return the fault of the kernels for a call, or an empty string. A variant of a kernel is tested on first use.
 
-    The test fails without a C compiler, which Triton needs, and on unsupported GPUs. It also detects faults of
+    The test fails if there is no C compiler, which Triton needs, or the GPU is not supported, and it detects faults of
     compilers and drivers.
     """
     variant = _classify_call(module, samples, lengths, vtln_warp, generator)
     kind = (samples.device, samples.dtype, type(module), module.options, variant)
     if kind not in _faults:
-        # The test cannot run during the capture of a CUDA graph.
+        # The test waits for the GPU, which is not possible during the capture of a CUDA graph.
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
@@ -224,7 +225,7 @@ def _find_fault(
 def _test_kernels(
     module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
 ) -> str:
-    """Compare the kernels with torch's operations. Return a description of a fault, or an empty string.
+    """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
     Raises:
         KaldiCompatError: this process can no longer use the device.
@@ -250,7 +251,7 @@ def _test_kernels(
         largest, mean = float(difference.max()), float(difference.mean())  # Asynchronous errors are raised here.
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
         return describe_fault(error, device)
-    if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the numbers cannot be compared.
+    if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the features cannot be compared.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
         ""
@@ -260,7 +261,7 @@ def _test_kernels(
 
 
 def describe_fault(error: Exception, device: torch.device) -> str:
-    """Describe the fault of a kernel whose test raised ``error``, in one line.
+    """Return a one-line description of the fault of a kernel whose test raised ``error``.
 
     Raises:
         KaldiCompatError: this process can no longer use the device.
@@ -278,7 +279,7 @@ def describe_fault(error: Exception, device: torch.device) -> str:
 
 
 def is_broken(device: torch.device) -> bool:
-    """Return True if this process can no longer use a device, such as after an illegal memory access."""
+    """Return True if this process can no longer use a device, for example after an illegal memory access."""
     try:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
@@ -288,7 +289,7 @@ def is_broken(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True for an error of CUDA, its libraries or Triton that means that device or pinned memory is full."""
+    """Return True for an error which means that the memory of the device or the pinned memory is full."""
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_FULL_MEMORY)
@@ -296,10 +297,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def compiling_alone(kind: object) -> Iterator[None]:
-    """Hold a lock during the block, so that only one of several processes compiles a kernel and the others wait.
+    """Hold a lock during the block, so that one process compiles a kernel while other processes wait for the result.
 
-    Processes that compile different kinds do not wait for each other. If the lock file cannot be created, the block
-    runs without a lock.
+    Processes that compile different kinds of kernels do not wait for each other. If the lock file cannot be created,
+    the block runs without a lock.
     """
     home = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
     name = f"kaldi_compat-{hashlib.blake2b(repr(kind).encode(), digest_size=8).hexdigest()}.lock"

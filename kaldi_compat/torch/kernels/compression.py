@@ -1,4 +1,4 @@
-"""Launch the kernels that compress matrices on a GPU."""
+"""Compression of matrices on a GPU, with the kernels of :mod:`kaldi_compat.torch.kernels.compress`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kaldi_compat.torch.tensors.copies import to_device
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
-# The kernels store twice the index of an element in 32 bits. Steps have rows for a multiple of 8 columns.
+# Maximum number of elements of a matrix, because the kernels store twice the index of an element in 32 bits.
 MAX_ELEMENTS = 1 << 30
-# Kaldi's automatic choice compresses matrices with fewer rows to two bytes per value.
+# With method AUTO, Kaldi compresses matrices with fewer rows to two bytes per value.
 MIN_SPEECH_ROWS = 9
-COLUMNS = 8  # Columns of a program. Eight floats are one memory transaction.
-FRAMES = 128  # Frames that a program reads at a time.
-# The format, the largest code, and the fixed range, or None for the matrix's own range.
+COLUMNS = 8  # Number of columns of a program. Eight float32 numbers are one memory transaction.
+FRAMES = 128  # Number of frames that a program reads at a time.
+# Format, largest code, and fixed minimum and range of each method. None stands for the minimum and range of the matrix.
 _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
     CompressionMethod.TWO_BYTE_AUTO: (b"CM2", 65535, None),
     CompressionMethod.TWO_BYTE_SIGNED_INTEGER: (b"CM2", 65535, (-32768.0, 65535.0)),
@@ -46,7 +46,7 @@ class CompressedMatrices(NamedTuple):
         members: (matrices,): indices of the matrices.
         columns: number of columns.
         kind: format: CM, CM2 or CM3.
-        counts: (matrices,): number of rows.
+        counts: (matrices,): number of rows of each matrix.
         tensors: minima and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes,
             uint8 or int16.
     """
@@ -58,7 +58,7 @@ class CompressedMatrices(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def cut_objects(self, arrays: Sequence[Array]) -> list[tuple[memoryview, ...] | None]:
-        """Return the bytes of the matrices for an archive, as tuples of buffers.
+        """Return the bytes of each matrix for an archive, as a tuple of buffers.
 
         Args:
             arrays: the arrays of ``tensors`` on the host.
@@ -78,7 +78,7 @@ class CompressedMatrices(NamedTuple):
             pieces.append(_cut(percentiles, numbers * 8 * columns))
         pieces.append(_cut(codes, np.concatenate(([0], np.cumsum(self.counts))) * columns * codes.itemsize))
         finite = np.isfinite(headers[:, 1]).tolist()
-        return [parts if good else None for parts, good in zip(zip(*pieces, strict=True), finite, strict=True)]
+        return [buffers if good else None for buffers, good in zip(zip(*pieces, strict=True), finite, strict=True)]
 
 
 def _cut(array: Array, bounds: Integers) -> list[memoryview]:
@@ -87,7 +87,7 @@ def _cut(array: Array, bounds: Integers) -> list[memoryview]:
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the matrices that the kernels can compress, from their numbers of rows and columns.
+    """Return a mask of the matrices that the kernels can compress, given their numbers of rows and columns.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])
@@ -114,16 +114,16 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
         long = places[:, 1] >= MIN_SPEECH_ROWS
         both = (members[long], CompressionMethod.SPEECH_FEATURE), (members[~long], CompressionMethod.TWO_BYTE_AUTO)
         chosen = [choice for choice in both if len(choice[0])]
-    parts = []
+    compressed = []
     for indices, own_method in chosen:
         compress = _compress_speech if own_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
         kind, tensors = compress(_launch(features, places[indices]), own_method)
-        parts.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
-    return parts
+        compressed.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
+    return compressed
 
 
 class _Launch(NamedTuple):
-    """Arguments of the kernels: matrices and their ranges."""
+    """Arguments of the compression kernels. For tensors, see :func:`~.compress.ranges_kernel`."""
 
     features: Tensor
     grid: tuple[int, int]
@@ -159,7 +159,7 @@ def _launch(features: Tensor, places: Integers) -> _Launch:
 
 
 def _tile(frames: int) -> dict[str, Any]:
-    # Fused multiply-adds would round differently from Kaldi.
+    # Fusion is disabled, because fused multiply-adds would round differently from Kaldi.
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
 
@@ -205,7 +205,7 @@ def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[byte
 
 @functools.cache
 def find_compression_fault(device: torch.device) -> str:
-    """Compare the kernels with the codec, once for each device. Return a description of a fault, or an empty string."""
+    """Compare the kernels with the codec, once per device. Return the description of a fault, or an empty string."""
     with compiling_alone(("compression", device)):
         fault = _test_compression(device)
     if fault:
@@ -220,9 +220,9 @@ def _test_compression(device: torch.device) -> str:
     try:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
-            for parts in compress_rows(features, places, method):
-                objects = parts.cut_objects([tensor.cpu().numpy() for tensor in parts.tensors])
-                for (first, count), pieces in zip(places[parts.members].tolist(), objects, strict=True):
+            for matrices in compress_rows(features, places, method):
+                objects = matrices.cut_objects([tensor.cpu().numpy() for tensor in matrices.tensors])
+                for (first, count), pieces in zip(places[matrices.members].tolist(), objects, strict=True):
                     if pieces is None or b"".join(pieces) != _encode_matrix(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.

@@ -1,4 +1,4 @@
-"""Launch the kernels for the features of a module."""
+"""Launch of the feature kernel: its arguments, tables and filter banks."""
 
 from __future__ import annotations
 
@@ -22,43 +22,42 @@ from kaldi_compat.torch.tensors.copies import is_capturing, to_device
 from kaldi_compat.torch.tensors.dither import Generator, draw_frame_states
 from kaldi_compat.torch.tensors.frames import EPSILON, count_frames
 
-PADDING = 8
+PADDING = 8  # Number of additional numbers in a row of spectra, which holds the Nyquist bin and aligns the rows.
 LANES_IN_WARP = 32
-GROUP = 32  # Bands that the kernel computes at a time.
-# Registers of a lane by compute capability and, for all others, by points of the FFT. Few registers let many programs
-# run at the same time, but too few spill to memory. Cards that run at most 16 programs have 128 registers for each.
+GROUP = 32  # Number of bands that the kernel computes at a time.
+# Number of registers of a lane by compute capability and, for other GPUs, by points of the FFT. Few registers let many
+# programs run at the same time, but too few spill to memory. On GPUs that run at most 16 programs, each can have 128.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
 USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}
 MULTIPROCESSOR_REGISTERS = 1 << 16
 # Maximum number of blocks on a multiprocessor (CUDA C Programming Guide, technical specifications).
 BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}
 USUAL_BLOCKS = 32
-# Maximum number of cached filter banks of VTLN factors. A bank has about 20 KB.
+# Maximum number of cached filter banks for VTLN factors. A bank takes about 20 KB.
 MAX_BANKS = 2048
-# Longer rows that are reflected at their ends need 64-bit indices.
+# Rows with more samples need 64-bit indices if they are reflected at their ends.
 WIDE = 1 << 29
-# Tensors that captured CUDA graphs read at each replay. They must outlive the caches below.
+# Tensors that captured CUDA graphs read at each replay, and which must outlive the caches below.
 _captured: list[object] = []
 
 
 class Noise(NamedTuple):
-    """Noise for dithering."""
+    """Source of the dithering noise in the kernel."""
 
-    kind: int = 0  # KALDI, PHILOX, or 0 for none
-    # ``rand_r()`` states of all frames, int32, or the generator's seed, int64 (1,); None for none
+    kind: int = 0  # KALDI, PHILOX, or 0 for no noise.
+    # For KALDI, int32 ``rand_r()`` states of all frames; for PHILOX, the int64 seed of the generator, (1,).
     seeds: Tensor | None = None
 
 
 class Spans(NamedTuple):
-    """Frames by their VTLN factors."""
+    """Spans of consecutive frames with the same VTLN factor. A span ends at the first frame of the next span."""
 
-    # First frame of each span, counted over all rows, in ascending order from 0. A span ends at the next span's start.
-    firsts: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]  # First frame of each span, counted over all rows, in ascending order from 0.
     warps: Sequence[float]  # VTLN factor of each span.
 
     @classmethod
     def cover_all(cls, warp: float) -> Spans:
-        """Return the span of all frames."""
+        """Return one span that covers all frames."""
         return cls(np.zeros(1, np.int64), [warp])
 
 
@@ -71,9 +70,10 @@ def launch_features(
     *,
     wide: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute features that the kernels support: see :func:`kaldi_compat.torch.kernels.compute_features`.
+    """Compute features with the kernel.
 
-    With ``wide``, indices have 64 bits even if the rows do not need them.
+    For the arguments and the result, see :func:`~kaldi_compat.torch.kernels.compute_features`. With ``wide``, indices
+    have 64 bits even if 32 bits would be enough.
     """
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
@@ -89,7 +89,7 @@ def launch_features(
         spans = Spans(np.arange(len(rows)) * count, vtln_warp)
     noise = _make_noise(options.dither, len(rows), count, counts, generator, samples.device)
     if lengths is not None and counts is not None:
-        # The kernel is compiled for contiguous 64-bit lengths.
+        # The kernel requires contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
     features = _launch(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
@@ -100,16 +100,13 @@ def launch_features(
 
 
 def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
-    """Compute the features of one row of samples whose parts have different VTLN factors.
+    """Compute the features (frames, dim) of one row of samples, whose frames may have different VTLN factors.
 
     Args:
         module: the feature, with ``snip_edges``.
         row: (T,), int16 or float32 on a GPU.
-        spans: the parts of the row.
-        generator: generator of the dithering noise.
-
-    Returns:
-        Features (frames, dim).
+        spans: VTLN factors of the frames.
+        generator: source of the dithering noise.
     """
     count = count_frames(len(row), module.size, module.shift)
     noise = _make_noise(module.options.dither, 1, count, None, generator, row.device)
@@ -138,7 +135,7 @@ def _launch(
     noise: Noise,
     wide: bool,
 ) -> Tensor:
-    """Return features (rows * count, dim)."""
+    """Launch the kernel, and return features (rows * count, dim)."""
     device, total = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
@@ -190,7 +187,7 @@ def _launch(
 def make_kernel_options(
     module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False, banks: bool = False
 ) -> dict[str, Any]:
-    """Return the compile-time constants of the kernel. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
+    """Return the compile-time constants of the kernel. ``energy`` is 0 for no energy, 1 for raw, 2 for windowed."""
     options: Any = module.options
     a, lanes = SHAPES[module.points]
     return {
@@ -223,18 +220,18 @@ def make_kernel_options(
 
 @functools.cache
 def _count_programs(device: torch.device, points: int) -> int:
-    """Return the number of programs of the kernel that run at the same time on a device, or 3 in the interpreter.
+    """Return the number of programs of the kernel that run at the same time on a device.
 
-    More programs would start only when others end, and would then compute their frames on a mostly idle device.
+    Additional programs would start when the first programs end, and would run on a mostly idle device.
     """
-    if device.type == "cpu":
+    if device.type == "cpu":  # In Triton's interpreter, the result does not depend on the number of programs.
         return 3
     count = int(torch.cuda.get_device_properties(device).multi_processor_count)
     return count * count_resident_programs(torch.cuda.get_device_capability(device), points)
 
 
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
-    """Return the number of programs of one warp that a multiprocessor has registers and blocks for.
+    """Return the number of programs of one warp for which a multiprocessor has registers and blocks.
 
     >>> resident_programs((9, 0), 512), resident_programs((8, 6), 512)
     (25, 16)
@@ -253,9 +250,9 @@ class BandFilters(NamedTuple):
     """Filter banks without most of their zeros.
 
     Attributes:
-        first_bins: int32 (banks, groups * GROUP): first FFT bin of each band's filter, a multiple of 4.
+        first_bins: int32 (banks, groups * GROUP): first FFT bin of the filter of each band, a multiple of 4.
         weights: (banks, rows, GROUP, 4): mel weights. A row has the weights of four bins for each band of a group.
-        group_rows: int32 (groups + 1,): first row of each group of bands, and the number of rows.
+        group_rows: int32 (groups + 1,): first row of each group of bands, and the total number of rows.
     """
 
     first_bins: Tensor
@@ -268,8 +265,9 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
 
     Args:
         weights: (banks, fft_bins, bands).
-        width: length of a row of spectra. Numbers after the FFT bins are 0.
-        least: minimum number of rows of weights for each group of bands, so that several calls have one layout.
+        width: length of a row of spectra, whose numbers after the FFT bins are 0.
+        least: minimum number of rows of weights for each group of bands, so that results of several calls have the same
+            layout.
 
     >>> sparse_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
     [4, 4, 4, 8, 8, 8, 8, 12]
@@ -282,7 +280,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
     first = used.argmax(1) // 4 * 4
     end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
     rows_of_band = (-(-(end - first) // 4)).reshape(banks, groups, GROUP)
-    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # Rows of each group.
+    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # Number of rows of each group.
     first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
@@ -296,7 +294,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
 
 
 def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of a feature for VTLN factors, on the host. The class matters: PLP weights loudness."""
+    """Return the filter banks of a class of features for VTLN factors, on the host."""
     module = kind(options)
     weights = np.stack([module._compute_mel_weights(warp).numpy() for warp in warps])
     return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), least)
@@ -308,7 +306,7 @@ def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> 
 
 
 class FilterTable:
-    """Filter banks of all VTLN factors that have occurred, in one layout, so that a batch only selects banks.
+    """Filter banks of all VTLN factors that have been used, in one layout, from which a batch selects its banks.
 
     Args:
         kind: class of the feature.
@@ -324,7 +322,7 @@ class FilterTable:
         self._lock = threading.Lock()
 
     def find(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
-        """Return the filters on the device, and the number of the bank of each factor."""
+        """Return the filters on the device, and the index of the bank of each factor."""
         with self._lock:
             new = sorted(set(warps) - self._numbers.keys())
             if self._filters is None or new:
@@ -340,7 +338,9 @@ class FilterTable:
             return _make_filters(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
         added = _make_filters(*self._feature, warps, rows)
-        if not torch.equal(added.group_rows, self._host.group_rows):  # A new filter is wider than all others.
+        if not torch.equal(
+            added.group_rows, self._host.group_rows
+        ):  # A new filter needs more rows than the layout has.
             return _make_filters(*self._feature, [*self._numbers, *warps], rows)
         both = zip(self._host[:2], added[:2], strict=True)
         first_bins, weights = (torch.cat(pair) for pair in both)
@@ -364,13 +364,13 @@ def _select_filters(
 
 
 def _compute_row_length(points: int) -> int:
-    """Return the length of a row of power spectra, which aligns the rows with memory transactions."""
+    """Return the length of a row of power spectra in the scratch buffer, which aligns rows with memory transactions."""
     return points // 2 + PADDING
 
 
 @functools.lru_cache(maxsize=32)
 def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines between the two steps of the FFT, (A / 2 + 1, 2, L), and first bins of columns, (A,)."""
+    """Return the twiddle factors, cosines and sines (A / 2 + 1, 2, L), and the first bin of each column, (A,)."""
     a, lanes = SHAPES[points]
     bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
@@ -381,5 +381,5 @@ def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 @functools.lru_cache(maxsize=32)
 def _make_jumps(size: int, device: torch.device) -> Tensor:
-    """Return multipliers and increments of the jumps from a frame's state to each sample: int32 (2, size)."""
+    """Return the multipliers and increments of the jumps from the state of a frame to each sample: int32 (2, size)."""
     return to_device(torch.from_numpy(rand_r_starts(size)), device)

@@ -1,8 +1,9 @@
 """Standard normal noise inside kernels: Kaldi's dithering noise, and counter-based noise for training.
 
-Kaldi's noise: the ``rand_r()`` state of a frame follows a linear congruence modulo 2^32, so one multiplication jumps to
-any sample. A sample takes two draws of three steps (src/base/kaldi-math.cc). Counter-based noise: Philox-4x32 (Salmon
-et al., 2011) maps the position of four samples to four words. Both use the Box-Muller transform.
+For Kaldi's noise, the ``rand_r()`` state of a frame follows a linear congruence modulo 2^32, so one multiplication and
+one addition jump to any sample. A sample takes two draws of three steps (src/base/kaldi-math.cc). For counter-based
+noise, Philox-4x32 (Salmon et al., 2011) maps the position of four samples to four words. Both kinds of noise use the
+Box-Muller transform.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -15,12 +16,12 @@ import triton.language as tl
 
 KALDI, PHILOX = 1, 2  # Kinds of noise. 0 means no noise.
 ROUNDS = tl.constexpr(7)  # Rounds of Philox. Seven is the minimum that passes all statistical tests (Salmon et al.).
-QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and half turn. A draw of 2^31 is a full turn.
+QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and half of a turn, which is a draw of 2^31.
 
 
 @triton.jit
 def step_state(state):
-    """Return the next state of ``rand_r()``'s congruence, uint32."""
+    """Return the next state, uint32, of the linear congruence of ``rand_r()``."""
     return state * tl.full((), 1103515245, tl.uint32) + tl.full((), 12345, tl.uint32)
 
 
@@ -38,7 +39,7 @@ def draw_rand_r(state):
 
 @triton.jit
 def compute_radius(draw):
-    """Return sqrt(-2 ln u) of a draw, u = (draw + 1) / (2^31 + 1)."""
+    """Return sqrt(-2 ln u) for a draw, where u = (draw + 1) / (2^31 + 1)."""
     u = (draw.to(tl.float32) + 1.0) * 4.656612873077393e-10
     return tl.sqrt(-2.0 * tl.log(u))
 
@@ -67,7 +68,7 @@ def draw_kaldi_normal(seed, multiplier, increment):
 
     Args:
         seed: ``rand_r()`` states of the frames, int32.
-        multiplier, increment: constants of the jump from a frame's state to that before a sample's draws, int32.
+        multiplier, increment: constants of the jump from the state of a frame to the state of a sample, int32.
     """
     state = multiplier.to(tl.uint32, bitcast=True) * seed.to(tl.uint32, bitcast=True)
     state += increment.to(tl.uint32, bitcast=True)

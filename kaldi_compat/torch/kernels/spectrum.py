@@ -1,8 +1,8 @@
-"""Spectra of audio, computed within a kernel.
+"""Device functions that compute spectra of audio within a kernel.
 
-L = N / A lanes process a frame of N points; lane q holds the A samples q, q + L, q + 2L, ... in registers. The FFT has
-two steps (Cooley & Tukey, 1965): A-point transforms within lanes, twiddle factors, one exchange between lanes, L-point
-transforms within lanes. The samples are real, so the first step computes only half of its bins.
+L = N / A lanes process a frame of N points. Lane q holds the A samples q, q + L, q + 2L, ... in registers. The FFT has
+two steps (Cooley & Tukey, 1965), A-point transforms and L-point transforms within lanes, with twiddle factors and an
+exchange between lanes between the steps. The samples are real, so the first step computes only half of its bins.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -26,7 +26,7 @@ def reverse_bits(n: int) -> list[int]:
     return order
 
 
-# exp(-2 pi i j / 64): the factors of all transforms within lanes, which have at most 64 points.
+# The factors exp(-2 pi i j / 64) of the transforms within lanes, which have at most 64 points.
 MAX_LANE_POINTS = 64
 COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
 SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
@@ -50,7 +50,7 @@ def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
-    """Compute one level of decimation in frequency on tuples of N numbers, in blocks of 2 HALF."""
+    """Compute one level of the FFT (decimation in frequency) of tuples of N numbers, in blocks of 2 HALF numbers."""
     xs = (re[0] + re[HALF],)
     ys = (im[0] + im[HALF],)
     for i in tl.static_range(1, N):
@@ -74,7 +74,7 @@ def transform(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
 
 @triton.jit
 def fold_odd_bins(x, N: tl.constexpr):
-    """Return the input of the N/4-point DFT for bins 1, 5, 9, ... of N real numbers; other odd bins mirror these."""
+    """Return the input of the N/4-point DFT for bins 1, 5, 9, ... of N real numbers. Other odd bins mirror them."""
     re, im = rotate(x[0] - x[N // 2], x[N // 2 + N // 4] - x[N // 4], 0, N)
     xs = (re,)
     ys = (im,)
@@ -138,7 +138,7 @@ def join_halves(x, HALF: tl.constexpr):
 
 @triton.jit
 def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: tl.constexpr):
-    """Split N tensors (FRAMES, A, 2 HALF) into 2N of half the size; the i-th holds columns i, i + 2N, i + 4N, ..."""
+    """Split N tensors (FRAMES, A, 2 HALF) into 2N of half the size. Tensor i has the columns i, i + 2N, i + 4N, ..."""
     even, odd = tl.split(x[0].reshape((FRAMES, A, HALF, 2)))
     evens = (even,)
     odds = (odd,)
@@ -151,7 +151,7 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 @triton.jit
 def reflect_indices(index, length):
-    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflect_indices`. Their type must hold 2 * length."""
+    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflect_indices`. 2 * length must not overflow."""
     index = index % (2 * length)  # In Triton, the remainder has the sign of the index.
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)
@@ -171,7 +171,10 @@ def load_samples(
     REFLECTED: tl.constexpr,
     SCALED: tl.constexpr,
 ):
-    """Load samples J LANES + lane - BACK of frames, as float32: 0 past the end, the first sample before the start."""
+    """Load samples J LANES + lane - BACK of frames as float32.
+
+    Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it.
+    """
     n = J * LANES + lane
     offset = J * LANES - BACK
     if J == 0 and BACK > 0:
@@ -224,16 +227,16 @@ def compute_spectra(
     PREEMPHASIZED: tl.constexpr,
     ENERGY: tl.constexpr,
 ):
-    """Return spectra of frames, real and imaginary parts for :func:`store_power`, and store their log energies.
+    """Return the real and imaginary parts of spectra of frames for :func:`store_power`, and store log energies.
 
     Args:
-        frame: counted over all rows, (FRAMES,).
-        inside: for which of them log energies are stored, (FRAMES,).
+        frame: (FRAMES,): indices of the frames, counted over all rows.
+        inside: (FRAMES,): mask of the frames whose log energies are stored.
     """
     row = frame // frames_in_row
     length = samples_in_row
     if RAGGED:
-        # A length beyond the row must not lead to samples of the next row.
+        # The length is limited to the row, so that no samples of the next row are read.
         length = tl.minimum(tl.maximum(tl.load(lengths + row), 1), samples_in_row).to(tl.int32)[:, None]
     audio = samples + (row.to(tl.int64) * row_stride)[:, None]
     first_sample = (frame - row * frames_in_row)[:, None]
@@ -265,11 +268,11 @@ def compute_spectra(
         x += (value,)
     mean = zero
     if REMOVE_DC:
-        # Rounded like torch's quotient, so that a constant signal becomes zero.
+        # div_rn rounds to nearest like torch's division, so that a constant signal becomes zero.
         mean += tl.div_rn(tl.sum(total, 1), tl.full((FRAMES,), SIZE, tl.float32))[:, None]
     energy = zero
     before = tl.broadcast_to((lane + LANES - 1) % LANES, (FRAMES, LANES))
-    turned_around = x[0]  # The first sample has no predecessor and uses itself, as in Kaldi.
+    turned_around = x[0]  # As in Kaldi, the first sample of a frame is its own predecessor.
     y = ()
     for j in tl.static_range(-(-SIZE // LANES)):
         n = j * LANES + lane
@@ -278,7 +281,7 @@ def compute_spectra(
             energy += tl.where(n < SIZE, value * value, 0.0)
         if PREEMPHASIZED:
             if NOISE > 0:
-                # The lanes exchange samples in registers, because computing their noise again would take longer.
+                # The lanes exchange samples in registers, because loading them would require computing noise again.
                 neighbor = tl.gather(x[j], before, 1)
                 last = tl.where(lane == 0, turned_around, neighbor)
                 turned_around = neighbor
@@ -317,8 +320,8 @@ def compute_spectra(
 
 @triton.jit
 def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
-    """Store power (or magnitude) spectra of the frames that are ``inside``, from address ``to`` (FRAMES, 1) on."""
-    # A column holds bin k = first + A i, or its mirror image. Columns 0 and A / 2 hold both.
+    """Store power (or magnitude) spectra at the addresses ``to`` (FRAMES, 1), for frames where ``inside`` is True."""
+    # A column has the bins k = first + A i or their mirror images. Columns 0 and A / 2 have both.
     column = tl.arange(0, A)[None, :]
     first = tl.load(bins + column)
     is_stored = inside[:, None] & (column < A // 2 + 1)
@@ -340,7 +343,7 @@ def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, 
 
 
 def list_half_of_bins(n: int) -> list[int]:
-    """Return the bins that :func:`transform_real` computes, or their mirror images.
+    """Return the bins that :func:`transform_real` computes, or the mirror images of these bins.
 
     >>> half_of_bins(16)
     [1, 9, 5, 13, 2, 10, 4, 0, 8]

@@ -1,4 +1,4 @@
-"""Spectral features of audio that arrives in chunks, equal to those of the whole utterance."""
+"""Stream of a spectral feature, whose frames are equal to the frames of the whole utterance."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kaldi_compat.torch.tensors.frames import reflect_indices
 
 
 class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
-    """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
+    """Stream of a spectral feature, which takes audio in chunks and returns the same frames as for the whole utterance.
 
     With ``snip_edges=False``, the first frame waits for its right half, and the frames that extend beyond the end of
     the audio are returned with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
 
-    A call also takes ``vtln_warp`` (one factor, or one for each slot) and ``generator``, as the feature does. Dithering
-    draws noise for all slots up to the longest. Only a single slot with a :class:`~kaldi_compat.KaldiRandom` repeats
-    the noise of the whole utterance.
+    Like a call of the feature, a call of the stream takes ``vtln_warp`` (one factor, or one for each slot) and
+    ``generator``. Dithering draws noise for all slots, as many frames as the longest slot has. Therefore only a stream
+    with a single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise as for the whole utterance.
 
     Args:
         module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
@@ -47,19 +47,19 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     item_axes = 0
     module: Any
     _chunks: ChunkStream | None = None
-    _uses_feature = False  # True if the feature computes the current utterance
+    _uses_feature = False  # True if the module, and not the exact engine, computes the current utterance.
 
     def __init__(self, module: Configured[FrameOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
         self._feature = self.module
-        # The exact engine computes plain audio of a single stream on a CPU. The feature computes everything else.
+        # The exact engine computes plain audio of a single slot on a CPU. The module computes everything else.
         plan = self.module._make_exact_plan()
         self._chunks = ChunkStream(plan) if slots == 1 and plan is not None else None
         self._scale_is_known = False
-        self._parameters: dict[str, Any] = {}  # keyword arguments of the current call
+        self._parameters: dict[str, Any] = {}  # Keyword arguments of the current call, for the module.
         options = self.options
         self._lay_out(options.window_size, options.window_shift, options.snip_edges)
-        # _compute lays out the audio of the frames with reflected ends, so the feature must not reflect it again.
+        # _compute passes audio with reflected ends to the module, so the module must not reflect the audio again.
         if not options.snip_edges:
             self._feature = copy.copy(self._feature)
             self._feature.options = dataclasses.replace(options, snip_edges=True)
@@ -88,7 +88,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         self._uses_feature = bool(self.history.end.any())
         return frames
 
-    if not TYPE_CHECKING:  # type checkers take it from FeatureStreamCall
+    if not TYPE_CHECKING:  # FeatureStreamCall declares __call__ for type checkers.
         __call__ = _take
 
     def reset(self) -> None:
@@ -125,7 +125,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         return (frames[None], torch.tensor([len(frames)])) if chunk.ndim == 2 else frames
 
     def _hand_over_to_feature(self) -> None:
-        """Take over the utterance that the exact engine has begun."""
+        """Move the audio of the current utterance from the exact engine to the history for the module."""
         if self._chunks is not None and self._chunks.history.end:
             begun = self._chunks.history
             self.history.start = self.history.end = np.array([begun.start])

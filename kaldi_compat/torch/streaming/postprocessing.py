@@ -1,4 +1,4 @@
-"""Deltas, splicing and CMVN of frames that arrive in chunks, equal to those of the whole utterance."""
+"""Streams of deltas, splicing and CMVN, whose frames are equal to the frames of the whole utterance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
-    """Base class of functions of frames and their neighbors, the first and the last frame repeated past the edges."""
+    """Base class of streams of functions of a frame and its neighbors, which repeat the frame at an edge beyond it."""
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)
@@ -45,11 +45,11 @@ class ContextStream(WindowStream[Options]):
 
     @abc.abstractmethod
     def _get_context(self) -> tuple[int, int]:
-        """Return the numbers of frames of context before and after each frame."""
+        """Return the numbers of neighbors before and after each frame."""
 
     @abc.abstractmethod
     def _compute_inside(self, features: Tensor) -> Tensor:
-        """Compute frames of those with their context: (slots, left + frames + right, dim) -> (slots, frames, any)."""
+        """Compute (slots, frames, new_dim) from frames and their neighbors, (slots, left + frames + right, dim)."""
 
     def _frames_decided_by(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
@@ -64,9 +64,9 @@ class ContextStream(WindowStream[Options]):
 
 
 class DeltaStream(ContextStream[DeltaOptions]):
-    """Deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_deltas` as a stream.
+    """Stream that appends deltas to frames (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
-    Its latency is ``delta_order * delta_window`` frames.
+    The latency is ``delta_order * delta_window`` frames.
 
     Args:
         module: :class:`~kaldi_compat.Deltas`.
@@ -90,7 +90,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
 
 
 class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
-    """Shifted deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` as a stream.
+    """Stream that appends shifted deltas to frames (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     Args:
         module: :class:`~kaldi_compat.ShiftedDeltas`.
@@ -112,9 +112,9 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
 
 
 class SpliceStream(ContextStream[SpliceOptions]):
-    """Spliced frames in chunks: :func:`~kaldi_compat.functional.splice.splice` as a stream.
+    """Stream that splices frames with their neighbors (:func:`~kaldi_compat.functional.splice.splice`).
 
-    Its latency is ``right_context`` frames.
+    The latency is ``right_context`` frames.
 
     Args:
         module: :class:`~kaldi_compat.Splice`.
@@ -136,7 +136,14 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
 
 def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the index of the first past frame, the indices of the frames to compute, all past frames, and these."""
+    """Gather the input of ``count`` frames from frame ``first`` on.
+
+    Returns:
+        start: (slots, 1): index of the first stored frame.
+        times: (slots, count): indices of the frames to compute.
+        frames: (slots, width, dim): all stored frames.
+        now: (slots, count, dim): the frames with the indices ``times``.
+    """
     start = history.to_column(history.start)
     times = torch.minimum(history.number_items(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
     frames = history.get_items(history.number_items(history.start, int((history.end - history.start).max(initial=1))))
@@ -144,10 +151,10 @@ def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Te
 
 
 class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
-    """Sliding-window CMVN of frames in chunks: :func:`~kaldi_compat.functional.cmvn.sliding_cmvn` as a stream.
+    """Stream of sliding-window CMVN (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
-    With ``center=True``, a frame waits for the second half of its window. With ``center=False``, only the first frames
-    wait, until ``min_cmn_window`` of them have arrived.
+    With ``center=True``, a frame waits for the second half of its window. With ``center=False``, only the first
+    ``min_cmn_window`` frames wait, until all of them have arrived.
 
     Args:
         module: :class:`~kaldi_compat.SlidingCmvn`.
@@ -169,7 +176,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
     def _oldest_needed(self, done: Counts, end: Counts) -> Counts:
-        # A window that would extend beyond the end of the utterance moves back to the end.
+        # A window that would extend beyond the end of the utterance is moved back, so that it ends at the last frame.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
             oldest = np.where(end < self.options.min_cmn_window, 0, oldest)
@@ -184,10 +191,10 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
 
 class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
-    """Online CMVN of frames in chunks (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
+    """Stream of online CMVN (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
 
-    No frame waits for later frames. Statistics of a slot's earlier utterances fill the first windows of its next
-    utterance; :meth:`new_speaker` discards them.
+    The stream has no latency. At the start of an utterance, the window is filled up with the statistics of the earlier
+    utterances of the same slot, which :meth:`new_speaker` discards.
 
     Args:
         module: :class:`~kaldi_compat.OnlineCmvn`, which has the statistics of a corpus.
@@ -210,7 +217,10 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         self._speaker = self._seen
 
     def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
-        """Forget the speakers of some slots, (slots,), or of all slots if None. Call it between utterances."""
+        """Discard the speaker statistics of the slots that are True in ``slots`` (slots,), or of all slots if None.
+
+        Call this method between utterances.
+        """
         stays = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
         self._seen = self._speaker = self._speaker * stays.to(self._speaker)[:, None, None]
 
@@ -233,7 +243,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         offset, times, frames, now = _gather_past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
-        known = self._speaker[:, :1, -1:].clamp(min=1)  # at least 1, because statistics of no frames are not added
+        known = self._speaker[:, :1, -1:].clamp(min=1)  # At least 1, to avoid a division by zero without statistics.
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)

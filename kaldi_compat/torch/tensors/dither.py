@@ -41,14 +41,14 @@ def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator)
         generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
     """
     if generator is None:
-        return lambda part: torch.randn_like(frames[:, part])
+        return lambda block: torch.randn_like(frames[:, block])
     if isinstance(generator, torch.Generator):
-        return lambda part: torch.randn(
-            frames[:, part].shape, generator=generator, dtype=frames.dtype, device=frames.device
+        return lambda block: torch.randn(
+            frames[:, block].shape, generator=generator, dtype=frames.dtype, device=frames.device
         )
     states = draw_frame_states(frames.shape[:-1], valid, generator)
     seeds = to_device(states, frames.device)
-    return lambda part: compute_kaldi_noise(seeds[:, part], frames.shape[-1]).to(frames.dtype)
+    return lambda block: compute_kaldi_noise(seeds[:, block], frames.shape[-1]).to(frames.dtype)
 
 
 def draw_frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseSource) -> Tensor:

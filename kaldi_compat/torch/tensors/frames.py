@@ -94,8 +94,8 @@ def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
     blocks = padded.shape[-1] // shift
     cut = padded[..., : blocks * shift].reshape(*samples.shape[:-1], blocks, shift)
     frames = blocks - blocks_of_frame + 1
-    parts = [cut[..., k : k + frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
-    return torch.cat(parts, -1)
+    pieces = [cut[..., k : k + frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
+    return torch.cat(pieces, -1)
 
 
 def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:

@@ -85,11 +85,11 @@ def track_batch(
 
     windows = cut_windows(signal, max_frames, constants, ends)
     # A traced graph has a single block, because the number of blocks would become a constant of the graph.
-    parts = [
-        correlate_windows(part, constants, tables)
-        for part in ([windows] if traced else torch.split(windows, _BLOCK, -2))
+    pairs = [
+        correlate_windows(block, constants, tables)
+        for block in ([windows] if traced else torch.split(windows, _BLOCK, -2))
     ]
-    inner, norm = (torch.cat(blocks, -2) for blocks in zip(*parts, strict=True))
+    inner, norm = (torch.cat(blocks, -2) for blocks in zip(*pairs, strict=True))
     energy = compute_variances(signal, schedule.samples.clamp(min=1))
     better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
     again = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]

@@ -32,8 +32,8 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
     starts = [0] if is_traced(samples) else range(0, max(periods, 1), step)
     blocks = []
     for start in starts:
-        part = padded[..., start * filters.period : (start + step - 1) * filters.period + filters.reach]
-        sums = (_gather_taps(part.to(products), filters) * weights).sum(-1, dtype=torch.float64)
+        block = padded[..., start * filters.period : (start + step - 1) * filters.period + filters.reach]
+        sums = (_gather_taps(block.to(products), filters) * weights).sum(-1, dtype=torch.float64)
         blocks.append(sums.to(samples.dtype))
     return torch.cat(blocks, -2).reshape(*samples.shape[:-1], -1)[..., :count]
 

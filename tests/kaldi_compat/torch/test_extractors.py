@@ -72,7 +72,7 @@ def test_codec_of_two_channels_is_refused(tmp_path: Path) -> None:
     config = transformers.AutoConfig.from_pretrained(folder)
     config.audio_channels = 2
     transformers.EncodecModel(config).save_pretrained(folder)
-    with pytest.raises(OptionError, match="takes 2 channels: only models of one are supported"):
+    with pytest.raises(OptionError, match="takes 2 channels: give a model for audio of one channel"):
         extractors.open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
 
 

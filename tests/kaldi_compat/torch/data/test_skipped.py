@@ -147,7 +147,7 @@ def test_shortest_and_longest_utterances_are_left_out() -> None:
         sampler = BucketBatchSampler(lengths, batch_size=2, min_length=2.5, max_length=11, shuffle=shuffle)
         assert sorted(index for batch in sampler for index in batch) == [0, 1, 3]
     state = sampler.state_dict()
-    with pytest.raises(OptionError, match="other lengths, limits"):
+    with pytest.raises(OptionError, match="different lengths, limits"):
         BucketBatchSampler(lengths, batch_size=2, max_length=11).load_state_dict(state)
     with pytest.raises(OptionError, match="no utterance has a length from 40 to inf"):
         BucketBatchSampler(torch.tensor(lengths), max_seconds=5, min_length=40)
