@@ -260,8 +260,8 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
     Options = CmvnOptions
     options: CmvnOptions
     _advice = (
-        ": for statistics per utterance, use kaldi_compat.functional.cmvn.apply_cmvn, or Cmvn() without statistics, "
-        "which computes them from each utterance"
+        ": to normalize each utterance by its own statistics, call Cmvn(norm_vars=True)(features, lengths); to pass "
+        "statistics per utterance, call kaldi_compat.functional.cmvn.apply_cmvn"
     )
 
     if not TYPE_CHECKING:  # CmvnConstructor declares the constructor for type checkers.
