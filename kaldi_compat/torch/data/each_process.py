@@ -11,10 +11,7 @@ Arguments = ParamSpec("Arguments")
 
 
 class InEachProcess(Generic[Value]):
-    """Value that every process opens on first use, and that is not pickled, such as a reader of a file.
-
-    Call the object to get the value.
-    """
+    """Callable that returns a value, such as a reader, which every process opens on first use and never pickles."""
 
     def __init__(
         self, open_it: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs

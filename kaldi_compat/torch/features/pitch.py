@@ -37,14 +37,8 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
 
     The correlation is differentiable with respect to the audio. The pitch is not, because it is one of a grid of
-    values. The scale of the audio does not matter.
-
-    Args:
-        options: a :class:`PitchOptions`; Kaldi's defaults if None.
-        changes: single options by name, which replace those in ``options``.
-
-    Raises:
-        OptionError: options that Kaldi's program would refuse.
+    values. The scale of the audio does not matter. For the options, see
+    :class:`~kaldi_compat.options.pitch.PitchOptions`.
 
     >>> import torch
     >>> from kaldi_compat import Pitch
@@ -157,12 +151,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
 class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
     """Computes features for speech recognition from a pitch track (Kaldi: process-kaldi-pitch-feats).
 
-    Args:
-        options: a :class:`ProcessPitchOptions`; Kaldi's defaults if None.
-        changes: single options by name, which replace those in ``options``.
-
-    Raises:
-        OptionError: options that Kaldi's program would refuse.
+    For the options, see :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.
 
     >>> import torch
     >>> from kaldi_compat import ProcessPitch

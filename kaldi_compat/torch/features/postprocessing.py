@@ -50,15 +50,7 @@ from kaldi_compat.torch.streaming.stacking import FrameStream
 
 
 class PostProcessing(PostProcessingCall, ConfiguredModule):
-    """Base class of modules that transform features.
-
-    Args:
-        options: the options; Kaldi's defaults if None.
-        changes: single options by name, which replace those in ``options``.
-
-    Raises:
-        OptionError: Kaldi's program would refuse the options.
-    """
+    """Base class of modules that transform features."""
 
     _function: ClassVar[Callable[..., Any]]  # Takes features, options and lengths.
     # True for a module that adds up frames. NumPy and torch add them in different orders, so NumPy computes features on

@@ -55,11 +55,6 @@ class Spans(NamedTuple):
     firsts: npt.NDArray[np.int64]  # First frame of each span, counted over all rows, in ascending order from 0.
     warps: Sequence[float]  # VTLN factor of each span.
 
-    @classmethod
-    def cover_all(cls, warp: float) -> Spans:
-        """Return one span that covers all frames."""
-        return cls(np.zeros(1, np.int64), [warp])
-
 
 def launch_features(
     module: Feature,
@@ -84,7 +79,7 @@ def launch_features(
         within = lengths.clamp(0, rows.shape[-1])
         counts = count_frames(within, module.size, module.shift, options.snip_edges)
     if isinstance(vtln_warp, float):
-        spans = Spans.cover_all(vtln_warp)
+        spans = Spans(np.zeros(1, np.int64), [vtln_warp])
     else:
         spans = Spans(np.arange(len(rows)) * count, vtln_warp)
     noise = _make_noise(options.dither, len(rows), count, counts, generator, samples.device)

@@ -211,7 +211,6 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     module: Any
 
     def reset(self) -> None:
-        """Discard everything received so far, in every slot."""
         super().reset()
         self._seen = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
         self._speaker = self._seen

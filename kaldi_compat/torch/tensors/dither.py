@@ -80,10 +80,7 @@ def _get_jumps(pairs: int, device: torch.device) -> Tensor:
 
 
 def _draw(seeds: Tensor, multipliers: Tensor, increments: Tensor) -> Tensor:
-    """Return results of ``rand_r()``, integers from 0 to 2^31 - 1, for each seed (..., 1) and column of the tables.
-
-    A result needs three steps of the congruence, so the tables have three rows: (3, pairs).
-    """
+    """Return a result of ``rand_r()``, 0 to 2^31 - 1, for each seed (..., 1) and column of the tables (3, pairs)."""
     high, middle, low = (torch.addcmul(c, seeds, a) for a, c in zip(multipliers, increments, strict=True))
     high.bitwise_and_(0x7FF00000)
     high.bitwise_or_(middle.bitwise_right_shift_(12).bitwise_and_(0x000FFC00))
