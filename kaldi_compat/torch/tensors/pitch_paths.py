@@ -81,7 +81,7 @@ def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
 # A custom operation instead of scan, because Inductor (of torch 2.13) cannot compile a scan over an unknown number of
 # frames.
 _search_as_operation: Any = _search
-if hasattr(torch.library, "custom_op"):  # torch 2.4 and later
+if hasattr(torch.library, "custom_op"):  # True for torch 2.4 and later.
     _search_as_operation = torch.library.custom_op(
         "kaldi_compat::cheapest_paths",
         _search,
