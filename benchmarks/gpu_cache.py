@@ -57,7 +57,7 @@ def compile_part(folder: Path, capability: int, part: int, jobs: int) -> None:
     for module, name in KERNELS:
         setattr(module, name, Compiled(getattr(module, name)))
     gpu_probe.DEVICE = kernels.DEVICE_TYPE = "cpu"
-    setattr(kernels, "_fault_of", lambda *_: "")  # noqa: B010
+    setattr(kernels, "_find_fault", lambda *_: "")  # noqa: B010
     names = folder / NAMES.format(part=part)
     for case in gpu_probe.CASES[part::jobs]:
         start = time.process_time()

@@ -177,10 +177,10 @@ def write_corpus(folder: Path, seconds: float, count: int, factors: int) -> Path
 def imitate_gpu() -> None:
     """Let a dump on the CPU take the path of a GPU, with kernels that do nothing."""
     kernels.DEVICE_TYPE = "cpu"
-    setattr(kernels, "_fault_of", lambda *_: "")  # noqa: B010
+    setattr(kernels, "_find_fault", lambda *_: "")  # noqa: B010
     for name in ("ranges_kernel", "speech_kernel", "integers_kernel"):
         setattr(compression, name, Nothing())
-    setattr(compression, "fault_of_compression", lambda device: "")  # noqa: B010
+    setattr(compression, "find_compression_fault", lambda device: "")  # noqa: B010
     launch.feature_kernel = Nothing()
     setattr(features, "make_spectral_computer", Computer)  # noqa: B010
     setattr(shard, "keep_freed_memory", keep_memory)  # noqa: B010

@@ -41,7 +41,7 @@ from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.torch import kernels
-from kaldi_compat.torch.features.engines import engine_for
+from kaldi_compat.torch.features.engines import choose_engine
 
 IN_INTERPRETER = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if IN_INTERPRETER else "cuda"
@@ -75,7 +75,7 @@ def probe_first() -> bool:
     features = module(x).cpu()
     seconds = time.perf_counter() - start
     largest = float((features - exact(x.cpu())).abs().max())
-    engine = engine_for(module, x, None)
+    engine = choose_engine(module, x, None)
     report(libraries=[bool(native.library()), native.library().reason], engine=engine, first_call_s=round(seconds, 2),
            largest_difference=largest)  # fmt: skip
     if not IN_INTERPRETER:
@@ -148,9 +148,9 @@ def compare_cases(cases: Sequence[Case], samples: int) -> bool:
 
 def compare_compression() -> bool:
     """Compare compressed matrices of 80 columns with the bytes of the codec."""
-    from kaldi_compat.torch.kernels.compression import compress_rows, fault_of_compression
+    from kaldi_compat.torch.kernels.compression import compress_rows, find_compression_fault
 
-    if fault := fault_of_compression(torch.device(DEVICE)):
+    if fault := find_compression_fault(torch.device(DEVICE)):
         report(compression=fault)
         return False
     rng, counts = np.random.default_rng(0), [5, 20] if IN_INTERPRETER else [5, 1200, 3000]
@@ -260,7 +260,7 @@ def probe_odd() -> bool:
     plain = Fbank(num_mel_bins=23, dither=0.0, snip_edges=False, engine="torch").to(DEVICE)
     x = make_audio(3, samples, torch.float32)
     lengths = torch.tensor([samples, 1 << 20, -5]).to(DEVICE)  # The second length is beyond the row, the third below 0.
-    features, counts = kernels.features(module, x, lengths, 1.0)
+    features, counts = kernels.compute_features(module, x, lengths, 1.0)
     finite = bool(features.isfinite().all())
     x[1, samples // 2] = float("nan")
     same_nan = bool(torch.equal(module(x).isnan(), plain(x).isnan()))

@@ -50,7 +50,7 @@ def make_our_contestants(audio: Tensor, *, compiled: bool) -> dict[str, Work]:
     if compiled:
         by_compiler = torch.compile(feature, fullgraph=True)
         contestants["kaldi_compat, torch.compile"] = lambda: by_compiler(audio)
-    if audio.is_cuda and not kernels.why_unsupported(feature, audio, None):
+    if audio.is_cuda and not kernels.explain_unsupported(feature, audio, None):
         contestants[KERNELS] = lambda: compute(feature, audio, "1")
         contestants["kaldi_compat, kernels in a graph"] = capture_graph(feature, audio)
     return contestants

@@ -1,6 +1,6 @@
-"""JSON files from users: bounded reads of regular files, and a parser that refuses what has two meanings.
+"""Reader of JSON files that users or other programs wrote.
 
-The only reader of JSON files that other programs or people wrote. Does not import NumPy.
+It reads only regular files of bounded size, and refuses documents that have two meanings. Does not import NumPy.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 import stat
 from typing import Any
 
-MAX_FILE_BYTES = 1 << 26  # larger than any preset or file of statistics
-MAX_DIGITS = 308  # Limit on integers, so that they are finite in double precision.
+MAX_FILE_BYTES = 1 << 26  # Far more than any preset or file of statistics has.
+MAX_DIGITS = 308  # Integers with more digits may be infinite in double precision.
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 def read_regular_file(path: str | os.PathLike[str]) -> bytes:
-    """Read a file of bounded size. Does not wait for a pipe, and reads no device.
+    """Read a regular file of bounded size. Does not wait for pipes, and refuses devices.
 
     Raises:
         OSError: the file cannot be read, is not a regular file, or is too large.
@@ -26,10 +26,10 @@ def read_regular_file(path: str | os.PathLike[str]) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file: pass the path of a file, not a pipe or a device")
+            raise OSError(errno.EINVAL, "not a regular file: pass the path of a file, not of a pipe or a device")
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        raise OSError(errno.EFBIG, f"the file has more than {MAX_FILE_BYTES >> 20} MiB")
+        raise OSError(errno.EFBIG, f"the file has more than {MAX_FILE_BYTES >> 20} MiB: pass a smaller file")
     return content
 
 
@@ -38,31 +38,31 @@ def parse_json(content: bytes) -> Any:
 
     Raises:
         ValueError: the document is not valid, starts with a byte-order mark, repeats a key of an object, has an integer
-            that is infinite in double precision, or is nested too deeply. The message says what to do.
+            of more than 308 digits, or is nested too deeply. The message says what to do.
 
     >>> parse_json(b'{"num_mel_bins": 80, "num_mel_bins": 40}')
     Traceback (most recent call last):
     ...
-    ValueError: the key "num_mel_bins" is there twice: delete one of the two
+    ValueError: the key "num_mel_bins" occurs twice: delete one of the two entries
     """
     if content.startswith(_BYTE_ORDER_MARKS):
         raise ValueError("the file starts with a byte-order mark: save it as UTF-8 without one")
     try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_object_of, parse_int=_parse_integer)
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_make_object, parse_int=_parse_integer)
     except RecursionError:
-        raise ValueError("the document is nested too deeply") from None
+        raise ValueError("the document is nested too deeply: nest fewer lists and objects") from None
 
 
-def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {json.dumps(repeated)} is there twice: delete one of the two")
+        raise ValueError(f"the key {json.dumps(repeated)} occurs twice: delete one of the two entries")
     return values
 
 
 def _parse_integer(text: str) -> int:
     if len(text.lstrip("-")) > MAX_DIGITS:
-        raise ValueError(f"an integer has {len(text)} digits: expected at most {MAX_DIGITS}")
+        raise ValueError(f"an integer has {len(text)} digits: write a number of at most {MAX_DIGITS} digits")
     return int(text)

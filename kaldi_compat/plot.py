@@ -1,8 +1,8 @@
 """Draw features, pitch and mel filters with matplotlib (extra ``plot``).
 
 All functions take NumPy arrays or tensors, draw into ``axes`` (the current axes if None) and return the axes, so that
-titles, limits and lines can be changed afterwards. ``options`` are the options of the features, or the module itself.
-The axes take their seconds and Hz from them.
+you can change titles, limits and lines afterwards. ``options`` are the options of the features or the module that
+computed them, and give the axes their scales in seconds and Hz.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["compare", "show_features", "show_mel_banks", "show_pitch"]
 
 Floats = npt.NDArray[Any]
-TICKS = 6
-UNVOICED = 0.2  # correlation below which a frame's pitch is drawn pale
+TICKS = 6  # Maximum number of labels on the vertical axis.
+UNVOICED = 0.2  # The pitch of frames whose correlation is lower is drawn pale.
 
 
 def show_features(
@@ -38,22 +38,22 @@ def show_features(
     limits: tuple[float, float] | None = None,
     cmap: str = "viridis",
 ) -> Axes:
-    """Draw features as an image: time in seconds to the right, mel bins, Hz or coefficients upwards.
+    """Draw features as an image, with time from left to right and mel bins, Hz or coefficients from bottom to top.
 
     Args:
         features: (frames, dim), an array or a tensor. NaN and infinite values are drawn in red.
-        options: the options or the module that computed them; without, the axes count frames and columns.
-        axes: matplotlib axes to draw into.
+        options: the options or the module that computed the features. If None, the axes count frames and columns.
+        axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
-        colorbar: draw the scale of the colors.
+        colorbar: True draws the scale of the colors.
         limits: values of the first and the last color; the range of the finite values if None.
-        cmap: matplotlib's name of the colors.
+        cmap: name of a matplotlib colormap.
 
     Returns:
         The axes.
 
     Raises:
-        FeatureError: the features do not have two dimensions, or no frames.
+        FeatureError: the features do not have two dimensions, or have no frames.
         ModuleNotFoundError: matplotlib is not installed.
 
     >>> import matplotlib
@@ -66,14 +66,14 @@ def show_features(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time in seconds', 'mel bin (center in Hz)')
     """
-    drawn: Axes = _axes(axes, title)
-    values, configured = _as_features(features), _frame_options(options)
+    drawn: Axes = _prepare_axes(axes, title)
+    values, configured = _check_features(features), _get_frame_options(options)
     colors = import_extra("matplotlib").colormaps[cmap].with_extremes(bad="red")
-    image = _draw_image(drawn, values, configured, 1.0, colors, _range(values) if limits is None else limits)
+    image = _draw_image(drawn, values, configured, 1.0, colors, _find_range(values) if limits is None else limits)
     drawn.set_xlabel("frame" if configured is None else "time in seconds")
     _label_columns(drawn, configured, values.shape[1])
     if colorbar:
-        drawn.figure.colorbar(image, ax=drawn, label=_unit(configured))
+        drawn.figure.colorbar(image, ax=drawn, label=_name_unit(configured))
     return drawn
 
 
@@ -90,10 +90,10 @@ def show_pitch(
 
     Args:
         track: (frames, 2): correlation and pitch in Hz, the output of ``Pitch`` and ``compute-kaldi-pitch-feats``.
-        options: the options or module of the pitch; without, the time axis counts frames.
-        spectrogram: (frames, dim) of ``Spectrogram``, drawn below the track.
-        spectrogram_options: the options or module of the spectrogram; Kaldi's defaults if None.
-        axes: matplotlib axes to draw into.
+        options: the options or the module of the pitch. If None, the time axis counts frames.
+        spectrogram: (frames, dim), the output of ``Spectrogram``, drawn behind the track; None for no spectrogram.
+        spectrogram_options: the options or the module of the spectrogram; Kaldi's defaults if None.
+        axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
 
     Returns:
@@ -111,16 +111,18 @@ def show_pitch(
     >>> axes.get_ylabel()
     'pitch in Hz'
     """
-    drawn: Axes = _axes(axes, title)
-    values = _as_features(track)
+    drawn: Axes = _prepare_axes(axes, title)
+    values = _check_features(track)
     if values.shape[1] != 2:
         raise FeatureError(
-            f"expected a track of pitch (frames, 2), not {values.shape}: use show_features for processed pitch"
+            f"a pitch track has the shape (frames, 2), not {values.shape}: call show_features for processed pitch"
         )
     pitch_options = getattr(options, "options", options)
-    times = _frame_times(len(values), pitch_options)
+    times = _compute_frame_times(len(values), pitch_options)
     if spectrogram is not None:
-        _draw_spectrogram(drawn, _as_features(spectrogram), _frame_options(spectrogram_options) or SpectrogramOptions())
+        _draw_spectrogram(
+            drawn, _check_features(spectrogram), _get_frame_options(spectrogram_options) or SpectrogramOptions()
+        )
     voiced = values[:, 0] >= UNVOICED
     color = "C0" if spectrogram is None else "white"
     drawn.plot(times, values[:, 1], color=color, alpha=0.4, linewidth=1)
@@ -141,8 +143,8 @@ def show_mel_banks(
 
     Args:
         options: options of the mel filters, or the module; Kaldi's defaults of fbank if None.
-        vtln_warp: VTLN factor, or several, which are drawn over each other.
-        axes: matplotlib axes to draw into.
+        vtln_warp: VTLN factor, or several factors, whose filters are drawn over each other.
+        axes: matplotlib axes to draw into; the current axes if None.
         title: title of the axes.
 
     Returns:
@@ -160,8 +162,8 @@ def show_mel_banks(
     >>> axes.get_xlabel(), len(axes.lines)
     ('frequency in Hz', 20)
     """
-    drawn: Axes = _axes(axes, title)
-    configured = FbankOptions() if options is None else _frame_options(options)
+    drawn: Axes = _prepare_axes(axes, title)
+    configured = FbankOptions() if options is None else _get_frame_options(options)
     if not isinstance(configured, MelFeatureOptions):
         raise FeatureError(f"{type(configured).__name__} has no mel filters: pass the options of fbank, MFCC or PLP")
     factors = [float(factor) for factor in np.atleast_1d(np.asarray(vtln_warp))]
@@ -185,17 +187,17 @@ def compare(
     names: tuple[str, str] = ("first", "second"),
     axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
-    """Draw two feature matrices, on the same scale of colors, and their difference.
+    """Draw two feature matrices with the same colors, and their difference.
 
     Args:
         first: (frames, dim), an array or a tensor.
         second: features of the same shape.
-        options: the options or the module that computed them; without, the axes count frames and columns.
-        names: titles of the two.
+        options: the options or the module that computed the features. If None, the axes count frames and columns.
+        names: titles of the two matrices.
         axes: three matplotlib axes; None for a new figure.
 
     Returns:
-        The three axes. The title of the last one has the largest and the mean absolute difference.
+        The three axes. The title of the third has the largest and the mean absolute difference.
 
     Raises:
         FeatureError: the shapes differ.
@@ -210,12 +212,12 @@ def compare(
     'second - first: largest 0.5, mean 0.5'
     """
     pyplot = import_extra("matplotlib.pyplot", "Plots")
-    one, other = _as_features(first), _as_features(second)
+    one, other = _check_features(first), _check_features(second)
     if one.shape != other.shape:
-        raise FeatureError(f"cannot compare features of shapes {one.shape} and {other.shape}")
+        raise FeatureError(f"cannot compare features of shapes {one.shape} and {other.shape}: pass equal shapes")
     if axes is None:
         _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
-    limits = _range(np.concatenate((one, other)))
+    limits = _find_range(np.concatenate((one, other)))
     for drawn, values, name in zip(axes, (one, other), names, strict=False):
         show_features(values, options, axes=drawn, title=name, limits=limits)
     with np.errstate(invalid="ignore"):
@@ -234,8 +236,8 @@ def compare(
     return axes
 
 
-def _axes(axes: Axes | None, title: str) -> Any:
-    """Return the axes to draw into, with their title."""
+def _prepare_axes(axes: Axes | None, title: str) -> Any:
+    """Return the axes to draw into, after setting their title."""
     drawn = import_extra("matplotlib.pyplot", "Plots").gca() if axes is None else axes
     if title:
         drawn.set_title(title)
@@ -245,44 +247,46 @@ def _axes(axes: Axes | None, title: str) -> Any:
 def _draw_image(
     axes: Any, values: Floats, options: FrameOptions | None, step: float, cmap: Any, limits: tuple[float, float]
 ) -> Any:
-    """Draw a matrix (frames, columns), whose columns are so far apart, over time."""
+    """Draw a matrix (frames, columns) as an image over time. ``step`` is the distance between columns."""
     return axes.imshow(
         np.ma.masked_invalid(values.T),
         origin="lower",
         aspect="auto",
         interpolation="nearest",
-        extent=(*_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
+        extent=(*_compute_time_extent(len(values), options), -step / 2, (values.shape[1] - 0.5) * step),
         cmap=cmap,
         vmin=limits[0],
         vmax=limits[1],
     )
 
 
-def _as_features(features: Any) -> Floats:
+def _check_features(features: Any) -> Floats:
     if hasattr(features, "detach"):
         features = features.detach().cpu()
     values = np.asarray(features)
     if values.ndim != 2 or not values.size:
-        raise FeatureError(f"expected features of one utterance, (frames, dim), not an array of shape {values.shape}")
+        raise FeatureError(
+            f"the features have the shape {values.shape}: pass the features of one utterance, (frames, dim)"
+        )
     return values
 
 
-def _frame_options(options: Any) -> FrameOptions | None:
+def _get_frame_options(options: Any) -> FrameOptions | None:
     configured = getattr(options, "options", options)
     if configured is not None and not isinstance(configured, FrameOptions):
         raise FeatureError(
-            f"expected options of a spectral feature, such as FbankOptions, not {type(configured).__name__}"
+            f"{type(configured).__name__} has no frames in Hz: pass options of a spectral feature, such as FbankOptions"
         )
     return configured
 
 
-def _range(values: Floats) -> tuple[float, float]:
+def _find_range(values: Floats) -> tuple[float, float]:
     finite = values[np.isfinite(values)]
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
 
 
-def _frame_times(count: int, options: Any) -> Floats:
-    """Return the centers of frames: in seconds, or the numbers of the frames if there are no options."""
+def _compute_frame_times(count: int, options: Any) -> Floats:
+    """Return the centers of frames in seconds, or the indices of the frames if there are no options."""
     frames = np.arange(count, dtype=np.float64)
     if options is None:
         return frames
@@ -290,14 +294,14 @@ def _frame_times(count: int, options: Any) -> Floats:
     return np.asarray((frames * options.frame_shift + first) / 1000)
 
 
-def _time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
+def _compute_time_extent(count: int, options: FrameOptions | None) -> tuple[float, float]:
     half = 0.5 if options is None else options.frame_shift / 2000
-    times = _frame_times(count, options)
+    times = _compute_frame_times(count, options)
     return float(times[0] - half), float(times[-1] + half)
 
 
 def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> None:
-    """Label the vertical axis by the kind of feature: mel bins with their centers in Hz, Hz, or coefficients."""
+    """Label the vertical axis with mel bins and their centers in Hz, with Hz, or with columns or coefficients."""
     if isinstance(options, FbankOptions):
         centers = compute_mel_banks(options).centers
         first = int(options.use_energy and not options.htk_compat)
@@ -315,14 +319,14 @@ def _label_columns(axes: Axes, options: FrameOptions | None, columns: int) -> No
         axes.locator_params(axis="y", integer=True)
 
 
-def _unit(options: FrameOptions | None) -> str:
+def _name_unit(options: FrameOptions | None) -> str:
     if isinstance(options, FbankOptions):
         return "log energy" if options.use_log_fbank else "energy"
     return "log power" if isinstance(options, SpectrogramOptions) else "value"
 
 
 def _draw_spectrogram(axes: Axes, values: Floats, options: FrameOptions) -> None:
-    """Draw a spectrogram with frequency in Hz, so that a pitch in Hz fits over it."""
+    """Draw a spectrogram over frequency in Hz, so that a pitch track in Hz can be drawn over it."""
     step = options.sample_frequency / options.padded_window_size
     low, high = np.percentile(values[np.isfinite(values)], (5, 99.8)) if np.isfinite(values).any() else (0, 1)
     _draw_image(axes, values, options, step, "magma", (low, high))

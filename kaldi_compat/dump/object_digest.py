@@ -254,14 +254,14 @@ class _Walk:
             content = [np.ascontiguousarray(one).reshape(-1).view(np.uint8).data for one in pieces]
             return Node(_hash("array", *kinds, *content), has_arrays=True, has_content=True)
         if self.torch and self.torch.is_tensor(value):
-            return Node(_hash("array", *self.torch.tensor_parts(value)), has_arrays=True, has_content=True)
+            return Node(_hash("array", *self.torch.iterate_tensor(value)), has_arrays=True, has_content=True)
         constant = self._describe_constant(value)
         return Node(_hash(*constant)) if constant else None
 
     def _describe_constant(self, value: Any) -> tuple[Any, ...] | None:
         if isinstance(value, np.dtype):
             return "dtype", str(value.descr) if value.names else value.str
-        if self.torch and (name := self.torch.constant_name(value)):
+        if self.torch and (name := self.torch.name_constant(value)):
             return "torch", _DEVICE.sub("device", name)
         is_log = isinstance(value, io.IOBase) and value.writable() and not value.readable()
         if isinstance(value, IRRELEVANT) or any(value is stream for stream in STREAMS) or is_log:
@@ -320,7 +320,7 @@ class _Walk:
     def _get_state(self, value: Any) -> dict[str, Any] | None:
         """Return the attributes of an object; None if its class is not written in Python."""
         if self.is_module(value):
-            return dict(self.torch.module_state(value))
+            return dict(self.torch.iterate_state(value))
         kind: Any = type(value)
         if _has_hidden_state(kind):
             return None

@@ -23,8 +23,8 @@ from kaldi_compat.dump.entries import Audio, OnGrid
 from kaldi_compat.dump.read import RowMemory
 from kaldi_compat.exact.arrays import Integers
 from kaldi_compat.options.spectral import FrameOptions
-from kaldi_compat.torch.kernels.transfers import host_memory
-from kaldi_compat.torch.tensors.frames import num_frames, reflected
+from kaldi_compat.torch.kernels.transfers import allocate_host_memory
+from kaldi_compat.torch.tensors.frames import count_frames, reflect_indices
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,7 +78,7 @@ class PinnedMemory(RowMemory):
 
     def allocate(self, size: int) -> npt.NDArray[np.uint8]:
         """Return at least ``size`` bytes of pinned memory, or of ordinary memory if pinned memory is exhausted."""
-        memory = host_memory([-(-size // 2)], np.int16)
+        memory = allocate_host_memory([-(-size // 2)], np.int16)
         self.tensor = memory if memory.is_pinned() else None
         content: npt.NDArray[np.uint8] = memory.numpy().view(np.uint8)
         return content
@@ -88,7 +88,7 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     """Put utterances on one grid of frames."""
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
-    counts = num_frames(lengths, size, shift, options.snip_edges)
+    counts = count_frames(lengths, size, shift, options.snip_edges)
     # Without snip_edges, the frames of an utterance extend beyond its samples.
     spans = lengths if options.snip_edges else np.where(counts > 0, (counts - 1) * shift + size, 0)
     steps = -(-spans // shift)  # Frames from an utterance's first frame to the first frame of the next utterance.
@@ -144,7 +144,9 @@ def _copy_to_row(
     options: FrameOptions, pinned: bool,
 ) -> Tensor:  # fmt: skip
     """Return a copy of the samples of these utterances on the grid, up to the sample ``stop`` of the row."""
-    memory = host_memory([stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned)
+    memory = allocate_host_memory(
+        [stop - begins[0]], np.float32 if audio[0][0].dtype == np.float32 else np.int16, pinned=pinned
+    )
     row, end = memory.numpy(), 0
     for (samples, start, length), begin, count in zip(audio, begins, counts, strict=True):
         utterance = samples[start : start + length]
@@ -162,6 +164,6 @@ def _extend_by_reflection(samples: Samples, count: int, options: FrameOptions) -
     """Return the samples that the frames span, which extend beyond both ends of the audio."""
     size, shift = options.window_size, options.window_shift
     first = shift // 2 - size // 2
-    index = reflected(np.arange(first, first + (count - 1) * shift + size), len(samples))
+    index = reflect_indices(np.arange(first, first + (count - 1) * shift + size), len(samples))
     extended: Samples = samples[index] if count else samples[:0]
     return extended

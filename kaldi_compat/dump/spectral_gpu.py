@@ -30,7 +30,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.resample import resample_waveform
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch import kernels
-from kaldi_compat.torch.features.rows import features_of_row
+from kaldi_compat.torch.features.rows import compute_row
 from kaldi_compat.torch.kernels.transfers import Transfers, release_memory
 from kaldi_compat.torch.tensors.centered import subtract_means
 
@@ -73,7 +73,7 @@ class PackedComputer(SpectralComputer):
         """Return the peak of the device memory in use, and the counts of exceptional work since the previous call."""
         names = ("computed_on_cpu", "without_kernels", "halved")
         figures = {name: float(self._counts.pop(name, 0)) for name in names}
-        if (peak := self.transfers.peak_memory()) is not None:
+        if (peak := self.transfers.measure_peak_memory()) is not None:
             figures["peak_device_memory"] = peak
         return figures
 
@@ -117,7 +117,7 @@ class PackedComputer(SpectralComputer):
                 samples = resample_waveform(alone, rate, options.sample_frequency)
                 starts, lengths = np.zeros_like(starts), np.array([len(samples)])
             for warp in set(warps) - self._good_warps:
-                self.module._filter_bank(warp)  # Raises an error for a factor that moves bands out of their range.
+                self.module._get_filter_bank(warp)  # Raises an error for a factor that moves bands out of their range.
                 self._good_warps.add(warp)
         except KaldiCompatError as error:
             raise Skip(f"Failed to compute features for utterance {audio.block.names()[0]}: {error}") from error
@@ -138,7 +138,7 @@ class PackedComputer(SpectralComputer):
         keys = [key for part in parts for key in part.audio.block.names()]
         noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
         warps = [warp for part in parts for warp in part.warps]
-        features, by_kernels = features_of_row(self.module, samples, row.first_frames, row.frames, warps, noise)
+        features, by_kernels = compute_row(self.module, samples, row.first_frames, row.frames, warps, noise)
         if self.transfers.device.type == "cuda" and not by_kernels:
             self._counts["without_kernels"] += len(warps)
         if self.extractor.options.subtract_mean:
@@ -157,7 +157,7 @@ class PackedComputer(SpectralComputer):
             heads: list[bytes | None] = [None] * len(places)
             codes: list[memoryview] = [memoryview(b"")] * len(places)
             for i, group in enumerate(packed):
-                objects = zip(group.members.tolist(), *group.objects(arrays[3 * i : 3 * i + 3]), strict=True)
+                objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
                 for number, head, codes_of_matrix in objects:
                     heads[number], codes[number] = head, codes_of_matrix
             if is_compressed:  # The encoder handles matrices with values that cannot be compressed.
@@ -224,11 +224,11 @@ def _make_results(
 
 def _has_compression(features: Tensor) -> bool:
     """Return True if the compression kernels can be used for these features. The first call tests the kernels."""
-    if kernels.why_switched_off(features):
+    if kernels.explain_switched_off(features):
         return False
-    from kaldi_compat.torch.kernels.compression import fault_of_compression
+    from kaldi_compat.torch.kernels.compression import find_compression_fault
 
-    return not fault_of_compression(features.device)
+    return not find_compression_fault(features.device)
 
 
 def join_pending(parts: Sequence[Pending]) -> Pending:

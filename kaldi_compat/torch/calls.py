@@ -1,7 +1,7 @@
-"""Calls of modules and of streams, for type checkers and editors: see ``calls.pyi``, written by ``make generate``.
+"""Mixins that declare the calls of modules and streams for type checkers and editors.
 
-``class SpectralFeature(SpectralCall, ...)`` has the overloaded call there for a type checker. When it runs,
-``SpectralCall`` is an empty mixin, and ``torch.nn.Module`` or the stream has the call.
+``calls.pyi``, written by ``make generate``, declares the overloaded ``__call__`` of each mixin. At run time the mixins
+are empty, and ``torch.nn.Module`` or the stream defines ``__call__``.
 """
 
 from __future__ import annotations

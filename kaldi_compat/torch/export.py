@@ -1,4 +1,4 @@
-"""Front ends as ONNX files, which run where neither this package nor PyTorch is installed."""
+"""Export of front ends to ONNX files, which run without this package and without PyTorch."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ INPUTS, OUTPUTS = ("samples", "lengths"), ("features", "feature_lengths")
 class ExportedFrontend:
     """An ONNX file that :func:`export_frontend` wrote."""
 
-    path: str  # the file
-    nodes: Mapping[str, int]  # number of nodes of each type
-    metadata: Mapping[str, str]  # what the file says of itself: ``model.metadata_props``
-    # largest difference from the module for a second of noise in onnxruntime; None without onnxruntime
+    path: str  # Path of the file.
+    nodes: Mapping[str, int]  # Number of nodes of each type in the graph.
+    metadata: Mapping[str, str]  # Description that is stored in the file, ``model.metadata_props``.
+    # Largest difference from PyTorch for a second of noise in onnxruntime; None if onnxruntime is not installed.
     difference: float | None
 
     def __str__(self) -> str:
@@ -61,24 +61,24 @@ def export_frontend(
     """Write a front end as an ONNX file.
 
     The graph takes ``samples`` (batch, time) at the model's sampling rate, and returns ``features``
-    (batch, frames, dim). It computes in float32, and holds all steps: the feature, normalization, stacking, padding.
-    Its metadata name the preset, its source and the version of this package.
+    (batch, frames, dim). It computes in float32, and has all steps: the feature, normalization, stacking, padding.
+    The metadata of the file name the preset, its source and the version of this package.
 
     Args:
         frontend: a preset, as for :class:`~kaldi_compat.Frontend`; or a front end.
         path: the file to write, whose name ends in ``.onnx``.
         statistics: statistics of the model, as for :class:`~kaldi_compat.Frontend`.
-        lengths: the graph also takes ``lengths`` (batch,), int64, of the rows of a padded batch, and returns
-            ``feature_lengths`` (batch,).
-        int16: the graph takes int16 instead of floating point in -1 to 1.
-        dft: "matmul", for runtimes without an FFT; "fft" gives a node of the type DFT.
+        lengths: True for a graph that also takes ``lengths`` (batch,), int64, the number of samples in each row of a
+            padded batch, and returns ``feature_lengths`` (batch,).
+        int16: True for a graph that takes int16 samples instead of floating point in -1 to 1.
+        dft: "matmul", for runtimes without an FFT; "fft" for a node of the type DFT.
 
     Returns:
         The path, the types of nodes, and the largest difference from PyTorch.
 
     Raises:
-        OptionError: an unknown preset, a preset that selects frames by their content, statistics for a preset without
-            statistics, or a path that does not end in ``.onnx``.
+        OptionError: the preset is unknown or selects frames by their content, a preset without statistics gets
+            statistics, or the path does not end in ``.onnx``.
         FeatureError: a package is not installed, PyTorch is older than 2.6, or the file cannot be written.
 
     >>> from kaldi_compat.torch.export import export_frontend
@@ -90,46 +90,46 @@ def export_frontend(
     sources = [FileName(os.fspath(file)) for file in (frontend, statistics) if isinstance(file, str | os.PathLike)]
     refuse_replacing([target], sources)
     original = frontend if isinstance(frontend, Frontend) else Frontend(frontend, statistics=statistics)
-    if not target.endswith(".onnx"):  # ONNX's library writes other formats under other names.
+    if not target.endswith(".onnx"):  # The library of ONNX writes different formats for different suffixes.
         raise OptionError(f"cannot write a graph to {target}: give it a name that ends in .onnx")
-    if not Path(target).absolute().parent.is_dir():  # checked before the export, which takes seconds
-        raise FeatureError(f"cannot write {target}: its folder is missing")
+    if not Path(target).absolute().parent.is_dir():  # Checked before the export, because the export takes seconds.
+        raise FeatureError(f"cannot write {target}: its folder does not exist: create it")
     check_graph(original.preset)
-    module = _with_dft(original, dft)
-    program = _exported(module, _example(module, lengths, int16))
-    metadata = _metadata(module)
+    module = _copy_with_dft(original, dft)
+    program = _export_program(module, _make_example(module, lengths, int16))
+    metadata = _collect_metadata(module)
     _describe(program.model, metadata)
     try:
         program.save(target)
     except OSError as error:
         raise FeatureError(f"cannot write {target}: {error.strerror}") from None
     nodes = Counter(node.op_type for node in program.model.graph)
-    return ExportedFrontend(target, dict(nodes), metadata, _difference(target, module, lengths, int16))
+    return ExportedFrontend(target, dict(nodes), metadata, _measure_difference(target, module, lengths, int16))
 
 
-def _with_dft(frontend: Frontend, dft: Dft) -> Frontend:
-    """Return a copy of a front end on a CPU, with this DFT."""
+def _copy_with_dft(frontend: Frontend, dft: Dft) -> Frontend:
+    """Return a copy of a front end on the CPU, with the algorithm ``dft``."""
     module = copy.deepcopy(frontend).cpu().eval()
     module.dft = dft
-    module.feature = module._feature(module.preset.feature_options)
+    module.feature = module._make_feature(module.preset.feature_options)
     return module
 
 
-def _example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -> tuple[Tensor, ...]:
-    """Return two rows of a second of noise, and their lengths."""
+def _make_example(module: Frontend, lengths: bool, int16: bool, seed: int = 0) -> tuple[Tensor, ...]:
+    """Return two rows of noise of one second; with ``lengths``, also the numbers of valid samples."""
     rate = module.preset.sampling_rate
     noise = 0.1 * torch.randn(2, rate, generator=torch.Generator().manual_seed(seed))
     samples = (noise * 32768).to(torch.int16) if int16 else noise
     return (samples, torch.tensor([rate, rate // 2])) if lengths else (samples,)
 
 
-def _exported(module: Frontend, example: tuple[Tensor, ...]) -> Any:
-    """Return the program of torch's exporter."""
+def _export_program(module: Frontend, example: tuple[Tensor, ...]) -> Any:
+    """Export a front end with torch's exporter, and return the ONNX program."""
     if not hasattr(getattr(torch.export, "Dim", None), "AUTO"):
         raise FeatureError(f"export needs PyTorch 2.6 or later, but {torch.__version__} is installed")
     auto = torch.export.Dim.AUTO
     axes = ({0: auto, 1: auto}, {0: auto})[: len(example)]
-    with _quietly():
+    with _silence_exporter():
         try:
             return torch.onnx.export(
                 module,
@@ -141,12 +141,12 @@ def _exported(module: Frontend, example: tuple[Tensor, ...]) -> Any:
                 output_names=list(OUTPUTS[: len(example)]),
             )
         except ImportError as error:
-            raise FeatureError(f"the export needs onnx and onnxscript: pip install onnx onnxscript ({error})") from None
+            raise FeatureError(f"export needs onnx and onnxscript: pip install onnx onnxscript ({error})") from None
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Keep from the user what the exporter tells its developers."""
+def _silence_exporter() -> Iterator[None]:
+    """Suppress the exporter's log messages and warnings, which are about torch itself and not about the user's call."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -159,7 +159,7 @@ def _quietly() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _metadata(module: Frontend) -> dict[str, str]:
+def _collect_metadata(module: Frontend) -> dict[str, str]:
     preset = module.preset
     return {
         "preset": preset.name,
@@ -176,7 +176,7 @@ def _metadata(module: Frontend) -> dict[str, str]:
 
 
 def _describe(model: Any, metadata: Mapping[str, str]) -> None:
-    """Write metadata and the names of axes into a model of onnx_ir."""
+    """Set the metadata and the names of the axes of a model of onnx_ir."""
     model.producer_name, model.producer_version = "kaldi-compat", __version__
     model.metadata_props.clear()
     model.metadata_props.update(metadata)
@@ -186,13 +186,13 @@ def _describe(model: Any, metadata: Mapping[str, str]) -> None:
         value.shape = type(value.shape)([named.get(number, size) for number, size in enumerate(value.shape)])
 
 
-def _difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
-    """Return the largest difference between a file in onnxruntime and the module; None without onnxruntime."""
+def _measure_difference(path: str, module: Frontend, lengths: bool, int16: bool) -> float | None:
+    """Return the largest difference between onnxruntime and the module, or None if onnxruntime is not installed."""
     try:
         import onnxruntime
     except ImportError:
         return None
-    inputs = _example(module, lengths, int16, seed=1)
+    inputs = _make_example(module, lengths, int16, seed=1)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     outputs = session.run(None, {name: value.numpy() for name, value in zip(INPUTS, inputs, strict=False)})
     expected: Any = module(*inputs)

@@ -1,4 +1,4 @@
-"""The part of the dump that needs torch: encoders and codecs of transformers, padded batches, content of tensors."""
+"""Functions of the dump that need torch: encoders and codecs of transformers, padded batches, contents of tensors."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from kaldi_compat.torch.tensors.copies import to_device
 
 Audio = Sequence[npt.NDArray[np.float32]]
 HUB_TIMEOUT_SECONDS = 10
-# Weights that only training uses.
+# Names of weights that only training uses, so that a model may lack them.
 UNUSED = ("masked_spec_embed",)
-FULL_MEMORY = "DefaultCPUAllocator"
-# Attributes of every module.
+FULL_MEMORY = "DefaultCPUAllocator"  # Substring of PyTorch's message that the memory of the host is full.
+# Names of the attributes that every module has.
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
-# Parts of a scripted module's text that differ between processes.
+# Substrings of the code of a scripted module that differ between processes.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|\.?___torch_mangle_\d+")
-# Code in a model's folder never runs, and transformers never asks the user about it.
+# With these options, transformers neither runs code in the folder of a model nor asks the user whether to run it.
 FROM_FOLDER = {"local_files_only": True, "trust_remote_code": False}
 
 
 def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
-    """Return a batch of audio as a tensor ``(B, T)``, padded with zeros, and its lengths ``(B,)``."""
+    """Return a batch of audio, ``(B, T)``, which is padded with zeros, and the lengths ``(B,)``, on a device."""
     lengths = torch.tensor([len(samples) for samples in audio])
     batch = nn.utils.rnn.pad_sequence([torch.from_numpy(samples) for samples in audio], batch_first=True)
     return to_device(batch, torch.device(device)), to_device(lengths, torch.device(device))
@@ -51,7 +51,7 @@ def to_host(tensor: Tensor) -> npt.NDArray[Any]:
 
 @contextlib.contextmanager
 def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
-    """Compute without gradients, with a precision, and with a number of threads on a CPU."""
+    """Run the block without gradients, with the precision ``dtype``, and with ``threads`` threads on a CPU."""
     before, kind = torch.get_num_threads(), torch.device(device).type
     torch.set_num_threads(threads)
     try:
@@ -62,7 +62,7 @@ def inference(device: str, dtype: str, threads: int) -> Iterator[None]:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return True for an error about insufficient memory, after releasing the unused memory of the GPU."""
+    """Return True for an error about insufficient memory, and then release the unused memory of the GPU."""
     full = is_out_of_memory(error) or (isinstance(error, RuntimeError) and FULL_MEMORY in str(error))
     if full:
         release_memory()
@@ -70,17 +70,17 @@ def is_full(error: BaseException) -> bool:
 
 
 def is_lost(device: str) -> bool:
-    """Return True if a GPU has stopped working."""
+    """Return True if this process can no longer use a GPU."""
     return is_broken(torch.device(device))
 
 
 def is_module(value: Any) -> bool:
-    """Return True for a module."""
+    """Return True for a torch module."""
     return isinstance(value, nn.Module)
 
 
 def is_generator(value: Any) -> bool:
-    """Return True for a random generator."""
+    """Return True for a torch generator of random numbers."""
     return isinstance(value, torch.Generator)
 
 
@@ -91,12 +91,12 @@ def move(modules: Sequence[Any], device: str) -> None:
 
 
 def compile_module(value: Any) -> Any:
-    """Compile a module. Return any other value unchanged."""
+    """Compile a module with torch.compile. Return any other value unchanged."""
     return torch.compile(value, dynamic=True) if isinstance(value, nn.Module) else value
 
 
-def constant_name(value: Any) -> str:
-    """Return the name of a device, data type or layout; "" for other values."""
+def name_constant(value: Any) -> str:
+    """Return the name of a device, data type, layout or memory format, or "" for other values."""
     return str(value) if isinstance(value, torch.device | torch.dtype | torch.layout | torch.memory_format) else ""
 
 
@@ -105,23 +105,23 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor | torch.UntypedStorage | torch.TypedStorage)
 
 
-def tensor_parts(value: Any) -> Iterator[str | memoryview]:
-    """Yield the description and the bytes of a tensor or storage, which do not depend on the device.
+def iterate_tensor(value: Any) -> Iterator[str | memoryview]:
+    """Yield a description and the bytes of a tensor or storage, which do not depend on the device.
 
     Raises:
-        ValueError: the tensor has no values yet.
+        ValueError: the tensor has no values, because it is lazy or on the device meta.
     """
     if isinstance(value, torch.TypedStorage):
         value = value._untyped_storage
     if isinstance(value, torch.UntypedStorage):
         value = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value)
     if value.is_meta or nn.parameter.is_lazy(value):
-        raise ValueError("the tensor has no values")
+        raise ValueError("the tensor has no values: initialize the module before the dump")
     content = value.detach()
     yield f"{value.dtype} {'nested' if value.is_nested else tuple(value.shape)}"
     if value.is_nested:
         for inner in content.unbind():
-            yield from tensor_parts(inner)
+            yield from iterate_tensor(inner)
         return
     if value.is_quantized:
         if value.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
@@ -137,11 +137,11 @@ def tensor_parts(value: Any) -> Iterator[str | memoryview]:
     yield content.view(torch.uint8).numpy().data
 
 
-def module_state(module: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the values that decide the output of a module, by name: weights, buffers, modules, hooks, attributes."""
+def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
+    """Yield names and values that determine the output of a module: weights, buffers, modules, hooks, attributes."""
     if isinstance(module, torch.jit.ScriptModule):
         yield from module.state_dict().items()
-        yield "script", [_ADDRESS.sub("", str(part.code)) for part in module.modules() if hasattr(part, "code")]
+        yield "script", [_ADDRESS.sub("", str(inner.code)) for inner in module.modules() if hasattr(inner, "code")]
         yield "attributes", _ADDRESS.sub("", module._c.dump_to_str(False, True, False))
         return
     own = vars(module)
@@ -153,8 +153,8 @@ def module_state(module: Any) -> Iterator[tuple[str, Any]]:
         yield from ((name, own[name]) for name in sorted(own) if name not in _MODULE_ATTRIBUTES)
 
 
-def local_folder(name: str, *, allow_pickle: bool) -> str:
-    """Return the folder of ``--transformers``. A model of the hub is downloaded to its cache if necessary.
+def find_folder(name: str, *, allow_pickle: bool) -> str:
+    """Return the folder of the model of ``--transformers``, and download a model of the hub if necessary.
 
     Raises:
         OptionError: the name is not a folder, and the hub lacks the model or cannot be reached.
@@ -162,24 +162,24 @@ def local_folder(name: str, *, allow_pickle: bool) -> str:
     if os.path.isdir(name):
         return os.path.abspath(name)
     if name.count("/") > 1 or name.startswith((".", "~", "/")):
-        raise OptionError(f"--transformers={name}: the folder does not exist")
+        raise OptionError(f"--transformers={name}: the folder does not exist: give an existing folder")
     hub = import_extra("huggingface_hub", "--transformers")
     patterns, reason = ["*.json", "*.safetensors", *(["*.bin"] if allow_pickle else [])], ""
     try:
         revision = hub.HfApi().model_info(name, timeout=HUB_TIMEOUT_SECONDS).sha
     except Exception as error:  # A model that was downloaded before is used without the hub.
-        revision, reason = None, _one_line(error)
+        revision, reason = None, _to_one_line(error)
     try:
         folder = hub.snapshot_download(name, revision=revision, allow_patterns=patterns, local_files_only=bool(reason))
         return str(folder)
     except Exception as error:
         raise OptionError(
             f"--transformers={name} is not a folder here, and the hub cannot be reached or does not have it "
-            f"({(reason or _one_line(error))[:200]}): give the folder of a downloaded model"
+            f"({(reason or _to_one_line(error))[:200]}): give the folder of a downloaded model"
         ) from error
 
 
-def _one_line(error: BaseException) -> str:
+def _to_one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -197,19 +197,26 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
         )
     for name in ("config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
-            raise OptionError(f"{folder / name} is missing, which describes the audio that the model expects")
+            raise OptionError(f"{folder / name} is missing: copy it from the original model")
     if (folder / "adapter_config.json").is_file():
-        raise OptionError(f"{folder} is an adapter for the weights of another model: merge them and save the result")
+        raise OptionError(
+            f"{folder} is an adapter for the weights of a base model: merge it into this model, and give the folder of "
+            "the result"
+        )
     transformers.utils.logging.disable_progress_bar()
     try:
         processor = transformers.AutoFeatureExtractor.from_pretrained(folder, **FROM_FOLDER)
         model, report = _load(transformers, folder, use_safetensors=None if options.allow_pickle else True)
     except Exception as error:
-        raise OptionError(f"{folder} cannot be opened by transformers: {_one_line(error)[:300]}") from error
+        raise OptionError(f"transformers cannot open {folder}: {_to_one_line(error)[:300]}") from error
     if missing := sorted(name for name in report["missing_keys"] if not name.endswith(UNUSED)):
-        raise OptionError(f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}")
+        raise OptionError(
+            f"{folder} lacks {len(missing)} weights of the model, such as {missing[0]}: give a complete model"
+        )
     if getattr(model.config, "audio_channels", 1) != 1:
-        raise OptionError(f"{folder} takes {model.config.audio_channels} channels: only models of one are supported")
+        raise OptionError(
+            f"{folder} takes {model.config.audio_channels} channels: give a model for audio of one channel"
+        )
     model_class = _Codec if hasattr(model, "quantizer") else _Encoder
     pretrained = model_class(model.to(device).eval(), processor, options.layer_numbers)
     if options.compile:
@@ -218,9 +225,9 @@ def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
 
 
 def _load(transformers: Any, folder: Path, **options: Any) -> Any:
-    """Load a model and its loading report, with PyTorch's own attention kernel if the model supports it.
+    """Return a model and its loading report. The model uses PyTorch's own attention kernel if it supports it.
 
-    The configuration is changed as well, because it may name another kernel, which would be downloaded and run.
+    The kernel is also set in the configuration, which may name a kernel that would be downloaded and run.
     """
     options |= {"dtype": torch.float32, "output_loading_info": True, **FROM_FOLDER}
     config = transformers.AutoConfig.from_pretrained(folder, **FROM_FOLDER)
@@ -242,9 +249,9 @@ class _Inputs:
     """Inputs of a model for a batch.
 
     Attributes:
-        tensors: keyword arguments of the model. They include a mask only if the mask marks padding.
+        tensors: keyword arguments of the model. There is a mask only if it marks padding.
         width: length of the padded time axis in the unit of ``lengths``; 0 if the feature extractor does not report it.
-        lengths: number of samples or frames of each utterance before padding.
+        lengths: number of samples or frames of each utterance without padding.
     """
 
     tensors: dict[str, Tensor]
@@ -253,12 +260,12 @@ class _Inputs:
 
 
 class _Pretrained:
-    """Base class of models of transformers. A call takes a list of audio.
+    """Base class of models of transformers. A call takes a list of audio arrays ``(samples,)``.
 
     Attributes:
-        sample_rate: sampling rate of the audio, in Hz.
-        frame_shift: seconds from frame to frame; None if the model's configuration does not contain it.
-        max_samples: length that the feature extractor pads or cuts all audio to; None if it does neither.
+        sample_rate: sampling rate of the audio in Hz.
+        frame_shift: seconds from frame to frame; None if the configuration of the model does not contain this number.
+        max_samples: number of samples that the feature extractor pads or cuts all audio to; None if it does neither.
     """
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
@@ -266,10 +273,10 @@ class _Pretrained:
         self.sample_rate = int(processor.sampling_rate)
         stride = getattr(model.config, "inputs_to_logits_ratio", None)
         self.frame_shift = stride / self.sample_rate if stride else None
-        self.max_samples = _window_of(processor)
-        self.length_functions = _length_functions(model)
+        self.max_samples = _find_max_samples(processor)
+        self.length_functions = _find_length_functions(model)
 
-    def inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
+    def make_inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
         """Return the inputs of the model for a batch."""
         rate, device = self.sample_rate, next(self.model.parameters()).device
         if self.max_samples and max(map(len, audio)) > self.max_samples:
@@ -288,8 +295,8 @@ class _Pretrained:
             tensors[mask_name] = mask
         return _Inputs({name: to_device(value, device) for name, value in tensors.items()}, width, lengths)
 
-    def counts(self, inputs: _Inputs, rows: int, utterances: int, mask: Tensor | None = None) -> list[int]:
-        """Return the number of each utterance's rows without padding.
+    def count_rows(self, inputs: _Inputs, rows: int, utterances: int, mask: Tensor | None = None) -> list[int]:
+        """Return the number of rows of each utterance without padding.
 
         Args:
             inputs: the model's inputs.
@@ -304,41 +311,41 @@ class _Pretrained:
             return [int(count) for count in mask.sum(-1)]
         functions: list[Callable[[int], int]] = [*self.length_functions, int]
         for output_length in functions:
-            # A function that does not give the number of rows of the whole batch belongs to a different output.
+            # A function that does not give the number of rows of the padded batch belongs to a different output.
             if inputs.width and output_length(inputs.width) == rows:
                 return [output_length(length) for length in inputs.lengths]
         if utterances > 1:
-            raise ValueError("the model does not tell which of its rows are padding")
+            raise ValueError("the model does not report which rows are padding: compute single utterances")
         return [rows]
 
 
-def _window_of(processor: Any) -> int | None:
-    """Return the length that a feature extractor pads or cuts all audio to: 30 s for Whisper, 10.2 s for AST."""
+def _find_max_samples(processor: Any) -> int | None:
+    """Return the number of samples that a feature extractor pads or cuts all audio to: Whisper's 30 s, AST's 10.2 s."""
     if (samples := getattr(processor, "n_samples", None)) is not None:
         return int(samples)
     frames = getattr(processor, "max_length", None)  # A frame is 10 ms long.
     return int(frames) * int(processor.sampling_rate) // 100 if frames else None
 
 
-def _length_functions(model: Any) -> list[Callable[[int], int]]:
-    """Return the functions of a model that map the length of an input to the length of an output."""
+def _find_length_functions(model: Any) -> list[Callable[[int], int]]:
+    """Return the functions of a model that compute the length of an output from the length of the input."""
     names = ("_get_feat_extract_output_lengths", "_get_subsampling_output_length", "get_encoded_length")
     functions = [getattr(model, name) for name in names if hasattr(model, name)]
     if getattr(model.config, "add_adapter", False):  # The adapter shortens the output, but not the hidden states.
         functions += [partial(function, add_adapter=False) for function in functions]
-    length_functions: list[Callable[[int], int]] = [partial(_output_length, function) for function in functions]
+    length_functions: list[Callable[[int], int]] = [partial(_compute_output_length, function) for function in functions]
     if hop := getattr(model.config, "hop_length", None):  # A codec with this option pads the last frame.
         length_functions.append(lambda length: -(-length // int(hop)))
     return length_functions
 
 
-def _output_length(function: Callable[[Tensor], Any], length: int) -> int:
+def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> int:
     value = function(torch.tensor(length))
     return int(value[-1] if isinstance(value, tuple) else value)
 
 
 class _Encoder(_Pretrained):
-    """Hidden states of an encoder. Layer 0 is the input of the first layer; the last layer is the model's output."""
+    """Computes hidden states of an encoder. Layer 0 is the input of the first layer. The last layer is the output."""
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
         folder = model.name_or_path
@@ -347,7 +354,9 @@ class _Encoder(_Pretrained):
             model = self.model = model.get_encoder()
         inner = getattr(model, "encoder", model)
         if not hasattr(inner, "layers"):
-            raise OptionError(f"{folder} is a {type(model).__name__}, which has no encoder with layers")
+            raise OptionError(
+                f"{folder} is a {type(model).__name__}, which has no encoder with layers: give an encoder or codec"
+            )
         self.count = len(inner.layers)
         self.layers = self.layers or [self.count]
         deepest = max(self.layers)
@@ -369,21 +378,21 @@ class _Encoder(_Pretrained):
         self.states[number] = output[0] if isinstance(output, tuple) else output
 
     def __call__(self, audio: Audio) -> Any:
-        inputs = self.inputs(audio, "attention_mask", return_attention_mask=True)
+        inputs = self.make_inputs(audio, "attention_mask", return_attention_mask=True)
         output = self.model(**inputs.tensors)
         mask, states = getattr(output, "attention_mask", None), {}
         for number in self.layers:
             state = output.last_hidden_state if number == self.count else self.states.pop(number)
-            counts = self.counts(inputs, state.shape[1], len(audio), mask)
+            counts = self.count_rows(inputs, state.shape[1], len(audio), mask)
             states[f"layer{number}"] = state, np.array(counts)
         return states if len(states) > 1 else next(iter(states.values()))
 
 
 class _Codec(_Pretrained):
-    """Codes of a neural codec: a matrix with a column for each codebook, or a vector for each chosen codebook."""
+    """Computes the codes of a neural codec: a matrix with a column per codebook, or a vector per chosen codebook."""
 
     def __call__(self, audio: Audio) -> Any:
-        inputs = self.inputs(audio, "padding_mask")
+        inputs = self.make_inputs(audio, "padding_mask")
         if type(self.model).__name__.startswith("Dac"):
             inputs.tensors.pop("padding_mask", None)
         codes = self.model.encode(**inputs.tensors).audio_codes
@@ -393,7 +402,7 @@ class _Codec(_Pretrained):
                     f"the codec divides the audio into {len(codes)} chunks: only codecs without chunks are supported"
                 )
             codes = codes[0]
-        counts = np.array(self.counts(inputs, codes.shape[-1], len(audio)))
+        counts = np.array(self.count_rows(inputs, codes.shape[-1], len(audio)))
         if self.layers:
             if max(self.layers) >= codes.shape[1]:
                 raise ValueError(f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}")

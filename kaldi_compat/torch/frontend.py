@@ -1,4 +1,4 @@
-"""Front ends of published models as torch modules, and as streams."""
+"""Front ends of published models as torch modules and streams."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kaldi_compat.torch.features.mfcc import Mfcc
 from kaldi_compat.torch.features.module import FeatureModule, eager_with_old_compilers
 from kaldi_compat.torch.features.plp import Plp
 from kaldi_compat.torch.features.resample import resample_waveform
-from kaldi_compat.torch.features.script import scriptable
+from kaldi_compat.torch.features.script import make_scriptable
 from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.features.spectrogram import Spectrogram
 from kaldi_compat.torch.streaming.base import StreamChain
@@ -43,27 +43,28 @@ CLASSES: dict[str, type[SpectralFeature]] = {"fbank": Fbank, "mfcc": Mfcc, "plp"
 
 
 class Frontend(PresetFrontend[Tensor], FeatureModule):
-    """The front end of a published model: from audio to the model's input, as the model's own project computes it.
+    """The front end of a published model, which computes the input of the model from audio like the model's project.
 
     :class:`kaldi_compat.frontends.numpy.Frontend` computes the same for NumPy arrays, without torch.
 
     Args:
         preset: a name of :func:`~kaldi_compat.frontends.list_presets`, the path of a json file, or a Preset.
         statistics: the file that the model ships, or numbers: see :meth:`Statistics.of
-            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips the step that needs them, with a warning.
-        resample: resample audio of another sampling rate; False refuses it.
-        dither: standard deviation of noise on the samples, in place of the preset's, which is 0.
+            <kaldi_compat.frontends.statistics.Statistics.of>`. None skips the step that needs statistics, with a
+            warning.
+        resample: True resamples audio whose sampling rate differs from the model's. False refuses such audio.
+        dither: standard deviation of noise that is added to the samples; None for the preset's value, which is 0.
         engine: the engine that computes the features, as for :class:`~kaldi_compat.Fbank`.
         dft: "fft", or "matmul" for devices and runtimes without an FFT, as for :class:`~kaldi_compat.Fbank`.
 
     Attributes:
-        preset: the preset, without the step whose statistics are missing.
-        feature: the module of the feature.
-        steps: the modules of the steps that follow.
+        preset: the preset. A step whose statistics are missing is left out.
+        feature: the module that computes the feature.
+        steps: the modules of the steps after the feature.
 
     Raises:
-        OptionError: an unknown preset, a file that is not a preset, or statistics for a preset without statistics.
-        FeatureError: the statistics cannot be read or do not fit.
+        OptionError: the preset is unknown, a file is not a preset, or a preset without statistics gets statistics.
+        FeatureError: the statistics cannot be read, or have the wrong dimension.
 
     >>> import torch
     >>> from kaldi_compat import Frontend
@@ -88,7 +89,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         self.engine: Engine = engine
         self.dft: Dft = dft
         self.feature = self._make_feature(self.preset.feature_options)
-        self.steps = nn.ModuleList(_module_of(step, numbers) for step in self.preset.steps)
+        self.steps = nn.ModuleList(_make_step(step, numbers) for step in self.preset.steps)
 
     @classmethod
     def from_preset(
@@ -106,7 +107,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
 
     def __prepare_scriptable__(self) -> nn.Module:
         check_graph(self.preset)
-        return scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
+        return make_scriptable(self, torch.linspace(-0.1, 0.1, 2 * self.sampling_rate).view(2, -1), 1 / INT16_SCALE)
 
     def extra_repr(self) -> str:
         """Return the name of the preset."""
@@ -125,22 +126,24 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         *,
         sampling_rate: int | None = None,
     ) -> Any:
-        """Compute a model's input from audio.
+        """Compute the input of the model from audio.
 
         Args:
             samples: one channel of audio: ``(T,)``, ``(B, T)``, or a list of ``(T,)``; floating point in -1 to 1, or
-                int16. Rows are utterances, not channels. Audio on a CPU is checked for NaN; on a GPU that would wait
-                for the GPU.
-            lengths: number of samples in each row of ``(B, T)``, a tensor or a list; the samples after them are
-                ignored.
-            sampling_rate: rate of the audio in Hz; the model's if None. Audio of another rate is resampled as in Kaldi.
+                int16. Rows are utterances, not channels. Audio on a CPU is checked for NaN; audio on a GPU is not,
+                because the check would wait for the GPU.
+            lengths: number of samples in each row of ``(B, T)``, a tensor or a list. The samples after a row's length
+                are ignored.
+            sampling_rate: sampling rate of the audio in Hz; the model's if None. If it differs from the model's, the
+                audio is resampled as in Kaldi.
 
         Returns:
-            ``(frames, dim)`` or ``(B, frames, dim)``; with ``lengths``, that and the number of frames of each row,
-            ``(B,)``; for a list, a list.
+            ``(frames, dim)`` or ``(B, frames, dim)``. With ``lengths``, also the number of frames of each row,
+            ``(B,)``. For a list, a list of inputs.
 
         Raises:
-            AudioError: audio that is empty, has NaN, a wrong shape or type, or, with ``resample=False``, another rate.
+            AudioError: the audio is empty, has NaN or a wrong shape or type, or has a different sampling rate from the
+                model's and ``resample=False``.
         """
         rate = self.preset.sampling_rate
         if sampling_rate is not None:
@@ -150,7 +153,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
         recorded = detect_tracing(samples)
         if not computes_in_numpy(samples, recorded):
-            audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resampled, recorded)
+            audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, recorded)
             return self._compute_model_input(audio)
         array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
         counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
@@ -159,7 +162,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return self._compute_model_input(CheckedAudio(torch.from_numpy(audio.samples), ends))
 
     def stream(self, slots: int = 1) -> FrontendStream:
-        """Return a stream of the front end, which takes audio in chunks, for ``slots`` utterances at once.
+        """Return a stream, which computes the model's input from chunks of ``slots`` utterances at the same time.
 
         Raises:
             OptionError: a step of the preset needs the whole utterance.
@@ -173,11 +176,11 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         return feature if like is None else feature.to(like.device)
 
 
-def _resampled(audio: Tensor, ends: Tensor | None, rate: int, target: int) -> Tensor:
+def _resample(audio: Tensor, ends: Tensor | None, rate: int, target: int) -> Tensor:
     return resample_waveform(audio, rate, target)
 
 
-def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:
+def _make_step(step: Step, statistics: Statistics | None) -> nn.Module:
     kind: Any = getattr(model_input, STEPS[step.kind].module)
     if step.statistics:
         module: nn.Module = kind(statistics)
@@ -187,10 +190,10 @@ def _module_of(step: Step, statistics: Statistics | None) -> nn.Module:
 
 
 class FrontendStream(StreamCall):
-    """Stream of a front end: takes audio in chunks, and returns the frames of the whole utterance.
+    """Stream of a front end, which takes audio in chunks and returns the same frames as for the whole utterance.
 
-    The audio has the model's sampling rate. Audio shorter than a frame has no frames, for all presets. See
-    :class:`~kaldi_compat.torch.streaming.base.Stream` for the call.
+    The audio must have the model's sampling rate. For all presets, audio shorter than a frame has no frames. For the
+    arguments of a call, see :class:`~kaldi_compat.torch.streaming.base.Stream`.
 
     Args:
         frontend: the front end.
@@ -239,10 +242,10 @@ class FrontendStream(StreamCall):
             final: True for slots that end with this chunk.
 
         Returns:
-            As :class:`~kaldi_compat.torch.streaming.base.Stream`.
+            The same as a call of :class:`~kaldi_compat.torch.streaming.base.Stream`.
 
         Raises:
-            AudioError: the chunk has another shape or type, or, on a CPU, NaN.
+            AudioError: the chunk has a wrong shape or type, or is on a CPU and has NaN.
         """
         if not isinstance(chunk, Tensor):
             raise AudioError(f"a chunk must be a tensor, not {type(chunk).__name__}: pass torch.as_tensor(chunk)")
@@ -251,5 +254,5 @@ class FrontendStream(StreamCall):
             check_values(audio)
         return self._chain(audio, lengths, final=final)
 
-    if not TYPE_CHECKING:  # type checkers take it from StreamCall
+    if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.
         __call__ = _take

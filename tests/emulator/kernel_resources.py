@@ -115,14 +115,14 @@ def fbank(
 
     def run() -> None:
         for shape in shapes:
-            launch.features_of(module, torch.zeros(shape, dtype=torch.int16), None, warps, generator)
+            launch.launch_features(module, torch.zeros(shape, dtype=torch.int16), None, warps, generator)
 
     return run
 
 
 def spectrogram() -> object:
     """Launch a spectrogram."""
-    return launch.features_of(Spectrogram(dither=0.0), torch.zeros((3, 9999), dtype=torch.int16), None, 1.0, None)
+    return launch.launch_features(Spectrogram(dither=0.0), torch.zeros((3, 9999), dtype=torch.int16), None, 1.0, None)
 
 
 def compressed(method: int) -> Callable[[], object]:
@@ -149,7 +149,7 @@ def choose(capability: int) -> None:
     """Let Triton compile for this compute capability, with the limit of registers of such a card."""
     triton.runtime.driver.set_active(Driver(capability))
     registers = launch.REGISTERS.get(divmod(capability, 10))
-    setattr(launch, "_registers", lambda device, points: registers or launch.USUAL_REGISTERS[points])  # noqa: B010
+    setattr(launch, "_choose_registers", lambda device, points: registers or launch.USUAL_REGISTERS[points])  # noqa: B010
 
 
 def main() -> None:

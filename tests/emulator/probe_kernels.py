@@ -8,8 +8,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kaldi_compat.torch.kernels.noise import kaldi_normal, philox_normals
-from kaldi_compat.torch.kernels.spectrum import reflected
+from kaldi_compat.torch.kernels.noise import draw_kaldi_normal, draw_philox_normals
+from kaldi_compat.torch.kernels.spectrum import reflect_indices
 
 __all__ = ["draw", "reflect"]
 
@@ -20,8 +20,8 @@ def draw(seeds, jumps, kaldi, philox, SIZE: tl.constexpr):
     n = tl.arange(0, SIZE)[None, :]
     frame = tl.program_id(0)
     seed = tl.load(seeds + frame)
-    tl.store(kaldi + frame * SIZE + n, kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n)))
-    four = philox_normals(tl.full((), 5, tl.int64), n, tl.full((1, 1), 0, tl.int32) + frame)
+    tl.store(kaldi + frame * SIZE + n, draw_kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n)))
+    four = draw_philox_normals(tl.full((), 5, tl.int64), n, tl.full((1, 1), 0, tl.int32) + frame)
     for i in tl.static_range(4):
         tl.store(philox + (frame * 4 + i) * SIZE + n, four[i])
 
@@ -30,4 +30,4 @@ def draw(seeds, jumps, kaldi, philox, SIZE: tl.constexpr):
 def reflect(places, length, out, TYPE: tl.constexpr, N: tl.constexpr):
     """Set N reflected indices, computed in a type."""
     n = tl.arange(0, N)
-    tl.store(out + n, reflected(tl.load(places + n).to(TYPE), length.to(TYPE)))
+    tl.store(out + n, reflect_indices(tl.load(places + n).to(TYPE), length.to(TYPE)))

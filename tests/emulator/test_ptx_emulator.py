@@ -110,7 +110,7 @@ def test_faults_of_a_compiled_kernel_are_found(
     if kind != "race":  # a frame more than there is room for
         monkeypatch.setattr(launch, "num_frames", lambda *size: 12)
     with pytest.raises(PtxError, match=kind):
-        launch.features_of(module, row, None, 1.0)
+        launch.launch_features(module, row, None, 1.0)
 
 
 # A kernel of mel energies and one that compresses, both small.

@@ -25,9 +25,9 @@ class TransformersSource(ExtractorSource):
 
     def make_local_job(self) -> Job:
         """Download a model of the hub if necessary, and return the job with the model's folder."""
-        from kaldi_compat.torch.extractors import local_folder
+        from kaldi_compat.torch.extractors import find_folder
 
-        folder = local_folder(self.options.transformers, allow_pickle=self.options.allow_pickle)
+        folder = find_folder(self.options.transformers, allow_pickle=self.options.allow_pickle)
         return replace(self.job, options=replace(self.options, transformers=folder))
 
     def list_files(self) -> dict[str, Path]:

@@ -1,1 +1,1 @@
-"""Data sets, batching and collation."""
+"""Data sets for training, with their samplers, batches and augmentation."""

@@ -1,4 +1,4 @@
-"""Targets of utterances, aligned with the inputs by key."""
+"""Targets of utterances (speakers, labels, alignments, transcripts), which are looked up by the utterance's key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from io_ark.errors import MissingKeyError
 from io_ark.streams import Access, Source
 from io_ark.tables import Script
 from kaldi_compat.errors import KaldiCompatError, OptionError
-from kaldi_compat.torch.data.arguments import file_of
+from kaldi_compat.torch.data.arguments import find_file
 from kaldi_compat.torch.data.batching import Posteriors, Utterance
 from kaldi_compat.torch.data.ctm import Ctm
 from kaldi_compat.torch.data.each_process import InEachProcess
@@ -29,7 +29,7 @@ Path = str | PathLike[str]
 Labels = Path | Mapping[str, object]
 Tokenizer = Callable[[str], Sequence[int]]
 
-_NUMBER = b"\x04"  # the first byte of a number in binary: the next object of an archive starts with its key
+_NUMBER = b"\x04"  # First byte of a binary number. Keys of the next object of an archive never start with this byte.
 
 
 class _Table(Protocol):
@@ -39,7 +39,7 @@ class _Table(Protocol):
 
 
 class _Archive:
-    """Table of a rspecifier, opened in each process."""
+    """Table of an rspecifier, which every process opens for itself."""
 
     def __init__(self, codec: Codec[Any], rspecifier: str, pipes: bool, network: bool) -> None:
         self._reader = InEachProcess(
@@ -54,56 +54,62 @@ class _Archive:
 
 
 class _AlignmentCodec(Codec[Any]):
-    """Codec of vectors of integers that refuses posteriors, lists and pairs, which start in the same way in binary."""
+    """Codec of vectors of integers. Refuses posteriors, lists and pairs, whose binary form starts like a vector."""
 
     _vector = codec("int-vector")
 
     def read_body(self, source: Source, binary: bool) -> object:
         values = self._vector.read_body(source, binary)
         if binary and source.peek(1) == _NUMBER:
-            source.fail("expected one integer a frame, found more: are these posteriors?")
+            source.fail("expected one integer per frame, found several: pass posteriors as posteriors=")
         return values
 
 
 @dataclass(frozen=True)
 class _Target:
-    """A target of the utterances, with its source and its conversion."""
+    """Kind of target of the utterances, such as the alignment."""
 
     name: str
     table: _Table
-    where: str
-    convert: Callable[[Any], object] | None
+    where: str  # File or rspecifier of the table, for messages.
+    convert: Callable[[Any], object] | None  # Conversion of the table's values; None for no conversion.
 
-    def of(self, key: str) -> Any:
+    def get(self, key: str) -> Any:
         if key not in self.table:
             name = self.name.replace("_", " ")
-            raise MissingKeyError(f"has no {name} in {self.where}: pass drop_incomplete=True to skip it", key=key)
+            raise MissingKeyError(
+                f"has no {name} in {self.where}: pass drop_incomplete=True to skip the utterance", key=key
+            )
         value = self.table[key]
         try:
             return value if self.convert is None else self.convert(value)
         except (TypeError, ValueError) as error:
-            raise KaldiCompatError(f"{key}: the {self.name} {value!r} in {self.where} is invalid: {error}") from error
+            raise KaldiCompatError(
+                f"{key}: the {self.name} {value!r} in {self.where} is invalid: {error}: correct the file"
+            ) from error
 
 
 class Annotations:
-    """Targets of utterances, shared by all data sets.
+    """Targets of the utterances of a data set.
 
     Args:
         utt2spk: path of a map from utterance to speaker, or of a data directory.
         labels: path of a file with lines ``<utterance> <label>``, such as ``utt2lang``; or a mapping.
-        parse_label: function from the rest of such a line to the label, such as ``int``. Must be importable by name for
-            spawned workers, as must a tokenizer.
+        parse_label: function from the string after the key to the label, such as ``int``. For spawned workers, it must
+            be importable by name.
         alignments: rspecifier of a table of integer vectors, such as ``scp:ali.scp`` or
             ``ark:gunzip -c ali.*.gz |``. An archive is read into the memory of each worker.
         posteriors: rspecifier of a table of posteriors, such as ``scp:post.scp``.
         text: path of transcripts, lines ``<utterance> <text>``; or a mapping.
-        tokenizer: function from a transcript to integers, such as the ``encode`` of a SentencePiece model.
-        ctm: path of words with their times, by utterance (``get_train_ctm.sh --use-segments false``).
+        tokenizer: function from a transcript to integers, such as the ``encode`` of a SentencePiece model. For spawned
+            workers, it must be importable by name.
+        ctm: path of a CTM file of words and times whose keys are utterances (``get_train_ctm.sh --use-segments
+            false``).
         pipes: False refuses to run commands.
-        network: True allows URLs.
+        network: False refuses to open URLs.
 
     Attributes:
-        speakers: sorted names of all speakers of ``utt2spk``.
+        speakers: sorted names of all speakers in ``utt2spk``.
     """
 
     def __init__(
@@ -127,7 +133,7 @@ class Annotations:
         self._tokenizer = tokenizer
         self.speakers: list[str] = []
         if utt2spk is not None:
-            speakers = self._add_lines("speaker", file_of(utt2spk, "utt2spk"))
+            speakers = self._add_lines("speaker", find_file(utt2spk, "utt2spk"))
             self.speakers = sorted({speaker for _, speaker in speakers.items()})
         self._speaker_labels = {speaker: number for number, speaker in enumerate(self.speakers)}
         if isinstance(labels, Mapping):
@@ -135,13 +141,13 @@ class Annotations:
         elif labels is not None:
             self._add_lines("label", labels, parse_label)
         if isinstance(text, Mapping):
-            self._add("text", text, "the mapping", _string)
+            self._add("text", text, "the mapping", _check_string)
         elif text is not None:
-            self._add_lines("text", file_of(text, "text"))
+            self._add_lines("text", find_file(text, "text"))
         if alignments is not None:
-            self._add_archive("alignment", _AlignmentCodec(), fspath(alignments), _integers)
+            self._add_archive("alignment", _AlignmentCodec(), fspath(alignments), _to_integers)
         if posteriors is not None:
-            self._add_archive("posteriors", PosteriorArraysCodec(), fspath(posteriors), _posteriors)
+            self._add_archive("posteriors", PosteriorArraysCodec(), fspath(posteriors), _pad_posteriors)
         if ctm is not None:
             words = Ctm(ctm, self.access)
             self._add("words", words, words.name)
@@ -159,53 +165,49 @@ class Annotations:
         self._add(name, script, script.name, convert)
         return script
 
-    def where(self, name: str) -> str:
-        """Return where a target comes from."""
+    def locate_target(self, name: str) -> str:
+        """Return the file or rspecifier of a target, or an empty string if there is no such target."""
         return next((target.where for target in self._targets if target.name == name), "")
 
     def __iter__(self) -> Iterator[str]:
         """Return the names of the targets."""
         return (target.name for target in self._targets)
 
-    def complete(self, key: str) -> bool:
-        """Return True if the utterance has all targets that are given."""
+    def has_all_targets(self, key: str) -> bool:
+        """Return True if every table has a target of the utterance."""
         return all(key in target.table for target in self._targets)
 
     def annotate(self, key: str, value: Tensor, seed: int | None = None) -> Utterance:
-        """Return the utterance with its targets.
-
-        Raises:
-            MissingKeyError: a target of the utterance is missing.
-        """
-        targets = {target.name: target.of(key) for target in self._targets}
+        """Return an utterance with its targets. Raise :class:`MissingKeyError` if a target is missing."""
+        targets = {target.name: target.get(key) for target in self._targets}
         if "speaker" in targets:
             targets["speaker_label"] = self._speaker_labels[targets["speaker"]]
         if self._tokenizer is not None:
-            targets["tokens"] = _tokens(key, self._tokenizer(targets["text"]))
+            targets["tokens"] = _check_tokens(key, self._tokenizer(targets["text"]))
         return Utterance(key, value, seed=seed, **targets)
 
 
-def _integers(values: npt.ArrayLike) -> Tensor:
+def _to_integers(values: npt.ArrayLike) -> Tensor:
     return torch.from_numpy(np.asarray(values, np.int64))
 
 
-def _string(value: object) -> str:
+def _check_string(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("it is not a string")
     return value
 
 
-def _tokens(key: str, values: Sequence[int]) -> Tensor:
-    with suppress(ValueError, TypeError):  # raised for ragged lists
+def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
+    with suppress(ValueError, TypeError):  # NumPy raises these errors for ragged lists.
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)
         if tokens.ndim == 1 and are_integers and not np.ma.is_masked(values) and (tokens < 1 << 63).all():
-            return _integers(tokens)
+            return _to_integers(tokens)
     described = " ".join(repr(values).split())
     raise KaldiCompatError(f"{key}: the tokenizer must return a list of integers, not {described}")
 
 
-def _posteriors(arrays: PosteriorArrays) -> Posteriors:
+def _pad_posteriors(arrays: PosteriorArrays) -> Posteriors:
     frames = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
     columns = np.arange(len(frames)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
     shape = len(arrays.counts), int(arrays.counts.max(initial=0))

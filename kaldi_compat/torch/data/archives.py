@@ -1,4 +1,4 @@
-"""Data sets of tables that are read from start to end."""
+"""Iterable data set of tables that are read from start to end."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from torch.utils.data import IterableDataset, get_worker_info
 import io_ark
 from io_ark.tables import repeat_errors
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
-from kaldi_compat.torch.data.arguments import whole_number
+from kaldi_compat.torch.data.arguments import check_whole_number
 from kaldi_compat.torch.data.batching import Utterance
-from kaldi_compat.torch.data.items import Items, OfItems, Transform, describe
-from kaldi_compat.torch.data.places import as_tensor
-from kaldi_compat.torch.data.sampling import rank_and_world_size
+from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe
+from kaldi_compat.torch.data.places import to_writable_tensor
+from kaldi_compat.torch.data.sampling import find_rank_and_world_size
 from kaldi_compat.torch.data.seeds import Seeds
 from kaldi_compat.torch.data.skipped import OnError, Skipped
 
 
-class ArchiveDataset(OfItems, IterableDataset[Utterance]):
+class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
     """Iterable data set of tables read from start to end: archives, pipes, or very large script files.
 
-    One reader, a worker of a rank, reads an utterance. Whole tables are distributed if the tables are not fewer than
-    the readers. Otherwise a reader scans all tables and takes every n-th utterance, so every reader runs the command of
-    a pipe. It reads only these utterances of a script file.
+    The readers are the workers of all ranks. Exactly one reader returns an utterance. If there are at least as many
+    tables as readers, whole tables are distributed over the readers. Otherwise every reader scans all tables, runs the
+    commands of pipes, and returns every n-th utterance. From a script file, it reads only these utterances.
 
     Args:
         rspecifiers: one rspecifier or several, such as ``ark:gunzip -c feats.1.gz |``.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         length_tolerance, transform, drop_incomplete: as for :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
-        on_error: "raise" stops at an utterance that cannot be read; "skip" warns once, and adds its key to ``skipped``.
+        on_error: "raise" stops at an utterance that cannot be read. "skip" warns once and adds the key to ``skipped``.
         shuffle_buffer: number of utterances in a buffer for shuffling; 0 keeps the order.
         seed: seed of the shuffling, and of random numbers in ``transform``.
-        rank, world_size: number of this process, and of all; from ``torch.distributed`` by default, if initialized.
+        rank, world_size: index of this process and number of processes. By default, they are taken from
+            ``torch.distributed`` if it is initialized; otherwise there is one process.
 
     Items are :class:`~kaldi_compat.torch.data.batching.Utterance`.
 
-    Ranks may get different numbers of utterances. Use ``torch.distributed.algorithms.Join`` where ranks synchronize.
+    Ranks may get different numbers of utterances. If ranks synchronize, use ``torch.distributed.algorithms.Join``.
     """
 
     def __init__(
@@ -75,8 +76,8 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
         )  # fmt: skip
         self._items = Items(annotations, Seeds(seed), transform, length_tolerance)
         self._drop_incomplete, self._skipped = drop_incomplete, Skipped(on_error)
-        self._shuffle_buffer = whole_number("shuffle_buffer", shuffle_buffer)
-        self._rank, self._world_size = rank_and_world_size(rank, world_size)
+        self._shuffle_buffer = check_whole_number("shuffle_buffer", shuffle_buffer)
+        self._rank, self._world_size = find_rank_and_world_size(rank, world_size)
         self._pipes, self._network = pipes, network
 
     def __repr__(self) -> str:
@@ -97,7 +98,7 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
         workers, number = (1, 0) if worker is None else (worker.num_workers, worker.id)
         reader, readers = self._rank * workers + number, self._world_size * workers
         utterances = self._read(reader, readers)
-        return self._shuffled(utterances, reader) if self._shuffle_buffer > 1 else utterances
+        return self._shuffle(utterances, reader) if self._shuffle_buffer > 1 else utterances
 
     @repeat_errors
     def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
@@ -111,15 +112,15 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
                     for key, load in table.entries():
                         mine = whole_tables or number % readers == reader
                         number += 1
-                        if mine and (not self._drop_incomplete or self._items.annotations.complete(key)):
-                            make = partial(self._items.make, key, partial(_loaded, load))
+                        if mine and (not self._drop_incomplete or self._items.annotations.has_all_targets(key)):
+                            make = partial(self._items.make, key, partial(_load_tensor, load))
                             if (utterance := self._skipped.read(key, make)) is not None:
                                 yield utterance
-                except io_ark.ArkError as error:  # the rest of an archive that is cut off
+                except io_ark.ArkError as error:  # Raised if an archive is cut off; its last utterances are skipped.
                     self._skipped.note(rspecifier, error)
 
     @repeat_errors
-    def _shuffled(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
+    def _shuffle(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         buffer: list[Utterance] = []
         for utterance in utterances:
@@ -133,5 +134,5 @@ class ArchiveDataset(OfItems, IterableDataset[Utterance]):
             yield buffer[at]
 
 
-def _loaded(load: Callable[[], npt.NDArray[np.generic]], seed: int) -> Tensor:
-    return as_tensor(load())
+def _load_tensor(load: Callable[[], npt.NDArray[np.generic]], seed: int) -> Tensor:
+    return to_writable_tensor(load())

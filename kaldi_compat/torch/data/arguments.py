@@ -1,4 +1,4 @@
-"""Checks of arguments: numbers, and files of data directories."""
+"""Checks of numeric arguments, and look-up of files in data directories."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from typing import Any
 from kaldi_compat.errors import OptionError
 
 
-def whole_number(name: str, value: Any, at_least: int = 0) -> int:
-    """Return an argument as an integer.
-
-    Raises:
-        OptionError: the argument is not a whole number, or less than ``at_least``.
-    """
+def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
+    """Return an argument as an integer, or raise :class:`OptionError` unless it is an integer >= ``at_least``."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -25,12 +21,8 @@ def whole_number(name: str, value: Any, at_least: int = 0) -> int:
     return number
 
 
-def positive_number(name: str, value: Any) -> float:
-    """Return an argument as a number.
-
-    Raises:
-        OptionError: the argument is not a positive finite number.
-    """
+def check_positive_number(name: str, value: Any) -> float:
+    """Return an argument as a float, or raise :class:`OptionError` unless it is a positive finite number."""
     try:
         number = float(value) if not isinstance(value, str) else math.nan
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -40,6 +32,6 @@ def positive_number(name: str, value: Any) -> float:
     return number
 
 
-def file_of(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:
-    """Return the file of this name if the path is a data directory, else the path."""
+def find_file(path: str | os.PathLike[str], name: str) -> str | os.PathLike[str]:
+    """Return the file ``name`` in a data directory, or the path itself if it is not a directory."""
     return os.path.join(path, name) if os.path.isdir(path) else path

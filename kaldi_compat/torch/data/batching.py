@@ -27,14 +27,14 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     """Pad tensors of unequal length to one batch.
 
     Args:
-        items: tensors ``(n_i, ...)``, of equal shape except for the first axis.
-        value: the padding.
+        items: tensors ``(n_i, ...)``, whose shapes differ only in the first axis.
+        value: value of the padding.
 
     Returns:
         The batch ``(items, longest, ...)`` and the lengths ``(items,)``.
 
     Raises:
-        FeatureError: ``items`` is empty, or the items differ in type or in an axis other than the first.
+        FeatureError: ``items`` is empty, or the items differ in data type or in an axis other than the first.
 
     >>> pad([torch.tensor([1.0, 2.0]), torch.tensor([3.0])])
     (tensor([[1., 2.],
@@ -44,14 +44,14 @@ def pad(items: Sequence[Tensor], value: float = 0.0) -> tuple[Tensor, Tensor]:
     if len(kinds) != 1 or not isinstance(next(iter(kinds)), tuple):
         described = " and ".join(sorted(map(str, kinds))) or "nothing"
         raise FeatureError(
-            f"cannot pad {described} to a batch: pass tensors of one type, and one shape but for the first axis"
+            f"cannot pad {described} to a batch: pass tensors of one type whose shapes differ only in the first axis"
         )
     lengths = torch.tensor([len(item) for item in items], dtype=torch.int64)
     return torch.nn.utils.rnn.pad_sequence(list(items), batch_first=True, padding_value=value), lengths
 
 
 def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
-    """Split a padded batch into its items, as views: the inverse of :func:`pad`.
+    """Split a padded batch ``(items, longest, ...)`` into views of its items, the inverse of :func:`pad`.
 
     Raises:
         FeatureError: the lengths do not match the batch.
@@ -65,13 +65,15 @@ def unpad(batch: Tensor, lengths: Tensor) -> list[Tensor]:
 
 
 class Posteriors(NamedTuple):
-    """Classes of frames with their weights. Frames of fewer classes are padded with class 0 of weight 0.
+    """Classes of frames with their weights, such as pdfs with their probabilities.
+
+    Frames with fewer classes than other frames are padded with class 0 of weight 0.
 
     Attributes:
-        classes: ``(..., frames, most)`` int64, such as pdfs.
-        weights: ``(..., frames, most)`` float32.
+        classes: ``(..., frames, max_classes)`` int64.
+        weights: ``(..., frames, max_classes)`` float32.
 
-    The cross-entropy of a network's log-probabilities ``(..., frames, classes)``:
+    The example computes the cross-entropy of the log-probabilities of a network, ``(..., frames, num_classes)``:
 
     >>> posteriors = Posteriors(torch.tensor([[2, 1], [0, 0]]), torch.tensor([[0.75, 0.25], [1.0, 0.0]]))
     >>> log_probabilities = torch.zeros(2, 3).log_softmax(-1)
@@ -85,7 +87,7 @@ class Posteriors(NamedTuple):
 
 @dataclass(frozen=True)
 class Utterance:
-    """Utterance of a data set. Targets are None unless the data set has them.
+    """Utterance of a data set. A target is None if the data set does not have this target.
 
     Attributes:
         key: name of the utterance.
@@ -94,10 +96,10 @@ class Utterance:
         label: label of the utterance.
         alignment: integers ``(frames,)``.
         speaker_label: number of the speaker in the data set's ``speakers``.
-        posteriors: classes of the frames with their weights, ``(frames, most)``.
+        posteriors: classes of the frames with their weights, ``(frames, max_classes)``.
         text: the transcript.
         tokens: integers ``(tokens,)`` from the tokenizer.
-        words: the words with their times.
+        words: the words with their times in seconds.
         seed: seed of the utterance in this epoch.
     """
 
@@ -115,29 +117,29 @@ class Utterance:
 
     @property
     def target_frames(self) -> int | None:
-        """Number of frames of the alignment or the posteriors, the shorter of both; None without them."""
+        """Number of frames of the alignment or the posteriors, whichever is shorter; None if there is neither."""
         targets = [self.alignment, self.posteriors and self.posteriors.classes]
         return min((len(target) for target in targets if target is not None), default=None)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of utterances as one padded tensor. Targets are None unless all utterances have them.
+    """Batch of utterances as one padded tensor. A target is None unless all utterances have this target.
 
     Attributes:
         keys: names of the utterances.
         inputs: ``(B, longest, dim)`` features, or ``(B, longest)`` audio.
         lengths: ``(B,)``: number of frames or samples of each utterance.
         speakers: names of the speakers.
-        labels: ``(B,)`` for integers; ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`, for sequences of
-            integers; a list for other labels.
+        labels: for integers ``(B,)``; for sequences of integers ``(B, longest)``, padded with
+            :data:`ALIGNMENT_PADDING`; for other labels a list.
         alignments: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
         speaker_labels: ``(B,)``: numbers of the speakers.
-        posteriors: ``(B, longest, most)``, padded with class 0 of weight 0.
+        posteriors: ``(B, longest, max_classes)``, padded with class 0 of weight 0.
         texts: the transcripts.
         tokens: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
         token_lengths: ``(B,)``: number of tokens of each utterance.
-        words: the words with their times.
+        words: the words with their times in seconds.
         target_lengths: ``(B,)``: number of frames of the alignment or the posteriors of each utterance.
         seeds: ``(B,)``: seeds of the utterances in this epoch.
     """
@@ -171,18 +173,18 @@ class Batch:
         return dataclasses.replace(self, **changed)  # type: ignore[arg-type]
 
     def pin_memory(self) -> Batch:
-        """Return the batch in pinned memory. Called by ``DataLoader(pin_memory=True)``."""
+        """Return the batch in pinned memory. ``DataLoader(pin_memory=True)`` calls this method."""
         return self._map(Tensor.pin_memory)
 
     def to(self, device: torch.device | str) -> Batch:
-        """Return the batch on a device; a copy from pinned memory is asynchronous."""
+        """Return the batch on a device. A copy from pinned memory is asynchronous."""
         return self._map(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
-    """Collate utterances into a :class:`Batch`: a ``collate_fn`` for ``DataLoader``.
+    """Collate utterances into a :class:`Batch`. Pass this function to a ``DataLoader`` as ``collate_fn``.
 
-    A ``DataLoader`` without ``collate_fn`` collates utterances the same way, with a padding of 0.
+    A ``DataLoader`` without ``collate_fn`` collates utterances in the same way, with a padding of 0.
 
     Raises:
         FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).
@@ -194,48 +196,48 @@ def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     for utterance in utterances:
         if not isinstance(utterance, Utterance):
             raise FeatureError(
-                f"collate takes a list of Utterance, as the data sets return them, not of {type(utterance).__name__}: "
-                "make Utterance(key, tensor), or call pad() for tensors"
+                f"collate takes a list of Utterance, which the data sets return, not of {type(utterance).__name__}: "
+                "pass Utterance(key, tensor), or call pad() for tensors"
             )
     inputs, lengths = pad([utterance.input for utterance in utterances], padding)
-    alignments = _all_of([utterance.alignment for utterance in utterances])
-    posteriors = _all_of([utterance.posteriors for utterance in utterances])
-    tokens = _all_of([utterance.tokens for utterance in utterances])
+    alignments = _require_all([utterance.alignment for utterance in utterances])
+    posteriors = _require_all([utterance.posteriors for utterance in utterances])
+    tokens = _require_all([utterance.tokens for utterance in utterances])
     padded_tokens, token_lengths = (None, None) if tokens is None else pad(tokens, ALIGNMENT_PADDING)
     return Batch(
         [utterance.key for utterance in utterances],
         inputs,
         lengths,
-        speakers=_all_of([utterance.speaker for utterance in utterances]),
-        labels=_stacked([utterance.label for utterance in utterances]),
+        speakers=_require_all([utterance.speaker for utterance in utterances]),
+        labels=_collate_labels([utterance.label for utterance in utterances]),
         alignments=None if alignments is None else pad(alignments, ALIGNMENT_PADDING)[0],
-        speaker_labels=_numbers([utterance.speaker_label for utterance in utterances]),
-        posteriors=None if posteriors is None else _padded_posteriors(posteriors),
-        texts=_all_of([utterance.text for utterance in utterances]),
+        speaker_labels=_stack_numbers([utterance.speaker_label for utterance in utterances]),
+        posteriors=None if posteriors is None else _pad_posteriors(posteriors),
+        texts=_require_all([utterance.text for utterance in utterances]),
         tokens=padded_tokens,
         token_lengths=token_lengths,
-        words=_all_of([utterance.words for utterance in utterances]),
-        target_lengths=_numbers([utterance.target_frames for utterance in utterances]),
-        seeds=_numbers([utterance.seed for utterance in utterances]),
+        words=_require_all([utterance.words for utterance in utterances]),
+        target_lengths=_stack_numbers([utterance.target_frames for utterance in utterances]),
+        seeds=_stack_numbers([utterance.seed for utterance in utterances]),
     )
 
 
-def _all_of(values: list[Item | None]) -> list[Item] | None:
-    """Return the values if all utterances have one, else None."""
+def _require_all(values: list[Item | None]) -> list[Item] | None:
+    """Return the values, or None if a value is missing."""
     present = [value for value in values if value is not None]
     return present if len(present) == len(values) else None
 
 
-def _numbers(values: list[int | None]) -> Tensor | None:
-    numbers = _all_of(values)
+def _stack_numbers(values: list[int | None]) -> Tensor | None:
+    numbers = _require_all(values)
     return None if numbers is None else torch.tensor(numbers)
 
 
-def _padded_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
+def _pad_posteriors(posteriors: Sequence[Posteriors]) -> Posteriors:
     width = max(posterior.classes.shape[1] for posterior in posteriors)
     classes, weights = (
-        pad([torch.nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])[0]
-        for parts in zip(*posteriors, strict=True)
+        pad([torch.nn.functional.pad(tensor, (0, width - tensor.shape[1])) for tensor in tensors])[0]
+        for tensors in zip(*posteriors, strict=True)
     )
     return Posteriors(classes, weights)
 
@@ -244,22 +246,22 @@ def _collate_by_default(utterances: Sequence[Utterance], *, collate_fn_map: obje
     return collate(utterances)
 
 
-# torch's documentation of default_collate names this mapping as the place for types of one's own.
+# torch's documentation of default_collate recommends to register custom types in this mapping.
 default_collate_fn_map[Utterance] = _collate_by_default
 
 
-def _stacked(labels: list[object]) -> Tensor | list[object] | None:
+def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
     if all(label is None for label in labels):
         return None
     if all(isinstance(label, (int, np.integer)) for label in labels):
         return torch.tensor(labels)
-    sequences = [_integers(label) for label in labels]
-    present = _all_of(sequences)
+    sequences = [_convert_integers(label) for label in labels]
+    present = _require_all(sequences)
     return labels if present is None else pad(present, ALIGNMENT_PADDING)[0]
 
 
-def _integers(label: object) -> Tensor | None:
-    """Convert a sequence of integers to int64; return None for other labels."""
+def _convert_integers(label: object) -> Tensor | None:
+    """Convert a sequence of integers to an int64 tensor, or return None for other labels."""
     if isinstance(label, Tensor):
         is_integer = not (label.is_floating_point() or label.is_complex())
         return label.to(torch.int64) if label.ndim == 1 and is_integer else None
@@ -269,7 +271,7 @@ def _integers(label: object) -> Tensor | None:
         check_plain(label, FeatureError)
     try:
         array = np.asarray(label)
-    except ValueError:  # a ragged list
+    except ValueError:  # NumPy raises this error for a ragged list.
         return None
     fits = array.dtype.kind in "bi" or (array.dtype.kind == "u" and array.max(initial=0) < 1 << 63)
     return torch.from_numpy(array.astype(np.int64)) if array.ndim == 1 and fits else None

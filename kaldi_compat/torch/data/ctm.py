@@ -18,8 +18,9 @@ class Word(NamedTuple):
 
     Attributes:
         word: the word.
-        start, duration: in seconds from the start of the utterance.
-        confidence: None if the file has none.
+        start: start of the word in seconds, from the start of the utterance.
+        duration: duration of the word in seconds.
+        confidence: confidence of the word; None if the file has none.
     """
 
     word: str
@@ -29,13 +30,14 @@ class Word(NamedTuple):
 
 
 class Ctm(Mapping[str, tuple[Word, ...]]):
-    """Words of each utterance of a CTM file: lines ``<utterance> <channel> <start> <duration> <word> [<confidence>]``.
+    """Mapping from an utterance to its words, read from a CTM file.
 
-    Lines are stored as bytes and parsed on access. Lines that start with ``;;`` are comments. The channel is ignored.
+    The lines of the file are ``<utterance> <channel> <start> <duration> <word> [<confidence>]``. The channel is
+    ignored. Lines that start with ``;;`` are comments. A line is parsed when its utterance is accessed.
 
     Args:
-        file: path of the file, or a command that writes it.
-        access: permission to run commands and open URLs; by default both.
+        file: path of the file, or a command whose output is the file.
+        access: permission to run commands and open URLs. By default, both are allowed.
 
     Raises:
         ArkError: the file cannot be read; on access, a line of the utterance is invalid.
@@ -54,7 +56,7 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
     def __getitem__(self, key: str) -> tuple[Word, ...]:
         if key not in self._lines:
             raise KeyError(key)
-        return tuple(self._word(key, line) for line in self._lines[key].splitlines())
+        return tuple(self._parse_word(key, line) for line in self._lines[key].splitlines())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._lines)
@@ -62,7 +64,7 @@ class Ctm(Mapping[str, tuple[Word, ...]]):
     def __len__(self) -> int:
         return len(self._lines)
 
-    def _word(self, key: str, line: bytearray) -> Word:
+    def _parse_word(self, key: str, line: bytearray) -> Word:
         text = line.decode("utf-8", "surrogateescape")
         try:
             _, start, duration, word, *confidence = text.split()

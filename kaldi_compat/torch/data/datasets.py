@@ -1,7 +1,7 @@
-"""Data sets over Kaldi's script files, for torch's ``DataLoader``.
+"""Data sets of Kaldi's script files, for torch's ``DataLoader``.
 
-:class:`FeatureDataset` and :class:`WaveDataset` access utterances by number. They open their files in the process that
-reads them and share no file positions, so they work with any number of workers, forked or spawned.
+:class:`FeatureDataset` and :class:`WaveDataset` access utterances by index. Every process opens the files for itself,
+so that processes share no file positions, and the data sets work with any number of forked or spawned workers.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from io_ark.tables import Loader, RelativeTo, Script, resolve_folder
 from kaldi_compat.errors import AudioError, KaldiCompatError, OptionError
 from kaldi_compat.exact.resample import count_resampled, resample_waveform
 from kaldi_compat.torch.data.annotations import Annotations, Labels, Path, Tokenizer
-from kaldi_compat.torch.data.arguments import file_of, positive_number, whole_number
+from kaldi_compat.torch.data.arguments import check_positive_number, check_whole_number, find_file
 from kaldi_compat.torch.data.batching import Utterance
 from kaldi_compat.torch.data.each_process import InEachProcess
-from kaldi_compat.torch.data.items import Items, OfItems, Transform, describe
-from kaldi_compat.torch.data.places import as_tensor, load_named, script_of
+from kaldi_compat.torch.data.items import ItemAttributes, Items, Transform, describe
+from kaldi_compat.torch.data.places import find_script, load_named, to_writable_tensor
 from kaldi_compat.torch.data.seeds import Seeds
 from kaldi_compat.torch.data.skipped import OnError, Skipped
 
@@ -41,8 +41,8 @@ Length = TypeVar("Length", int, float)
 _SLOWEST, _FASTEST = 0.01, 100.0
 
 
-class _KeyedDataset(OfItems, Dataset[Utterance]):
-    """Base class of data sets by number. A subclass reads an utterance."""
+class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
+    """Base class of data sets that access utterances by index. A subclass defines how an utterance is read."""
 
     def __init__(self, listing: Script, items: Items, drop_incomplete: bool, on_error: OnError) -> None:
         listing.check_unique()
@@ -50,7 +50,7 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         self._items = items
         self._lines = np.arange(len(listing))
         if drop_incomplete:
-            complete = [items.annotations.complete(key) for key in listing]
+            complete = [items.annotations.has_all_targets(key) for key in listing]
             self._lines = self._lines[np.array(complete, bool)]
 
     def __len__(self) -> int:
@@ -62,10 +62,12 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         for other in range(index + 1, index + len(self)):
             if (utterance := self._get(other % len(self))) is not None:
                 return utterance
-        raise KaldiCompatError(f"{self._listing.name}: no utterance can be read: pass on_error='raise' for the reason")
+        raise KaldiCompatError(
+            f"{self._listing.name}: no utterance can be read: pass on_error='raise' to see the reason"
+        )
 
     def __getitems__(self, indices: Sequence[int]) -> list[Utterance]:
-        """Return a batch for a ``DataLoader``. Readable utterances replace skipped utterances."""
+        """Return the utterances of a batch for a ``DataLoader``. Readable utterances replace skipped utterances."""
         utterances = [self._get(index) for index in indices]
         readable = [utterance for utterance in utterances if utterance is not None] or [self[indices[0]]]
         return [utterance or readable[place % len(readable)] for place, utterance in enumerate(utterances)]
@@ -91,10 +93,10 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
         return [self._listing.get_line(line)[0] for line in self._lines.tolist()]
 
     def __repr__(self) -> str:
-        holds = f"{len(self)} utterances{self._details()}{describe(self._items)}"
+        holds = f"{len(self)} utterances{self._describe_details()}{describe(self._items)}"
         return f"<{type(self).__name__} of {self._listing.name}: {holds}>"
 
-    def _details(self) -> str:
+    def _describe_details(self) -> str:
         return ""
 
     def _repr_html_(self) -> str:
@@ -107,18 +109,18 @@ class _KeyedDataset(OfItems, Dataset[Utterance]):
     def _read(self, key: str, location: str, seed: int) -> Tensor:
         raise NotImplementedError
 
-    def _lengths_of(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
-        """Return the lengths of the utterances from a file."""
+    def _read_lengths(self, file: Path, type_of: Callable[[str], float]) -> list[float]:
+        """Read the lengths of the utterances from a file of lines ``<utterance> <length>``."""
         table = Script.open(file, self._items.annotations.access)
         table.check_unique()
 
-        def length_of(key: str) -> float:
-            return _length(table[key], type_of, table.name, key)
+        def parse_length(key: str) -> float:
+            return _parse_length(table[key], type_of, table.name, key)
 
-        return [self._length(key, partial(length_of, key)) for key in self.keys]
+        return [self._measure(key, partial(parse_length, key)) for key in self.keys]
 
-    def _length(self, key: str, count: Callable[[], Length]) -> Length | Literal[0]:
-        """Return the length of an utterance; 0 if it is skipped, because another utterance replaces it."""
+    def _measure(self, key: str, count: Callable[[], Length]) -> Length | Literal[0]:
+        """Return the length of an utterance, or 0 if the utterance is skipped."""
         return self._skipped.read(key, count) or 0
 
 
@@ -126,24 +128,24 @@ class FeatureDataset(_KeyedDataset):
     """Data set of the features that a script file lists.
 
     Args:
-        feats: path of a ``feats.scp``, or ``scp:feats.scp``; or a data directory that has one.
+        feats: path of a ``feats.scp``, its rspecifier ``scp:feats.scp``, or a data directory that contains the file.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
-        length_tolerance: largest difference, in frames, of the lengths of features, alignment and posteriors, which are
-            cut to the shortest. A larger difference is an error (Kaldi's ``--length-tolerance``). None disables the
-            comparison, for targets with another frame rate.
+        length_tolerance: maximum difference in frames between the lengths of features, alignment and posteriors, which
+            are then cut to the shortest length (Kaldi's ``--length-tolerance``). A larger difference is an error. None
+            does not compare the lengths, for targets with a different frame rate.
         transform: function applied to the features ``(frames, dim)`` of each utterance, in the worker, such as
-            :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`. Random numbers that it draws from torch depend
-            only on the utterance, ``seed`` and the epoch.
-        seed: seed of such random numbers.
-        drop_incomplete: skip utterances that lack a target. Otherwise accessing one is an error.
-        on_error: "raise", or "skip" for utterances that cannot be read. A skipped utterance causes one warning, and its
-            key is in ``skipped``. A readable utterance of the batch replaces it, or else the next utterance. Its length
-            is 0.
-        relative_to: "script" resolves relative file names in ``feats`` against its folder; None against the current
-            folder, as Kaldi does.
+            :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`. The function may draw random numbers from torch,
+            which depend only on the utterance, ``seed`` and the epoch.
+        seed: seed of the random numbers of ``transform``.
+        drop_incomplete: True leaves out utterances that lack a target. False raises an error on access.
+        on_error: "raise" raises an error if an utterance cannot be read. "skip" warns once, adds the key to
+            ``skipped``, sets the length of the utterance to 0, and returns a different utterance instead: a readable
+            utterance of the same batch if there is one, else the next utterance.
+        relative_to: "script" resolves relative file names in ``feats`` against the folder of ``feats``. None resolves
+            them against the current folder, as Kaldi does.
 
-    Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with features of shape ``(frames, dim)``, float32.
+    Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with float32 features ``(frames, dim)``.
 
     Raises:
         ArkError: a file cannot be read.
@@ -180,7 +182,7 @@ class FeatureDataset(_KeyedDataset):
             utt2spk, labels, parse_label, alignments, pipes, network,
             posteriors=posteriors, text=text, tokenizer=tokenizer, ctm=ctm,
         )  # fmt: skip
-        name = script_of(file_of(feats, "feats.scp"))
+        name = find_script(find_file(feats, "feats.scp"))
         script = Script.open(name, annotations.access)
         super().__init__(
             script, Items(annotations, Seeds(seed), transform, length_tolerance), drop_incomplete, on_error
@@ -190,20 +192,21 @@ class FeatureDataset(_KeyedDataset):
         self._shapes = InEachProcess(Loader, InfoCodec("matrix"), annotations.access, folder=folder)
 
     def _read(self, key: str, location: str, seed: int) -> Tensor:
-        return as_tensor(load_named(self._loader(), key, location))
+        return to_writable_tensor(load_named(self._loader(), key, location))
 
     def lengths(self, utt2num_frames: Path | None = None) -> list[int]:
         """Return the number of frames of each utterance, for a sampler; 0 for a skipped utterance.
 
         Args:
-            utt2num_frames: file of the numbers of frames; None reads the headers of all features.
+            utt2num_frames: path of the file ``utt2num_frames``, or of a data directory that contains the file. None
+                reads the headers of all features.
         """
         if utt2num_frames is not None:
-            return [int(frames) for frames in self._lengths_of(file_of(utt2num_frames, "utt2num_frames"), int)]
+            return [int(frames) for frames in self._read_lengths(find_file(utt2num_frames, "utt2num_frames"), int)]
         lines = map(self._listing.get_line, self._lines.tolist())
-        return [self._length(key, partial(self._num_frames, key, location)) for key, location in lines]
+        return [self._measure(key, partial(self._read_num_frames, key, location)) for key, location in lines]
 
-    def _num_frames(self, key: str, location: str) -> int:
+    def _read_num_frames(self, key: str, location: str) -> int:
         return int(load_named(self._shapes(), key, location).shape[0])
 
 
@@ -211,24 +214,25 @@ class WaveDataset(_KeyedDataset):
     """Data set of the audio that ``wav.scp`` lists, whole or cut into segments.
 
     Args:
-        wav: path of a ``wav.scp``, or its rspecifier, ``scp:wav.scp``; or a data directory, a path or a
-            :class:`~io_ark.data_dir.DataDir`, whose ``segments`` are used if it has them.
-        segments: path of a ``segments`` file, whose lines are then the utterances, cut as by extract-segments. Only
-            the segment is read from 16-bit wave files of one channel. Other recordings are decoded, and commands are
-            run, again for each segment, so convert long recordings first.
-        channel: channel of recordings with several channels; the channel of a segment takes precedence.
+        wav: path of a ``wav.scp``, its rspecifier ``scp:wav.scp``, or a data directory (a path or a
+            :class:`~io_ark.data_dir.DataDir`). The file ``segments`` of a data directory is used if it exists.
+        segments: path of a ``segments`` file. Its lines are then the utterances, which are cut as by extract-segments.
+            From a 16-bit wave file of one channel, only the segment is read. Other recordings are decoded and commands
+            are run again for every segment, so convert long recordings first.
+        channel: channel of recordings with several channels. The channel of a segment takes precedence.
         sample_frequency: sampling rate in Hz that all audio is resampled to, as by Kaldi's programs; None keeps the
-            rate of the audio.
-        speeds: factors such as ``(0.9, 1.0, 1.1)``. A random factor changes the speed and the pitch of each utterance.
-            Times of words are scaled; alignments and posteriors are not changed.
-        augment: function from int16 audio and its sampling rate to audio of the same length, such as
-            :class:`~kaldi_compat.torch.data.reverberation.NoiseAndReverberation`, in the worker.
-        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(samples,)`` to features ``(frames, dim)``, computed
-            in the worker. :class:`~kaldi_compat.torch.data.on_device.FeaturesOnDevice` uses the model's device.
+            sampling rate of the audio.
+        speeds: factors such as ``(0.9, 1.0, 1.1)``. For each utterance, a random factor changes speed and pitch. The
+            times of words are scaled, but alignments and posteriors are not changed.
+        augment: function, called in the worker, from int16 audio and its sampling rate to audio of the same length,
+            such as :class:`~kaldi_compat.torch.data.reverberation.NoiseAndReverberation`.
+        feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(samples,)`` to features ``(frames, dim)``, called
+            in the worker. To compute features on the device of the model, see
+            :class:`~kaldi_compat.torch.data.on_device.FeaturesOnDevice`.
         length_tolerance: see :class:`FeatureDataset`. Requires ``feature``.
-        transform: function applied last, to features if there is ``feature``, else to audio.
-        seed: seed of the speeds, and of random numbers that ``augment``, ``feature`` and ``transform`` take from
-            torch. They depend only on the utterance, this seed and the epoch.
+        transform: function that is applied last, to the features, or to the audio without ``feature``.
+        seed: seed of the speeds and of the random numbers that ``augment``, ``feature`` and ``transform`` draw from
+            torch. The numbers depend only on the utterance, this seed and the epoch.
         utt2spk, labels, parse_label, alignments, posteriors, text, tokenizer, ctm, pipes, network: as for
             :class:`~kaldi_compat.torch.data.annotations.Annotations`.
         drop_incomplete, on_error, relative_to: as for :class:`FeatureDataset`.
@@ -237,7 +241,7 @@ class WaveDataset(_KeyedDataset):
 
     Raises:
         ArkError: a file cannot be read, or a segment cannot be cut.
-        AudioError: the audio cannot be resampled, or has several channels and none is chosen.
+        AudioError: the audio cannot be resampled, or has several channels and ``channel`` is None.
         KaldiCompatError: features and targets differ in length by more than the tolerance.
 
     >>> from kaldi_compat import Fbank, NoiseAndReverberation, SpecAugment, WaveDataset
@@ -280,13 +284,13 @@ class WaveDataset(_KeyedDataset):
         )  # fmt: skip
         if length_tolerance is not None and feature is None:
             raise OptionError("length_tolerance compares numbers of frames: also pass feature=Fbank(...)")
-        self._speeds = tuple(positive_number("speeds", speed) for speed in speeds) or (1.0,)
+        self._speeds = tuple(check_positive_number("speeds", speed) for speed in speeds) or (1.0,)
         if not all(_SLOWEST <= speed <= _FASTEST for speed in self._speeds):
             raise OptionError(f"speeds={self._speeds} must be factors from 0.01 to 100, such as (0.9, 1.0, 1.1)")
         self._augment, self._feature = augment, feature
-        if segments is None and os.path.isfile(inside := file_of(wav, "segments")) and inside != wav:
+        if segments is None and os.path.isfile(inside := find_file(wav, "segments")) and inside != wav:
             segments = inside
-        wav = script_of(file_of(wav, "wav.scp"))
+        wav = find_script(find_file(wav, "wav.scp"))
         recordings = Script.open(wav, annotations.access)
         listing = recordings if segments is None else Script.open(segments, annotations.access)
         draws = augment is not None or feature is not None
@@ -294,16 +298,16 @@ class WaveDataset(_KeyedDataset):
         super().__init__(listing, items, drop_incomplete, on_error)
         recordings.check_unique()
         self._recordings = None if segments is None else recordings
-        self._channel = None if channel is None else whole_number("channel", channel)
-        self._rate = None if sample_frequency is None else positive_number("sample_frequency", sample_frequency)
+        self._channel = None if channel is None else check_whole_number("channel", channel)
+        self._rate = None if sample_frequency is None else check_positive_number("sample_frequency", sample_frequency)
         folder = resolve_folder(wav, relative_to)
-        # A segment of a long recording is read without the rest of the recording.
+        # For segments, only the requested part of a long recording is read.
         self._loader = InEachProcess(
             Loader, WaveCodec(in_parts=segments is not None), annotations.access, folder=folder
         )
         self._headers = InEachProcess(Loader, "wave-info", annotations.access, folder=folder)
 
-    def _details(self) -> str:
+    def _describe_details(self) -> str:
         rate = "" if self._rate is None else f" at {self._rate:g} Hz"
         speeds = "" if self._speeds == (1.0,) else f", speeds {'|'.join(f'{speed:g}' for speed in self._speeds)}"
         augmented = "" if self._augment is None else f", augment={self._augment!r}"
@@ -313,38 +317,41 @@ class WaveDataset(_KeyedDataset):
         utterance = super()._make(key, location)
         if not utterance.words or self._speeds == (1.0,):
             return utterance
-        speed = self._speed(self._items.seeds.of(utterance.key))
+        speed = self._choose_speed(self._items.seeds.derive(utterance.key))
         words = (word._replace(start=word.start / speed, duration=word.duration / speed) for word in utterance.words)
         return replace(utterance, words=tuple(words))
 
     def _read(self, key: str, location: str, seed: int) -> Tensor:
-        segment, recording, place = self._place_of(key, location)
-        wave = _channel_of(load_named(self._loader(), recording, place), key, segment, self._channel)
+        segment, recording, place = self._locate_audio(key, location)
+        wave = _select_channel(load_named(self._loader(), recording, place), key, segment, self._channel)
         samples, rate = wave.samples[0], self._rate or wave.sample_frequency
-        rates = self._rates(key, wave.sample_frequency, seed)
+        rates = self._choose_rates(key, wave.sample_frequency, seed)
         if rates is not None:
             resampled = resample_waveform(samples.astype(np.float32), *rates)
             samples = resampled.round().clip(-32768, 32767).astype(np.int16)
-        audio = as_tensor(samples)
+        audio = to_writable_tensor(samples)
         audio = audio if self._augment is None else self._augment(audio, rate)
         return audio if self._feature is None else self._feature(audio)
 
-    def _speed(self, seed: int) -> float:
-        """Return the speed of the utterance with this seed."""
+    def _choose_speed(self, seed: int) -> float:
+        """Return the speed factor of the utterance whose seed is ``seed``."""
         return self._speeds[seed % len(self._speeds)]
 
-    def _rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
-        """Return the rates for resampling the audio of an utterance; None if it is not resampled."""
-        speed, target = self._speed(seed), rate if self._rate is None else self._rate
+    def _choose_rates(self, key: str, rate: float, seed: int) -> tuple[int, int] | None:
+        """Return the sampling rates before and after resampling an utterance, or None if it is not resampled."""
+        speed, target = self._choose_speed(seed), rate if self._rate is None else self._rate
         played = rate if speed == 1 else float(round(rate * speed))
         if played == target:
             return None
         if played != int(played) or target != int(target) or target <= 0:
-            raise AudioError(f"{key}: cannot resample {played:g} Hz to {target:g} Hz: rates must be whole numbers")
+            raise AudioError(
+                f"{key}: cannot resample {played:g} Hz to {target:g} Hz: pass a sample_frequency and audio whose rates "
+                "are whole numbers"
+            )
         return int(played), int(target)
 
-    def _place_of(self, key: str, location: str) -> tuple[Segment | None, str, str]:
-        """Return the segment of an utterance (None for a whole recording), and key and location of its recording."""
+    def _locate_audio(self, key: str, location: str) -> tuple[Segment | None, str, str]:
+        """Return the segment of an utterance, or None for a whole recording; and the recording's key and location."""
         if self._recordings is None:
             return None, key, location
         segment = parse_segment(f"{key} {location}")
@@ -354,51 +361,54 @@ class WaveDataset(_KeyedDataset):
         """Return the number of samples of each utterance in this epoch, for a sampler; 0 for a skipped utterance.
 
         Args:
-            utt2dur: file of durations in seconds, which needs ``sample_frequency``. If None, the headers of all
-                recordings are read. For the output of a command, this runs the command.
+            utt2dur: path of the file ``utt2dur`` of durations in seconds, or of a data directory that contains the
+                file. Requires ``sample_frequency``. None reads the headers of all recordings, and runs the commands of
+                recordings that are the output of commands.
 
         Raises:
-            AudioError: ``utt2dur`` is given for a data set without ``sample_frequency``.
+            AudioError: ``utt2dur`` is passed, but the data set has no ``sample_frequency``.
         """
         if utt2dur is not None:
             if self._rate is None:
                 raise AudioError("durations give no numbers of samples: pass sample_frequency=16000 to the data set")
-            counts = [round(duration * self._rate) for duration in self._lengths_of(file_of(utt2dur, "utt2dur"), float)]
-            return [self._count(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
+            counts = [
+                round(duration * self._rate) for duration in self._read_lengths(find_file(utt2dur, "utt2dur"), float)
+            ]
+            return [self._count_resampled(key, count, self._rate) for key, count in zip(self.keys, counts, strict=True)]
         headers: dict[str, Wave] = {}
 
         def count_samples(key: str, location: str) -> int:
-            segment, recording, place = self._place_of(key, location)
+            segment, recording, place = self._locate_audio(key, location)
             if recording not in headers:
-                headers.clear()  # segments of one recording follow each other
-                headers[recording] = self._silence(recording, place)
-            wave = _channel_of(headers[recording], key, segment, self._channel)
-            return self._count(key, wave.samples.shape[1], wave.sample_frequency)
+                headers.clear()  # Segments of a recording are usually consecutive, so one header is kept.
+                headers[recording] = self._make_silence(recording, place)
+            wave = _select_channel(headers[recording], key, segment, self._channel)
+            return self._count_resampled(key, wave.samples.shape[1], wave.sample_frequency)
 
         lines = map(self._listing.get_line, self._lines.tolist())
-        return [self._length(key, partial(count_samples, key, location)) for key, location in lines]
+        return [self._measure(key, partial(count_samples, key, location)) for key, location in lines]
 
-    def _count(self, key: str, samples: int, rate: float) -> int:
+    def _count_resampled(self, key: str, samples: int, rate: float) -> int:
         """Return the number of samples that an utterance has after resampling."""
-        rates = self._rates(key, rate, self._items.seeds.of(key))
+        rates = self._choose_rates(key, rate, self._items.seeds.derive(key))
         return samples if rates is None else int(count_resampled(samples, *rates))
 
-    def _silence(self, recording: str, place: str) -> Wave:
-        """Return silence with the shape in a recording's header. It takes no memory."""
+    def _make_silence(self, recording: str, place: str) -> Wave:
+        """Return silence of the length and channels of a recording. Its array takes no memory."""
         info: WaveInfo = load_named(self._headers(), recording, place)
-        if info.sample_count is None:  # written to a pipe, or cut off
+        if info.sample_count is None:  # The header of a file written to a pipe has no length, so the audio is read.
             return cast(Wave, load_named(self._loader(), recording, place))
         return Wave(info.sample_frequency, np.broadcast_to(np.int16(0), (info.channels, info.sample_count)))
 
 
-def _length(text: str, type_of: Callable[[str], float], file: str, key: str) -> float:
+def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: str) -> float:
     with suppress(ValueError):
         if 0 <= (length := type_of(text)) < math.inf:
             return length
     raise FormatError(f"expected the length of the utterance, found {text!r}", file=file, key=key)
 
 
-def _channel_of(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
+def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
     """Return the audio of one utterance and one channel, cut out of its recording if it is a segment."""
     if segment is not None:
         return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)
@@ -407,5 +417,5 @@ def _channel_of(wave: Wave, key: str, segment: Segment | None, channel: int | No
         raise AudioError(f"{key}: the audio has {channels} channels: pass channel=0 to {channels - 1}")
     chosen = channel or 0
     if not 0 <= chosen < channels:
-        raise AudioError(f"{key}: channel={chosen} does not exist, the audio has {channels}")
+        raise AudioError(f"{key}: channel={chosen} does not exist: pass a channel from 0 to {channels - 1}")
     return Wave(wave.sample_frequency, wave.samples[chosen : chosen + 1])

@@ -11,7 +11,7 @@ Arguments = ParamSpec("Arguments")
 
 
 class InEachProcess(Generic[Value]):
-    """Value that is opened on first use, once in each process, and never pickled."""
+    """Callable that returns a value, such as a reader, which every process opens on first use and never pickles."""
 
     def __init__(
         self, open_it: Callable[Arguments, Value], *arguments: Arguments.args, **options: Arguments.kwargs

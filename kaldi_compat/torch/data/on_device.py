@@ -11,25 +11,25 @@ from torch import Tensor
 
 from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.batching import ALIGNMENT_PADDING, Batch, Posteriors
-from kaldi_compat.torch.data.items import check_tolerance, unequal_lengths
+from kaldi_compat.torch.data.items import check_tolerance, make_length_error
 from kaldi_compat.torch.data.seeds import fork_seed
 
 
 class FeaturesOnDevice:
-    """Iterable over batches of features, computed on a device from batches of audio.
+    """Iterable over batches of features, which are computed on a device from batches of audio.
 
-    Workers read and pad audio; features are computed in the process of the model and on its device. Random numbers,
-    such as those of dithering and masks, depend on the seeds of the batch's utterances, if it has any.
+    Workers read and pad audio. The process of the model computes the features on the device of the model. If the batch
+    has seeds, the random numbers for dithering and masks depend on the seeds of its utterances.
 
     Args:
-        loader: batches of audio: a ``DataLoader`` over a :class:`~kaldi_compat.torch.data.datasets.WaveDataset`.
+        loader: batches of audio, such as a ``DataLoader`` of a :class:`~kaldi_compat.torch.data.datasets.WaveDataset`.
         feature: ``Fbank``, ``Mfcc`` ... or a function from audio ``(B, T)`` and lengths ``(B,)`` to features and
             their numbers of frames.
-        device: the device; modules are moved there too.
+        device: the device. ``feature`` and ``augment`` are moved to the device if they are modules.
         augment: function from features ``(B, frames, dim)`` and numbers of frames to features, such as
             :class:`~kaldi_compat.torch.data.spec_augment.SpecAugment`.
-        length_tolerance: largest difference of the lengths of features and targets in frames. See
-            :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`. None does not compare them.
+        length_tolerance: maximum difference in frames between the lengths of features and targets. None does not
+            compare them. See :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
         KaldiCompatError: a batch is not audio, or features and targets differ in length by more than the tolerance.
@@ -61,7 +61,7 @@ class FeaturesOnDevice:
 
     def __len__(self) -> int:
         if not isinstance(self._loader, Sized):
-            raise TypeError(f"{self._loader!r} does not tell its number of batches")
+            raise TypeError(f"the number of batches is unknown, because {self._loader!r} has no length")
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -81,18 +81,18 @@ class FeaturesOnDevice:
 
 
 def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:
-    """Cut features and targets of each utterance to the smaller length."""
+    """Cut features and targets of each utterance to the shorter of the two."""
     frames = torch.minimum(batch.lengths, targets)
     longest = int(frames.max())
     for key, *lengths in zip(batch.keys, batch.lengths.tolist(), targets.tolist(), strict=True):
         if max(lengths) > min(lengths) + tolerance:
-            raise unequal_lengths(key, dict(zip(("input", "targets"), lengths, strict=True)), tolerance)
+            raise make_length_error(key, dict(zip(("input", "targets"), lengths, strict=True)), tolerance)
     past = torch.arange(longest, device=frames.device) >= frames[:, None]
     alignments, posteriors = batch.alignments, batch.posteriors
     if alignments is not None:
         alignments = alignments[:, :longest].masked_fill(past, ALIGNMENT_PADDING)
     if posteriors is not None:
-        posteriors = Posteriors(*(part[:, :longest].masked_fill(past[..., None], 0) for part in posteriors))
+        posteriors = Posteriors(*(tensor[:, :longest].masked_fill(past[..., None], 0) for tensor in posteriors))
     inputs = batch.inputs[:, :longest].masked_fill(past[..., None], 0.0)
     return replace(
         batch, inputs=inputs, lengths=frames, alignments=alignments, posteriors=posteriors, target_lengths=frames

@@ -1,4 +1,4 @@
-"""Script files of data sets, and the objects that their lines name."""
+"""Access to the script files of data sets, and to the objects that the lines of a script file name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.torch.data.annotations import Path
 
 
-def script_of(file: Path) -> Path:
-    """Return the script file of an rspecifier; anything else is a file name."""
+def find_script(file: Path) -> Path:
+    """Return the script file of an rspecifier, or ``file`` itself if it is a file name."""
     table = io_ark.classify_rspecifier(file) if isinstance(file, str) else None
     if table is not None and table.kind == "ark":
         raise KaldiCompatError(f"{file!r} is an archive, which cannot be accessed by number: use ArchiveDataset")
@@ -24,7 +24,7 @@ def script_of(file: Path) -> Path:
 
 
 def load_named(loader: Loader, key: str, rxfilename: str) -> Any:
-    """Load the object of an rxfilename. Errors name the key too."""
+    """Load the object of an rxfilename. Errors also name the key of the object."""
     try:
         return loader.load(rxfilename)
     except io_ark.ArkError as error:
@@ -32,8 +32,8 @@ def load_named(loader: Loader, key: str, rxfilename: str) -> Any:
         raise
 
 
-def as_tensor(array: npt.NDArray[np.generic]) -> Tensor:
-    """Return the array as a writable tensor."""
+def to_writable_tensor(array: npt.NDArray[np.generic]) -> Tensor:
+    """Convert an array to a tensor, and copy the array if it is not writable."""
     if not (array.flags.c_contiguous and array.flags.writeable):
         array = array.copy()
     return torch.from_numpy(array)

@@ -1,4 +1,4 @@
-"""Noise and reverberation from lists of recordings, for audio in training."""
+"""Augmentation of audio with noise and reverberation from lists of recordings."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import AdditiveSignal, reverberate
 from kaldi_compat.torch.data.annotations import Path
 from kaldi_compat.torch.data.each_process import InEachProcess
-from kaldi_compat.torch.data.places import load_named, script_of
+from kaldi_compat.torch.data.places import find_script, load_named
 
 FULL_SCALE = np.float32(1 << 15)
 
 
 class NoiseAndReverberation:
-    """Add random noises and room impulse responses from lists to audio, computed as by wav-reverberate.
+    """Add a random noise and a random room impulse response to audio, computed as by wav-reverberate.
 
-    Choices are drawn from torch's random numbers on the CPU. As ``augment`` of a
-    :class:`~kaldi_compat.torch.data.datasets.WaveDataset`, it is seeded by utterance and epoch.
+    Random choices use torch's random numbers on the CPU. If the object is the ``augment`` of a
+    :class:`~kaldi_compat.torch.data.datasets.WaveDataset`, they depend on the utterance and the epoch.
 
-    A noise is cut at a random place, and repeated if it is shorter than the audio. If a recording has several channels,
-    the first one is used. The audio keeps its length and its power.
+    An excerpt of the noise starts at a random sample. A noise shorter than the audio is repeated. Recordings with
+    several channels contribute their first channel. The audio keeps its length and its power.
 
     Args:
-        noises: path of a ``wav.scp`` of noises.
-        impulse_responses: path of a ``wav.scp`` of room impulse responses.
-        snrs: signal-to-noise ratios in dB, for a random choice.
+        noises: path of a ``wav.scp`` of noises; None for no noise.
+        impulse_responses: path of a ``wav.scp`` of room impulse responses; None for no reverberation.
+        snrs: signal-to-noise ratios in dB. One of them is chosen at random.
         noise_probability: probability of adding a noise.
-        reverberation_probability: probability of a room.
+        reverberation_probability: probability of adding reverberation.
         pipes: False refuses to run commands.
-        network: allow URLs.
+        network: False refuses to open URLs.
         relative_to: see :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`.
 
     Raises:
-        OptionError: neither list is given, a list is empty, or a probability is not within 0 to 1.
+        OptionError: both lists are None, a list is empty, or a probability is not within 0 to 1.
         ArkError: a file cannot be read.
-        AudioError: a recording has another sampling rate than the audio, or the audio is not of 16-bit integers.
+        AudioError: a recording differs from the audio in sampling rate, or the audio is not 16-bit integers.
 
     >>> from kaldi_compat import NoiseAndReverberation, WaveDataset
     >>> augment = NoiseAndReverberation("noise/wav.scp", "rirs/wav.scp", snrs=(20, 10, 5))  # doctest: +SKIP
@@ -67,9 +67,9 @@ class NoiseAndReverberation:
             raise OptionError("pass noises='noise/wav.scp' or impulse_responses='rirs/wav.scp'")
         for probability in (noise_probability, reverberation_probability):
             if not 0 <= probability <= 1:
-                raise OptionError(f"a probability of {probability} must lie within 0 to 1")
+                raise OptionError(f"a probability must lie within 0 to 1, not {probability}")
         if not snrs:
-            raise OptionError("snrs must have at least one ratio in dB")
+            raise OptionError("snrs is empty: pass at least one ratio in dB, such as snrs=(15.0,)")
         access = Access(pipes, network)
         self._noises = None if noises is None else _Recordings(noises, access, relative_to)
         rooms = impulse_responses
@@ -84,7 +84,7 @@ class NoiseAndReverberation:
         return f"<NoiseAndReverberation: {', '.join(part for part in (noises, rooms) if part)}>"
 
     def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
-        """Return int16 audio ``(samples,)`` with a noise and a room."""
+        """Add a noise and reverberation to int16 audio ``(samples,)``."""
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
             described = (
                 f"{audio.dtype} of shape {tuple(audio.shape)}" if isinstance(audio, Tensor) else type(audio).__name__
@@ -97,9 +97,9 @@ class NoiseAndReverberation:
         if self._noises is not None and noisy:
             noise = self._noises.choose(sample_frequency)
             spare = len(noise) - len(audio)
-            start = _below(spare + 1 if spare >= 0 else len(noise))
+            start = _draw_below(spare + 1 if spare >= 0 else len(noise))
             noise = np.take(noise, np.arange(start, start + len(audio)), mode="wrap")
-            noises = [AdditiveSignal(noise, self._snrs[_below(len(self._snrs))])]
+            noises = [AdditiveSignal(noise, self._snrs[_draw_below(len(self._snrs))])]
         if room is None and not noises:
             return audio
         changed = reverberate(audio.numpy().astype(np.float32), sample_frequency, room, noises)
@@ -110,10 +110,10 @@ class _Recordings:
     """Recordings of a script file, for random choices."""
 
     def __init__(self, file: Path, access: Access, relative_to: RelativeTo | None) -> None:
-        name = script_of(file)
+        name = find_script(file)
         self._script = Script.open(name, access)
         if not len(self._script):
-            raise OptionError(f"{self._script.name} lists no recordings")
+            raise OptionError(f"{self._script.name} lists no recordings: pass a wav.scp with at least one line")
         folder = resolve_folder(name, relative_to)
         self._loader = InEachProcess(Loader, "wave", access, folder=folder)
 
@@ -122,16 +122,16 @@ class _Recordings:
 
     def choose(self, sample_frequency: float) -> npt.NDArray[np.float32]:
         """Return the samples of a random recording."""
-        key, place = self._script.get_line(_below(len(self._script)))
+        key, place = self._script.get_line(_draw_below(len(self._script)))
         wave: Wave = load_named(self._loader(), key, place)
         if wave.sample_frequency != sample_frequency:
             raise AudioError(
-                f"{self._script.name}: {key} has {wave.sample_frequency:g} Hz, but the audio {sample_frequency:g} Hz: "
-                "resample the recordings"
+                f"{self._script.name}: {key} has a rate of {wave.sample_frequency:g} Hz, but the audio has "
+                f"{sample_frequency:g} Hz: resample the recordings"
             )
         samples: npt.NDArray[np.float32] = wave.samples[0].astype(np.float32)
         return samples
 
 
-def _below(count: int) -> int:
+def _draw_below(count: int) -> int:
     return int(torch.randint(count, ()))

@@ -1,4 +1,4 @@
-"""Sampling of batches of utterances of similar length, distributed over ranks, that can be resumed."""
+"""Resumable sampling of batches of utterances of similar length, which are distributed over ranks."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ from torch.utils.data import Sampler
 from io_ark.data_dir import DataDir
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import check_plain
-from kaldi_compat.torch.data.arguments import positive_number, whole_number
+from kaldi_compat.torch.data.arguments import check_positive_number, check_whole_number
 
 Indices = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.integer] | npt.NDArray[np.floating]
 
 BUCKETS = 30
-"""Number of buckets of long data."""
+"""Default maximum number of buckets."""
 
-# Factor on the number of batches of small data. More batches save much padding.
-_MORE_BATCHES = 1.5
+# Maximum ratio of the number of buckets to the necessary number of batches. For small data, more batches than necessary
+# save much padding.
+_MAX_EXTRA_BATCHES = 1.5
 
-_MAX_RATIO = 1e6  # Limit on the ratio of the longest length to a length, for empty utterances.
+_MAX_RATIO = 1e6  # Limit on the ratio of the longest length to a length, because empty utterances have length 0.
 
 
 class SamplerState(TypedDict):
     """Position in an epoch, which can be written as JSON."""
 
-    epoch: int  # the epoch
-    batches: int  # number of its batches that are done
-    seed: int  # seed of the shuffling
-    data: list[float | None]  # what else determines the batches, to refuse another sampler's state
+    epoch: int  # The epoch.
+    batches: int  # Number of batches of the epoch that are done.
+    seed: int  # Seed of the shuffling.
+    data: list[float | None]  # Other numbers that determine the batches, to refuse the state of a different sampler.
 
 
 class _Plan(NamedTuple):
-    """Batches of an epoch: batch ``i`` is ``utterances[starts[i] : ends[i]]``."""
+    """Batches of an epoch. Batch ``i`` consists of the indices ``utterances[starts[i] : ends[i]]``."""
 
     utterances: Indices
     starts: Indices
@@ -57,34 +58,35 @@ class BucketBatchSampler(Sampler[list[int]]):
     The range of lengths is divided into buckets that minimize padding, and utterances are shuffled within the width of
     a bucket. With ``batch_size`` or ``drop_last``, each utterance is moved randomly within the order of lengths, and
     this order is cut into batches, so that at most one batch per epoch is incomplete. If a padded size is the only
-    limit, the boundaries of the buckets change from epoch to epoch, and each bucket has its own batches: small data
-    give up to 1.5 times as many batches as necessary, because full batches would need much more padding. At each step,
-    all ranks get batches of similar size. The order depends only on ``seed`` and the epoch, and is the same on every
-    rank: call :meth:`set_epoch` before each epoch.
+    limit, the boundaries of the buckets change from epoch to epoch, and each bucket is divided into batches. For small
+    data, this gives up to 1.5 times as many batches as necessary, but full batches would need much more padding.
 
-    All ranks get the same number of batches, and every utterance occurs once per epoch: large batches are split to make
-    up the number, or with ``drop_last`` the last few are dropped. Some batches occur twice only if there are too few
-    utterances for that.
+    At each step, all ranks get batches of similar size. The order depends only on ``seed`` and the epoch, and is the
+    same on every rank: call :meth:`set_epoch` before each epoch. All ranks get the same number of batches, and every
+    utterance occurs once per epoch. If the number of ranks does not divide the number of batches, large batches are
+    split; with ``drop_last``, surplus batches are dropped. Batches are repeated only if there are too few utterances.
 
     Args:
         lengths: length of each utterance, in frames, samples or seconds; or a :class:`~io_ark.data_dir.DataDir`.
-        batch_size: maximum number of utterances in a batch.
-        max_frames: maximum padded size of a batch, in the unit of ``lengths``. The size is the length of the longest
-            utterance times the number of utterances. A longer utterance is a batch by itself, with a warning.
-        max_seconds: the same in seconds.
+        batch_size: maximum number of utterances in a batch; None for no limit.
+        max_frames: maximum padded size of a batch, in the unit of ``lengths``; None for no limit. The padded size is
+            the length of the longest utterance times the number of utterances. An utterance that is longer than the
+            limit is a batch by itself, with a warning.
+        max_seconds: maximum padded size of a batch in seconds; None for no limit.
         sample_frequency: number of units of ``lengths`` in a second, for ``max_seconds``: the sampling rate for lengths
             in samples; 1, the default, for lengths in seconds.
-        min_length, max_length: utterances that are shorter or longer are left out, in the unit of ``lengths``.
+        min_length, max_length: limits in the unit of ``lengths``. Shorter and longer utterances are left out.
         shuffle: False keeps batches in order of length, longest first, so that a lack of memory shows early.
         seed: seed of the shuffling.
-        drop_last: leave out the incomplete batch, and the batches that do not divide among the ranks.
-        num_buckets: maximum number of buckets; there are fewer if there are few batches. Fewer buckets mix utterances
-            more from epoch to epoch, and pad them more.
-        rank, world_size: number of this process, and of all; from ``torch.distributed`` by default, if initialized.
+        drop_last: True leaves out the incomplete batch, and batches that cannot be divided evenly among the ranks.
+        num_buckets: maximum number of buckets. If there are few batches, there are fewer buckets. Fewer buckets mix
+            utterances more from epoch to epoch, but need more padding.
+        rank, world_size: index of this process and number of processes. By default, they are taken from
+            ``torch.distributed`` if it is initialized; otherwise there is one process.
 
     Raises:
-        OptionError: no limit is passed, or a limit is not positive; a length is negative or not a number; or no batch
-            results.
+        OptionError: no limit is passed, a limit is not positive, a length is negative or not a number, or there is no
+            batch.
 
     >>> from kaldi_compat import BucketBatchSampler
     >>> sampler = BucketBatchSampler([30, 10, 31, 11], batch_size=2, shuffle=False)
@@ -112,17 +114,17 @@ class BucketBatchSampler(Sampler[list[int]]):
         world_size: int | None = None,
     ) -> None:
         sizes = {"max_frames": max_frames, "max_seconds": max_seconds}
-        units = {"max_frames": 1.0, "max_seconds": positive_number("sample_frequency", sample_frequency)}
-        limits = [positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
+        units = {"max_frames": 1.0, "max_seconds": check_positive_number("sample_frequency", sample_frequency)}
+        limits = [check_positive_number(name, size) * units[name] for name, size in sizes.items() if size is not None]
         if batch_size is None and not limits:
             raise OptionError("pass batch_size, max_frames or max_seconds to limit the size of a batch")
-        self._lengths = _checked_lengths(lengths)
-        self._batch_size = None if batch_size is None else whole_number("batch_size", batch_size, at_least=1)
+        self._lengths = _check_lengths(lengths)
+        self._batch_size = None if batch_size is None else check_whole_number("batch_size", batch_size, at_least=1)
         self._max_size = min(limits, default=None)
-        self._shuffle, self._seed, self._drop_last = shuffle, whole_number("seed", seed), drop_last
+        self._shuffle, self._seed, self._drop_last = shuffle, check_whole_number("seed", seed), drop_last
         self._fills_batches = drop_last or batch_size is not None
-        self._rank, self._world_size = rank_and_world_size(rank, world_size)
-        self._num_buckets = whole_number("num_buckets", num_buckets, at_least=1)
+        self._rank, self._world_size = find_rank_and_world_size(rank, world_size)
+        self._num_buckets = check_whole_number("num_buckets", num_buckets, at_least=1)
         self._limits = min_length, math.inf if max_length is None else max_length
         by_length = np.argsort(-self._lengths, kind="stable")
         sorted_lengths = self._lengths[by_length]
@@ -135,20 +137,20 @@ class BucketBatchSampler(Sampler[list[int]]):
                 f"{longer} of {len(self._by_length)} utterances are longer than max_frames or max_seconds, and are "
             )
             warnings.warn(f"{message}batches by themselves: pass max_length to leave them out", stacklevel=2)
-        shares = self._shares_of_batches()
+        shares = self._compute_shares()
         self._full_batches = max(float(shares.sum()), 1.0)
-        self._positions = _positions_of_least_padding(self._lengths[self._by_length], shares) if shuffle else None
+        self._positions = _minimize_padding(self._lengths[self._by_length], shares) if shuffle else None
         self._epoch = 0
-        self._given_out = 0  # batches of the epoch that the latest iteration has returned
-        self._resume_at = 0  # the batch that the next iteration starts with
-        self._plan = self._plan_of_this_rank()
+        self._num_returned = 0  # Number of batches of the epoch that the latest iteration has returned.
+        self._resume_at = 0  # Index of the batch that the next iteration starts with.
+        self._plan = self._plan_for_rank()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which determines the order of the following iterations."""
-        if whole_number("epoch", epoch) == self._epoch:  # may have been resumed in the middle
+        if check_whole_number("epoch", epoch) == self._epoch:  # The epoch may have been resumed in the middle.
             return
-        self._epoch, self._given_out, self._resume_at = epoch, 0, 0
-        self._plan = self._plan_of_this_rank()
+        self._epoch, self._num_returned, self._resume_at = epoch, 0, 0
+        self._plan = self._plan_for_rank()
 
     def __iter__(self) -> Iterator[list[int]]:
         return _Batches(self, self._resume_at)
@@ -169,50 +171,50 @@ class BucketBatchSampler(Sampler[list[int]]):
     def state_dict(self, batches: int | None = None) -> SamplerState:
         """Return the position in the epoch, from which :meth:`load_state_dict` resumes.
 
-        Workers of a ``DataLoader`` read ahead: pass the number of batches of this epoch that were trained on, or use
-        torchdata's ``StatefulDataLoader``, which knows it.
+        Because the workers of a ``DataLoader`` read ahead, pass the number of batches of this epoch that were used for
+        training, or use torchdata's ``StatefulDataLoader``, which counts these batches.
 
         Args:
-            batches: number of batches of this epoch that are done; by default, all that the sampler has returned.
+            batches: number of batches of this epoch that are done; None for all batches that the sampler has returned.
         """
-        done = self._given_out if batches is None else whole_number("batches", batches)
-        return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._fingerprint()}
+        done = self._num_returned if batches is None else check_whole_number("batches", batches)
+        return {"epoch": self._epoch, "batches": done, "seed": self._seed, "data": self._compute_fingerprint()}
 
     def load_state_dict(self, state: SamplerState) -> None:
-        """Resume from a position: the next iteration returns the remaining batches of that epoch.
+        """Resume from a position, so that the next iteration returns the remaining batches of the epoch.
 
         Raises:
-            OptionError: the position belongs to other data, other limits or another number of ranks, or is invalid.
+            OptionError: the state is invalid, or was saved with different lengths, limits or number of ranks.
         """
         try:
             data, seed, epoch, batches = (state[name] for name in ("data", "seed", "epoch", "batches"))
         except (KeyError, TypeError):
-            raise OptionError(f"{state!r} is not a state that state_dict() returned") from None
-        if data != self._fingerprint():
+            raise OptionError(f"{state!r} is not a state of a sampler: pass the result of state_dict()") from None
+        if data != self._compute_fingerprint():
             raise OptionError(
-                "this state was saved for other lengths, limits or ranks: resume with the same data set, sampler and "
-                "number of ranks, or start the epoch again"
+                "this state was saved with different lengths, limits or ranks: resume with the same data set, sampler "
+                "and number of ranks, or start the epoch again"
             )
-        self._seed, self._epoch = whole_number("seed", seed), whole_number("epoch", epoch)
-        self._plan = self._plan_of_this_rank()
-        self._resume_at = self._given_out = whole_number("batches", batches)
+        self._seed, self._epoch = check_whole_number("seed", seed), check_whole_number("epoch", epoch)
+        self._plan = self._plan_for_rank()
+        self._resume_at = self._num_returned = check_whole_number("batches", batches)
         if self._resume_at > len(self):
-            raise OptionError(f"batches={batches}, but the epoch has {len(self)}")
+            raise OptionError(f"batches={batches} must be at most {len(self)}, the number of batches of the epoch")
 
-    def _fingerprint(self) -> list[float | None]:
-        """Return the numbers that determine the batches, without the seed and the epoch."""
+    def _compute_fingerprint(self) -> list[float | None]:
+        """Return the numbers that determine the batches, except for the seed and the epoch."""
         lengths = zlib.crc32(np.ascontiguousarray(self._lengths).tobytes())
         limits = [self._batch_size, self._max_size, self._shuffle, self._drop_last, self._num_buckets]
-        # None, because JSON has no infinity.
+        # None stands for an infinite limit, because JSON has no infinity.
         limits += [None if math.isinf(limit) else limit for limit in self._limits]
         return [len(self._lengths), lengths, *limits, self._world_size]
 
-    def _shares_of_batches(self) -> npt.NDArray[np.float64]:
-        """Return the share of a batch, by either limit, that each utterance takes, longest first."""
+    def _compute_shares(self) -> npt.NDArray[np.float64]:
+        """Return the fraction of a full batch that each utterance fills, in the order of ``_by_length``."""
         shares = np.full(len(self._by_length), 0.0 if self._batch_size is None else 1 / self._batch_size)
         return shares if self._max_size is None else np.maximum(shares, self._lengths[self._by_length] / self._max_size)
 
-    def _plan_of_this_rank(self) -> _Plan:
+    def _plan_for_rank(self) -> _Plan:
         rng = np.random.default_rng((self._seed, self._epoch))
         batches, incomplete = self._cut_all(rng)
         if self._drop_last:
@@ -233,40 +235,41 @@ class BucketBatchSampler(Sampler[list[int]]):
         return batches.take(steps[:, self._rank])
 
     def _cut_all(self, rng: np.random.Generator) -> tuple[_Plan, bool]:
-        """Return the batches of all ranks, longest first, and True if the last batch is incomplete."""
+        """Return the batches of all ranks, longest first, and whether the last batch is incomplete."""
         if self._positions is None or self._fills_batches:
-            utterances = self._by_length if self._positions is None else self._mixed(self._positions, rng)
+            utterances = self._by_length if self._positions is None else self._mix_utterances(self._positions, rng)
             ends = self._cut(utterances)
             incomplete = not len(ends) or int(ends[-1]) < len(utterances)
             ends = np.append(ends, len(utterances)) if incomplete else ends
         else:
-            buckets, incomplete = self._moved_buckets(self._positions, rng), False
+            buckets, incomplete = self._move_buckets(self._positions, rng), False
             utterances = np.concatenate(buckets)
-            ends = np.cumsum(np.concatenate([self._sizes_of_equal_batches(bucket) for bucket in buckets]))
+            ends = np.cumsum(np.concatenate([self._divide_evenly(bucket) for bucket in buckets]))
         return _Plan(utterances, np.concatenate(([0], ends[:-1])), ends), incomplete
 
-    def _mixed(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> Indices:
-        """Return the utterances in the order of lengths, longest first, moved at random."""
+    def _mix_utterances(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> Indices:
+        """Return the utterances in the order of lengths, longest first, with random changes of the order."""
         batch = 1 / self._full_batches
-        # The width of a batch and the width of the moves together are the width of a bucket. Few batches mix less.
+        # A batch mixes utterances of its width plus the width of the moves, which together are the width of a bucket.
+        # If there are few batches, the moves are limited to half the width of a batch.
         width = max(1 / self._num_buckets - batch, batch / 2)
         return self._by_length[np.argsort(positions + width * rng.random(len(positions)), kind="stable")]
 
-    def _moved_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
-        """Return the utterances of each bucket, longest first, with ends that differ from epoch to epoch."""
-        count = int(np.clip(self._full_batches * _MORE_BATCHES, 1, self._num_buckets))
+    def _move_buckets(self, positions: npt.NDArray[np.float64], rng: np.random.Generator) -> list[Indices]:
+        """Return the utterances of each bucket, longest first. The limits of buckets change from epoch to epoch."""
+        count = int(np.clip(self._full_batches * _MAX_EXTRA_BATCHES, 1, self._num_buckets))
         ends = np.searchsorted(positions, (np.arange(count - 1) + rng.random()) / max(count - 1, 1))
         return [rng.permutation(bucket) for bucket in np.split(self._by_length, ends) if len(bucket)]
 
-    def _sizes_of_equal_batches(self, bucket: Indices) -> Indices:
-        """Return the numbers of utterances of the batches of a bucket, which differ by at most one."""
+    def _divide_evenly(self, bucket: Indices) -> Indices:
+        """Divide a bucket into batches, and return their numbers of utterances, which differ by at most one."""
         longest = float(self._lengths[bucket].max())
         max_utterances = max(1, int(self._max_size // longest)) if self._max_size and longest else len(bucket)
         count = -(-len(bucket) // max_utterances)
         return np.diff(np.arange(count + 1) * len(bucket) // count)
 
     def _cut(self, utterances: Indices) -> Indices:
-        """Return the ends of the whole batches that utterances are cut into, in order."""
+        """Cut utterances into batches without changing their order, and return the ends of the complete batches."""
         if self._max_size is None:
             assert self._batch_size is not None
             return np.arange(self._batch_size, len(utterances) + 1, self._batch_size)
@@ -285,21 +288,21 @@ class BucketBatchSampler(Sampler[list[int]]):
 
 
 class _Batches(Iterator[list[int]]):
-    """Iterator over the batches of an epoch. torchdata's loader saves its state, which is the sampler's state."""
+    """Iterator over the batches of an epoch. torchdata's loader saves the state of the sampler through it."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
         self._sampler, self._plan, self._next = sampler, sampler._plan, start
-        sampler._given_out = start
+        sampler._num_returned = start
 
     def __next__(self) -> list[int]:
         self._sampler._resume_at = (
-            0  # Not earlier, because a DataLoader with workers makes two iterators and uses the second.
+            0  # Not reset in __iter__, because a DataLoader with workers makes two iterators and uses the second.
         )
         if self._next >= len(self._plan.starts):
             raise StopIteration
         batch: list[int] = self._plan.utterances[self._plan.starts[self._next] : self._plan.ends[self._next]].tolist()
         self._next += 1
-        self._sampler._given_out = self._next
+        self._sampler._num_returned = self._next
         return batch
 
     def state_dict(self) -> SamplerState:
@@ -310,7 +313,7 @@ class _Batches(Iterator[list[int]]):
         self._plan, self._next, self._sampler._resume_at = self._sampler._plan, state["batches"], 0
 
 
-def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
+def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
     if isinstance(lengths, DataDir):
         by_key = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()
         lengths = list(by_key.values())
@@ -324,21 +327,25 @@ def _checked_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> N
     if array.ndim != 1 or not len(array):
         raise OptionError(f"lengths must be a non-empty list of numbers, not an array of shape {array.shape}")
     if array.dtype.kind not in "iuf" or not (array >= 0).all() or not np.isfinite(array).all():
-        raise OptionError("lengths must be numbers of frames, samples or seconds, none of them negative")
+        raise OptionError("lengths must be finite numbers >= 0 of frames, samples or seconds")
     return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64)
 
 
-def _positions_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return where utterances lie in the range of lengths, from 0 to 1. Equal parts of it are the best buckets.
+def _minimize_padding(lengths: Numbers, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Map utterances to positions from 0 to 1, such that buckets of equal width minimize padding.
 
-    Padding is proportional to the ratio of the longest to the shortest length of a bucket. The sum over all is least if
-    the number of buckets of a range of ratios is proportional to the square root of the data in it.
+    The padding of a bucket is proportional to its data times the logarithm of the ratio of its longest to its shortest
+    length. The sum over all buckets is minimal if the density of buckets is proportional to the square root of the
+    density of the data over the logarithm of the length.
 
     Args:
-        lengths: (utterances,), descending.
+        lengths: (utterances,): lengths in descending order.
         shares: (utterances,): sizes of the utterances, in any unit.
+
+    Returns:
+        (utterances,): positions in ascending order, so the longest utterance has position 0.
     """
-    ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # last utterance of each length
+    ends = np.append(np.flatnonzero(np.diff(lengths)), len(lengths) - 1)  # Index of the last utterance of each length.
     logs = np.log(np.maximum(lengths[ends], max(lengths[0], 1) / _MAX_RATIO))
     data = np.add.reduceat(shares, np.append(0, ends[:-1] + 1))
     roots = np.cumsum(np.sqrt(data * np.append(-np.diff(logs), 0)))
@@ -347,7 +354,7 @@ def _positions_of_least_padding(lengths: Numbers, shares: npt.NDArray[np.float64
 
 
 def _split_to_multiple(batches: _Plan, of: int) -> _Plan:
-    """Split large batches until ``of`` divides the number of batches. Repeat batches of one utterance."""
+    """Split large batches until ``of`` divides the number of batches; if all have one utterance, repeat batches."""
     starts, ends = batches.starts, batches.ends
     for _ in range(-len(starts) % of):
         sizes = ends - starts
@@ -360,8 +367,8 @@ def _split_to_multiple(batches: _Plan, of: int) -> _Plan:
     return _Plan(batches.utterances, np.resize(starts, whole), np.resize(ends, whole))
 
 
-def rank_and_world_size(rank: int | None = None, world_size: int | None = None) -> tuple[int, int]:
-    """Return the rank of this process and the world size: as given, else from ``torch.distributed``, else (0, 1).
+def find_rank_and_world_size(rank: int | None = None, world_size: int | None = None) -> tuple[int, int]:
+    """Return the arguments if they are passed, else the rank and world size of ``torch.distributed``, else (0, 1).
 
     Raises:
         OptionError: a single argument is passed, an argument is not a whole number, or the rank is too large.
@@ -373,7 +380,7 @@ def rank_and_world_size(rank: int | None = None, world_size: int | None = None) 
         if not (distributed.is_available() and distributed.is_initialized()):
             return 0, 1
         return distributed.get_rank(), distributed.get_world_size()
-    rank, world_size = whole_number("rank", rank), whole_number("world_size", world_size, at_least=1)
+    rank, world_size = check_whole_number("rank", rank), check_whole_number("world_size", world_size, at_least=1)
     if rank >= world_size:
         raise OptionError(f"rank={rank} must be from 0 to {world_size - 1}")
     return rank, world_size

@@ -1,4 +1,4 @@
-"""Reproducible random numbers, which depend on a seed, the epoch and the utterance only."""
+"""Reproducible random numbers, which depend only on a seed, the epoch and the utterance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-from kaldi_compat.torch.data.arguments import whole_number
+from kaldi_compat.torch.data.arguments import check_whole_number
 
 _CPU = torch.device("cpu")
 
@@ -21,32 +21,32 @@ class Seeds:
         seed: the data set's seed.
 
     Raises:
-        OptionError: the seed or an epoch is not a whole number, or negative.
+        OptionError: the seed or an epoch is not a whole number or is negative.
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed = whole_number("seed", seed)
-        # In shared memory: persistent workers copy a data set before the epoch is set.
+        self.seed = check_whole_number("seed", seed)
+        # The epoch is in shared memory, because persistent workers copy a data set before its epoch is set.
         self._epoch: Tensor = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
 
     @property
     def epoch(self) -> int:
-        """The epoch, also one that another process has set."""
+        """The epoch, which all processes share."""
         return int(self._epoch)
 
     @epoch.setter
     def epoch(self, epoch: int) -> None:
-        self._epoch.fill_(whole_number("epoch", epoch))
+        self._epoch.fill_(check_whole_number("epoch", epoch))
 
-    def of(self, key: str) -> int:
-        """Return the seed of an utterance: 63 bits."""
+    def derive(self, key: str) -> int:
+        """Derive the seed of an utterance, an integer of 63 bits."""
         text = f"{self.seed} {self.epoch} {key}".encode("utf-8", "surrogateescape")
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "little") >> 1
 
 
 @contextmanager
 def fork_seed(seed: int, device: torch.device = _CPU) -> Iterator[None]:
-    """Seed torch's random numbers on the CPU and on a device within the context; they go on as before after it."""
+    """Seed torch's random numbers on the CPU and on a device. On exit, restore the previous state of the generators."""
     on_gpu = device.type == "cuda"
     with torch.random.fork_rng([device] if on_gpu else []):
         torch.default_generator.manual_seed(seed)

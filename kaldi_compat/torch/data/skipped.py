@@ -1,4 +1,4 @@
-"""Utterances that a data set skips because they cannot be read."""
+"""Record of the utterances that a data set skips because they cannot be read."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Value = TypeVar("Value")
 
 
 class Skipped:
-    """Keys of utterances that were skipped, of all workers.
+    """Keys of the utterances that the workers of a data set have skipped.
 
     Args:
-        on_error: "raise" skips none; "skip" warns of each once.
+        on_error: "raise" raises the error of an utterance; "skip" skips the utterance and warns once.
 
     Raises:
-        OptionError: for another ``on_error``.
+        OptionError: ``on_error`` has a different value.
     """
 
     def __init__(self, on_error: OnError) -> None:
@@ -32,21 +32,22 @@ class Skipped:
             raise OptionError(f"on_error={on_error!r} must be 'raise' or 'skip'")
         self._file: str | None = None
         if on_error == "skip":
-            # A worker, forked or spawned, appends a line: keys of a stream are not known before.
+            # Workers append lines to a file, because forked and spawned processes can share a file, and the keys of a
+            # stream are not known in advance.
             handle, self._file = tempfile.mkstemp(prefix="kaldi_compat_skipped_")
             os.close(handle)
             weakref.finalize(self, _remove, self._file, os.getpid())
 
     @property
     def keys(self) -> list[str]:
-        """The keys, in the order in which they were skipped first."""
+        """The keys without repetitions, in the order in which they were skipped."""
         if self._file is None:
             return []
         with open(self._file, encoding="utf-8", errors="surrogateescape") as file:
             return list(dict.fromkeys(file.read().split("\n")[:-1]))
 
     def read(self, key: str, make: Callable[[], Value]) -> Value | None:
-        """Return the result of a function that reads an utterance, or None if the utterance is skipped."""
+        """Return the result of ``make``, which reads an utterance, or None if the utterance is skipped."""
         try:
             return make()
         except (ArkError, KaldiCompatError, OSError) as error:
@@ -54,13 +55,13 @@ class Skipped:
             return None
 
     def note(self, key: str, error: Exception) -> None:
-        """Warn once of a skipped key, or raise the error."""
+        """Record a skipped key and warn about it once; with ``on_error="raise"``, raise the error."""
         if self._file is None:
             raise error
         if key not in self.keys:
             with open(self._file, "a", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(f"{key}\n")
-            warnings.warn(f"{key}: skipped, because it cannot be read: {error}", stacklevel=2)
+            warnings.warn(f"{key}: skipped, because the utterance cannot be read: {error}", stacklevel=2)
 
 
 def _remove(file: str, process: int) -> None:

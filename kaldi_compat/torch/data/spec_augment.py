@@ -1,4 +1,4 @@
-"""SpecAugment: masks and warps of the features of each utterance."""
+"""SpecAugment, which masks and warps the features of each utterance."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from torch import Tensor, nn
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import check_lengths
-from kaldi_compat.torch.data.arguments import whole_number
+from kaldi_compat.torch.data.arguments import check_whole_number
 
 
 class SpecAugment(nn.Module):
     """Mask ranges of frames and of columns of features, and warp their time axis (SpecAugment).
 
-    The masks are within the frames of each utterance: padding is neither masked nor counted. In evaluation mode
-    (``eval()``), features are returned unchanged.
+    Masks lie within the frames of an utterance, and padding is not changed. In evaluation mode (``eval()``), features
+    are returned unchanged.
 
     Source: Park et al., "SpecAugment: a simple data augmentation method for automatic speech recognition", Interspeech
-    2019. The defaults are its policy LD, without time warping.
+    2019. The defaults are the policy LD of this paper, without time warping.
 
     Args:
         num_frequency_masks: number of masks of columns.
@@ -26,17 +26,18 @@ class SpecAugment(nn.Module):
         num_time_masks: number of masks of frames.
         time_mask: maximum number of frames in a mask.
         time_mask_ratio: maximum fraction of an utterance's frames in a mask.
-        time_warp: maximum number of frames that a random frame is moved by. Leave it 0 for targets by frame, such as
-            alignments, which are not warped.
+        time_warp: maximum number of frames that a random frame is moved by. Use 0 if there are targets for every frame,
+            such as alignments, because targets are not warped.
         fill: value of masked features; None for the mean of each column over the frames of the utterance.
 
     Shape: features ``(frames, dim)`` or ``(B, frames, dim)``; lengths ``(B,)``; returns features of the same shape.
 
     Raises:
         OptionError: an option is negative or not a whole number, or the ratio is not within 0 to 1.
-        FeatureError: features of another shape or type, or lengths that do not match them.
+        FeatureError: the features have a wrong shape or type, or the lengths do not match the features.
 
-    See also: :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`, which seeds it by utterance and epoch.
+    See also: :class:`~kaldi_compat.torch.data.datasets.FeatureDataset`, whose ``transform`` may be a SpecAugment. The
+    masks then depend on the utterance and the epoch.
 
     >>> import torch
     >>> from kaldi_compat import SpecAugment
@@ -60,7 +61,7 @@ class SpecAugment(nn.Module):
         self.num_time_masks, self.time_mask, self.time_mask_ratio = num_time_masks, time_mask, time_mask_ratio
         self.time_warp, self.fill = time_warp, fill
         for name in ("num_frequency_masks", "frequency_mask", "num_time_masks", "time_mask", "time_warp"):
-            whole_number(name, getattr(self, name))
+            check_whole_number(name, getattr(self, name))
         if not 0 <= time_mask_ratio <= 1:
             raise OptionError(f"time_mask_ratio={time_mask_ratio} must lie within 0 to 1")
 
@@ -73,11 +74,11 @@ class SpecAugment(nn.Module):
     def forward(
         self, features: Tensor, lengths: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Return features with masks.
+        """Mask and warp features.
 
         Args:
             features: ``(frames, dim)`` or ``(B, frames, dim)``.
-            lengths: ``(B,)``: number of frames of each utterance; all by default.
+            lengths: ``(B,)``: number of frames of each utterance; None if there is no padding.
             generator: source of the random numbers; torch's global generator on the CPU if None.
         """
         if not isinstance(features, Tensor):
@@ -93,59 +94,59 @@ class SpecAugment(nn.Module):
         rows, longest, dim = batch.shape
         checked = check_lengths(lengths, batch)
         frames = (torch.full((rows,), longest) if checked is None else checked).to(batch.device)[:, None]
-        draws = self._draws(rows, generator).to(batch.device)
+        draws = self._draw_numbers(rows, generator).to(batch.device)
         warp, time, frequency = draws.tensor_split((1, 1 + self.num_time_masks), 1)
         if self.time_warp > 0:
             batch = _warp_time(batch, frames, warp[:, 0], self.time_warp)
         real = (torch.arange(longest, device=batch.device) < frames)[..., None]
         max_width = (self.time_mask_ratio * frames).long().clamp(max=self.time_mask)
         columns = torch.full_like(frames, dim)
-        masked = _stretches(longest, frames, max_width, time)[..., None]
-        masked = masked | _stretches(dim, columns, columns.clamp(max=self.frequency_mask), frequency)[:, None]
-        fill = batch.new_tensor(self.fill) if self.fill is not None else _means(batch, real)
+        masked = _mask_intervals(longest, frames, max_width, time)[..., None]
+        masked = masked | _mask_intervals(dim, columns, columns.clamp(max=self.frequency_mask), frequency)[:, None]
+        fill = batch.new_tensor(self.fill) if self.fill is not None else _average_columns(batch, real)
         return torch.where(masked & real, fill, batch).view_as(features)
 
-    def _draws(self, rows: int, generator: torch.Generator | None) -> Tensor:
-        """Return two uniform numbers for the warp and for each mask: ``(rows, 1 + masks, 2)``."""
+    def _draw_numbers(self, rows: int, generator: torch.Generator | None) -> Tensor:
+        """Draw two uniform numbers for the warp and for each mask: ``(rows, 1 + masks, 2)``."""
         shape = rows, 1 + self.num_time_masks + self.num_frequency_masks, 2
         device = "cpu" if generator is None else generator.device
         return torch.rand(shape, generator=generator, dtype=torch.float64, device=device)
 
 
-def _up_to(uniform: Tensor, maximum: Tensor) -> Tensor:
-    """Return an integer from 0 to ``maximum`` for a number from 0 to 1."""
+def _scale_to_integer(uniform: Tensor, maximum: Tensor) -> Tensor:
+    """Map uniform numbers from 0 to 1 to integers from 0 to ``maximum``."""
     return (uniform * (maximum + 1)).long()
 
 
-def _stretches(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor) -> Tensor:
-    """Return a mask ``(rows, size)`` of random stretches.
+def _mask_intervals(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor) -> Tensor:
+    """Return a mask ``(rows, size)`` that is True in random intervals of an axis.
 
     Args:
         size: length of the axis.
-        lengths: ``(rows, 1)``: length of the part of the axis that stretches lie in.
-        max_width: ``(rows, 1)``: maximum length of the stretches.
-        draws: ``(rows, stretches, 2)``: uniform numbers for length and start.
+        lengths: ``(rows, 1)``: the intervals lie within this length from the start of the axis.
+        max_width: ``(rows, 1)``: maximum length of an interval.
+        draws: ``(rows, intervals, 2)``: uniform numbers that determine the length and the start of each interval.
     """
-    width = _up_to(draws[..., 0], max_width)
-    start = _up_to(draws[..., 1], lengths - width)[..., None]
+    width = _scale_to_integer(draws[..., 0], max_width)
+    start = _scale_to_integer(draws[..., 1], lengths - width)[..., None]
     at = torch.arange(size, device=draws.device)
     return ((at >= start) & (at < start + width[..., None])).any(1)
 
 
-def _means(batch: Tensor, real: Tensor) -> Tensor:
-    """Return the mean of each column over the frames that exist: ``(rows, 1, dim)``."""
+def _average_columns(batch: Tensor, real: Tensor) -> Tensor:
+    """Return the mean ``(rows, 1, dim)`` of each column over the frames where the mask ``real`` is True."""
     total = torch.where(real, batch, batch.new_zeros(())).sum(1, keepdim=True)
     return total / real.sum(1, keepdim=True).clamp(min=1)
 
 
 def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> Tensor:
-    """Move one frame of each utterance and stretch the frames before and after it, by linear interpolation."""
+    """Move a random frame of each utterance, and interpolate the frames before and after it linearly."""
     last = frames - 1
     margin = (last // 2).clamp(0, max_shift)
-    center = margin + _up_to(draws[:, :1], last - 2 * margin)
+    center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     shift = (margin - 1).clamp(min=0)
-    moved = center + _up_to(draws[:, 1:], 2 * shift) - shift
-    # Double precision keeps the last frame at the end, for any number of frames.
+    moved = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
+    # In double precision, rounding does not move the last frame, for any number of frames.
     at = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
     before = at * center / moved.clamp(min=1)
     after = center + (at - moved) * (last - center) / (last - moved).clamp(min=1)

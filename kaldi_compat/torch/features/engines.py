@@ -1,7 +1,8 @@
 """Choice of the engine that computes a feature: exact, torch or Triton (see docs/numerics.md).
 
-``engine="auto"`` takes the exact engine on a CPU, if its C library is there, and the Triton kernels on CUDA. Both
-compute undifferentiated features of the classes that declare it; everything else is computed by torch's operations.
+``engine="auto"`` selects the exact engine on a CPU, if its C library is loaded, and the Triton kernels on CUDA. Both
+compute only features without gradients, and only the classes decorated with :func:`declare_accelerated`. The torch
+engine, made of torch's operations, computes everything else.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ logger = logging.getLogger("kaldi_compat")
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
-# torch.compile cannot trace the first look-up, which loads the library.
+# The first look-up loads the library, which torch.compile cannot trace, so it is done here.
 _ = NATIVE.in_use
 _accelerated: set[type] = set()
 _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
 
-def accelerated(cls: type[Cls]) -> type[Cls]:
-    """Class decorator: the exact and Triton engines compute the features of this class, not those of subclasses.
+def declare_accelerated(cls: type[Cls]) -> type[Cls]:
+    """Declare that the exact and Triton engines compute the features of a class, but not the features of subclasses.
 
-    A subclass may compute something else, so it is computed by its own methods.
+    A subclass may compute other features, so the torch engine runs its methods.
     """
     _accelerated.add(cls)
     return cls
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise :class:`OptionError` unless an argument has one of these values."""
+    """Raise :class:`OptionError` unless the value of an argument is one of the choices."""
     if value not in choices:
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
-    """Return True for plain numbers on a CPU, of single precision at most, if nothing records the operations on them.
+    """Return True for a plain tensor on a CPU, of single precision at most, whose operations nothing records.
 
-    NumPy and C compute with these, so that tensors and arrays give the same bits.
+    NumPy and C compute with such a tensor, so that tensors and arrays give the same bits.
     """
     return (
         not recorded.traced_or_differentiated
@@ -62,11 +63,11 @@ def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
 
 
 def is_exact(module: Any) -> bool:
-    """Return True if the C library computes what this module computes on a CPU, without gradients."""
+    """Return True if the exact engine computes this module's features on a CPU without gradients."""
     return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
 
 
-def engine_for(
+def choose_engine(
     module: Any,
     samples: Tensor,
     lengths: Tensor | None,
@@ -77,45 +78,45 @@ def engine_for(
     """Return the engine that computes these samples: "exact", "torch" or "triton".
 
     Args:
-        module: the feature, whose ``engine`` may ask for an engine.
+        module: the feature. Its attribute ``engine`` requests an engine.
         samples, lengths: input of the feature.
         tracing: recorders of the operations on the samples.
         vtln_warp, generator: further arguments of the feature's call.
 
     Raises:
-        OptionError: the engine that the module asks for cannot compute the features, with the reason.
+        OptionError: the requested engine cannot compute the features. The message has the reason.
     """
     requested: Engine = module.engine
-    has_kernels = samples.device.type == kernels.DEVICE_TYPE  # also a CPU, where Triton interprets them
+    has_kernels = samples.device.type == kernels.DEVICE_TYPE  # Tests set it to "cpu", where Triton interprets kernels.
     is_exact_asked = requested == "exact" or (is_exact(module) and not has_kernels)
     is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
     if is_exact_asked and is_on_host and type(module) in _accelerated:
         return "exact"
     fastest: Engine = "exact"
     if has_kernels:
-        fastest = "torch" if module._has_accurate_fft else "triton"  # the kernels' FFT is less accurate
+        fastest = "torch" if module._has_accurate_fft else "triton"  # The FFT of the kernels is less accurate.
     engine = fastest if requested == "auto" else requested
     if engine == "torch":
         return engine
-    reason = _why_not_on_host(module, samples) if engine == "exact" else ""
-    reason = reason or _why_not(module, samples, tracing)
+    reason = _explain_refusal_on_host(module, samples) if engine == "exact" else ""
+    reason = reason or _explain_refusal(module, samples, tracing)
     if engine == "triton":
-        reason = reason or kernels.why_unsupported(module, samples, lengths, vtln_warp, generator)
+        reason = reason or kernels.explain_unsupported(module, samples, lengths, vtln_warp, generator)
         if reason and requested == "auto" and not ask_compiler(torch, "is_compiling"):
-            _say_once(reason)
+            _log_once(reason)
     if requested != "auto" and reason:
         raise OptionError(f"engine={requested!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
     return "torch" if reason or (engine == "exact" and not is_exact_asked) else engine
 
 
 @functools.cache
-def _say_once(reason: str) -> None:
+def _log_once(reason: str) -> None:
     logger.info("computing on CUDA without fused kernels: %s", reason)
 
 
-def _why_not(module: Any, samples: Tensor, tracing: Tracing) -> str:
+def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
     if tracing.traced_or_differentiated:
-        return "gradients, a compiler, an exporter or vmap follow the computation"
+        return "autograd, a compiler, an exporter or vmap records the operations"
     if type(module) not in _accelerated:
         return f"{type(module).__name__} is not one of {', '.join(sorted(cls.__name__ for cls in _accelerated))}"
     if type(samples) not in (Tensor, torch.nn.Parameter):
@@ -123,7 +124,7 @@ def _why_not(module: Any, samples: Tensor, tracing: Tracing) -> str:
     return ""
 
 
-def _why_not_on_host(module: Any, samples: Tensor) -> str:
+def _explain_refusal_on_host(module: Any, samples: Tensor) -> str:
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
     return "the samples are float64" if samples.dtype == torch.float64 else ""

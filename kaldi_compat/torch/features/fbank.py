@@ -11,18 +11,19 @@ from kaldi_compat.functional.array_api import detect_tracing, is_traced_or_diffe
 from kaldi_compat.options.constructors import FbankConstructor
 from kaldi_compat.options.extractors import FbankSettings, read_fbank_settings
 from kaldi_compat.options.spectral import FbankOptions
-from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors.energies import floor_energy, power, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
-@accelerated
+@declare_accelerated
 class Fbank(FbankConstructor, MelFeature):
     """Log-mel filter bank features (Kaldi: compute-fbank-feats).
 
-    A frame's features are the logs of ``num_mel_bins`` mel energies, with the log energy before them (after them with
-    ``htk_compat``) if ``use_energy``. Options: :class:`~kaldi_compat.options.spectral.FbankOptions`; call:
+    The features of a frame are the logs of ``num_mel_bins`` mel energies. ``use_energy`` adds the log energy of the
+    frame as the first column, or as the last column with ``htk_compat``. For the options, see
+    :class:`~kaldi_compat.options.spectral.FbankOptions`; for the arguments of a call, see
     :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
@@ -39,16 +40,16 @@ class Fbank(FbankConstructor, MelFeature):
     def from_feature_extractor(cls, extractor: Any, **changes: Any) -> Fbank:
         """Return the filter bank that a Hugging Face feature extractor computes from audio in -1 to 1.
 
-        The later steps of the extractor (normalization, stacking, padding) are not included:
-        :mod:`kaldi_standins.transformers` has whole extractors, :mod:`kaldi_compat.frontends` the front ends.
+        The later steps of the extractor (normalization, stacking, padding) are not included. For complete extractors,
+        see :mod:`kaldi_standins.transformers`; for complete front ends, :mod:`kaldi_compat.frontends`.
 
         Args:
             extractor: an extractor of SpeechToText, SeamlessM4T (Wav2Vec2-BERT), AST, Phi-4-multimodal or LASR; a
-                processor that has one; or its configuration, the dictionary in ``preprocessor_config.json``.
+                processor that has such an extractor; or the dictionary in its ``preprocessor_config.json``.
             changes: single options by name, such as ``waveform_scale=1.0`` for audio on the scale of 16-bit integers.
 
         Raises:
-            OptionError: the extractor does not compute Kaldi's filter bank, or an invalid option.
+            OptionError: the extractor does not compute Kaldi's filter bank, or an option is invalid.
 
         >>> from kaldi_compat import Fbank
         >>> fbank = Fbank.from_feature_extractor({"feature_extractor_type": "SeamlessM4TFeatureExtractor"})
@@ -73,10 +74,10 @@ class Fbank(FbankConstructor, MelFeature):
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
         """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes."""
         powers = power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
-        return self._mel_energies(powers if self.options.use_power else power(powers, 0.5), filter_bank)
+        return self._apply_filter_bank(powers if self.options.use_power else power(powers, 0.5), filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the logs of the mel energies, and the column of the energy."""
+        """Compute the logs of the mel energies, and add the column of the log energy if there is one."""
         options = self.options
         features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
         if log_energy is None:
@@ -84,18 +85,18 @@ class Fbank(FbankConstructor, MelFeature):
         energy = floor_energy(log_energy, options.energy_floor).unsqueeze(-1)
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
-    def _features_in_blocks(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
-        """Compute the features of frames ``(B, frames, window_size)`` as :meth:`_features_of_frames`, without noise.
+    def _compute_undithered_frames(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
+        """Compute the features of frames ``(B, frames, window_size)`` like :meth:`_compute_frames`, without noise.
 
-        On a CPU, a block of frames at a time stays in the cache.
+        On a CPU, the frames are computed in blocks that stay in the cache.
         """
-        return self._in_blocks(frames, None, filter_bank, detect_tracing(frames))
+        return self._compute_in_blocks(frames, None, filter_bank, detect_tracing(frames))
 
 
 class FlooredFbank(Fbank):
-    """Log-mel filter bank features with another floor under the mel energies than Kaldi's.
+    """Log-mel filter bank features whose mel energies have a different floor from Kaldi's.
 
-    See :meth:`Fbank.from_feature_extractor`. Computed by the torch engine.
+    Made by :meth:`Fbank.from_feature_extractor`, and computed by the torch engine.
 
     Attributes:
         floor: floor of the mel energies before the log.
@@ -105,7 +106,7 @@ class FlooredFbank(Fbank):
 
     @property
     def _are_log_energies(self) -> bool:
-        return False  # The floor is not Kaldi's.
+        return False  # The Triton kernels apply Kaldi's floor.
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the logs of the floored mel energies."""

@@ -10,17 +10,17 @@ from kaldi_compat.exact import tables
 from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import MfccConstructor
 from kaldi_compat.options.spectral import MfccOptions
-from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors import cepstrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
-@accelerated
+@declare_accelerated
 class Mfcc(MfccConstructor, MelFeature):
     """Mel-frequency cepstral coefficients (Kaldi: compute-mfcc-feats).
 
-    Options: :class:`~kaldi_compat.options.spectral.MfccOptions`; call:
+    For the options, see :class:`~kaldi_compat.options.spectral.MfccOptions`; for the arguments of a call, see
     :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
@@ -38,14 +38,16 @@ class Mfcc(MfccConstructor, MelFeature):
     def setup(self) -> None:
         super().setup()
         num_ceps = self.options.num_ceps
-        self._table("cosines", tables.dct(num_ceps, self.options.num_mel_bins).T)
-        self._table("lifter", tables.lifter(num_ceps, self.options.cepstral_lifter))
+        self._register_table("cosines", tables.dct(num_ceps, self.options.num_mel_bins).T)
+        self._register_table("lifter", tables.lifter(num_ceps, self.options.cepstral_lifter))
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the liftered DCT of the log mel energies, with the energy for C0 and HTK's order if requested."""
+        """Compute the liftered DCT of the log mel energies. A log energy replaces C0; ``htk_compat`` puts C0 last."""
         options = self.options
         cepstra = matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
         cepstra = cepstra * self.lifter.to(energies.dtype)
-        # HTK's DCT has no special scale for C0
+        # HTK's DCT scales C0 like the other coefficients, but Kaldi's DCT divides it by the square root of 2.
         scale_of_c0 = math.sqrt(2.0) if options.htk_compat else 1.0
-        return cepstrum.with_first(cepstra, log_energy, options.energy_floor, options.htk_compat, scale_of_c0)
+        return cepstrum.place_first_coefficient(
+            cepstra, log_energy, options.energy_floor, options.htk_compat, scale_of_c0
+        )

@@ -1,9 +1,8 @@
-"""Steps from log-mel features to a model's input as modules: stacking, normalization and padding.
+"""Modules for the steps from log-mel features to the input of a model: stacking, normalization and padding.
 
-Each module holds the options and constants of a function of :mod:`kaldi_compat.functional.stacking` or
-:mod:`kaldi_compat.functional.normalization`. They are called like the other post-processing modules
-(:meth:`~kaldi_compat.torch.features.postprocessing.PostProcessing.forward`). Modules that stack or pad change the
-lengths.
+A module applies a function of :mod:`kaldi_compat.functional` with fixed options. For the arguments of a call, see
+:meth:`~kaldi_compat.torch.features.postprocessing.PostProcessing.forward`. Modules that stack or pad frames return
+other lengths than they receive.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ class LowFrameRate(constructors.LowFrameRateConstructor, PostProcessing):
     options: LowFrameRateOptions
     _function = staticmethod(stacking.low_frame_rate)
 
-    def _lengths_after(self, lengths: Tensor) -> Tensor:
+    def _compute_lengths(self, lengths: Tensor) -> Tensor:
         counts: Tensor = stacking.count_joined_frames(lengths, self.options)
         return counts
 
 
 class StackFrames(constructors.StackFramesConstructor, PostProcessing):
-    """Stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`); lengths count complete stacks.
+    """Stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`). Lengths count complete stacks only.
 
     >>> import torch
     >>> from kaldi_compat import StackFrames
@@ -65,14 +64,15 @@ class StackFrames(constructors.StackFramesConstructor, PostProcessing):
     options: StackFramesOptions
     _function = staticmethod(stacking.stack_frames)
 
-    def _lengths_after(self, lengths: Tensor) -> Tensor:
+    def _compute_lengths(self, lengths: Tensor) -> Tensor:
         return lengths // self.options.size
 
 
 class PadFrames(constructors.PadFramesConstructor, PostProcessing):
-    """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`); lengths count padding.
+    """Frames padded or cut to a length (:func:`~kaldi_compat.functional.stacking.pad_frames`).
 
-    All frames after an utterance have the value ``value``, including those that pad a batch.
+    All frames after an utterance, including the padding of the batch, have the value ``value``. The returned lengths
+    count the padding.
 
     >>> import torch
     >>> from kaldi_compat import PadFrames
@@ -84,7 +84,7 @@ class PadFrames(constructors.PadFramesConstructor, PostProcessing):
     options: PadFramesOptions
     _function = staticmethod(stacking.pad_frames)
 
-    def _lengths_after(self, lengths: Tensor) -> Tensor:
+    def _compute_lengths(self, lengths: Tensor) -> Tensor:
         counts: Tensor = stacking.count_padded_frames(lengths, self.options)
         return counts
 
@@ -145,13 +145,13 @@ class RepeatedDeltas(Deltas):
 
     _function = staticmethod(deltas.repeated_deltas)
     _adds_frames = True
-    _stream = None  # the edges of each order are repeated
+    _stream = None  # A stream would have to repeat the edge frames of each order, which needs the whole utterance.
 
 
 class VoicedCmvn(constructors.VoicedCmvnConstructor, PostProcessing):
     """Sliding normalization and selection of voiced frames (:func:`~kaldi_compat.functional.vad.voiced_cmvn`).
 
-    With lengths, the result has the shape of the input, and the lengths are the numbers of voiced frames.
+    With lengths, the result keeps the shape of the input, and the returned lengths are the numbers of voiced frames.
 
     >>> import torch
     >>> from kaldi_compat import VoicedCmvn
@@ -172,13 +172,13 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
 
     Args:
         statistics: :class:`~kaldi_compat.frontends.statistics.Statistics`, a file (Kaldi statistics, FunASR's
-            ``am.mvn``, WeNet's json), or ``(mean, std)``. None takes the options ``mean`` and ``std``.
+            ``am.mvn``, WeNet's json), or ``(mean, std)``. If None, the options ``mean`` and ``std`` are used.
         options: the options; a mean of 0 and a standard deviation of 1 if None.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
         FeatureError: the file cannot be read, or the statistics do not fit the features.
-        OptionError: statistics and numbers are passed together.
+        OptionError: both statistics and the options ``mean`` or ``std`` are passed.
 
     >>> import torch
     >>> from kaldi_compat import GlobalCmvn
@@ -192,7 +192,7 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
     shift: Tensor
     scale: Tensor
 
-    if not TYPE_CHECKING:  # type checkers take the constructor from GlobalCmvnConstructor
+    if not TYPE_CHECKING:  # GlobalCmvnConstructor declares the constructor for type checkers.
 
         def __init__(self, statistics=None, options=None, **changes) -> None:
             super().__init__(options, **changes)
@@ -202,13 +202,13 @@ class GlobalCmvn(constructors.GlobalCmvnConstructor, PostProcessing):
         if statistics is None:
             statistics = Statistics.of_numbers(self.options)
         elif self.options != GlobalCmvnOptions():
-            raise OptionError("mean and std go without statistics: pass one or the other")
+            raise OptionError("statistics cannot be combined with mean and std: pass one or the other")
         else:
             statistics = Statistics.of(statistics)
-        self._constant("shift", torch.from_numpy(statistics.shift))
-        self._constant("scale", torch.from_numpy(statistics.scale))
+        self._register_constant("shift", torch.from_numpy(statistics.shift))
+        self._register_constant("scale", torch.from_numpy(statistics.scale))
 
-    def _example(self) -> Tensor:
+    def _make_example(self) -> Tensor:
         return torch.ones(2, 8, self.shift.numel() if self.shift.ndim else 3)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.options.base import ConstructorSignature, OptionsDocumentation, format_changes, make_options
-from kaldi_compat.torch.features.script import scriptable
+from kaldi_compat.torch.features.script import make_scriptable
 
 try:
     torch.from_numpy(np.zeros(1))
-except RuntimeError as error:  # built for NumPy 1, before PyTorch 2.3
+except RuntimeError as error:  # PyTorch before 2.3 is compiled for NumPy 1.
     raise ImportError(
         f"PyTorch {torch.__version__} cannot use NumPy {np.__version__} ({error}): "
         "install PyTorch 2.3 or later, or numpy<2"
@@ -27,14 +27,14 @@ except RuntimeError as error:  # built for NumPy 1, before PyTorch 2.3
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-IS_OLD = not hasattr(torch.compiler, "is_compiling")  # before PyTorch 2.3
+IS_OLD = not hasattr(torch.compiler, "is_compiling")  # True before PyTorch 2.3.
 OLD_VERSION = f"torch.compile and export need PyTorch 2.7 or later, but {torch.__version__} is installed"
 
 
 def eager_with_old_compilers(forward: Function) -> Function:
-    """Decorate ``forward`` of a module so that ``torch.compile`` of PyTorch before 2.3 leaves it out of its graphs.
+    """Decorate ``forward`` of a module so that ``torch.compile`` of PyTorch before 2.3 does not compile it.
 
-    A single graph is refused in one line there. Later versions get ``forward`` itself.
+    With ``fullgraph=True``, PyTorch before 2.3 then raises a one-line error. Later versions compile ``forward``.
     """
     if not IS_OLD:
         return forward
@@ -46,7 +46,7 @@ def eager_with_old_compilers(forward: Function) -> Function:
     def eager(*arguments: Any, **options: Any) -> Any:
         if torch._utils.is_compiling():
             torch._dynamo.comptime.comptime(refuse)
-        # A tracer refuses functions of torch._dynamo.
+        # torch.jit.trace refuses functions of torch._dynamo.
         if "torch._dynamo" in sys.modules and not torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return torch.compiler.disable(forward)(*arguments, **options)  # type: ignore[no-untyped-call]
         return forward(*arguments, **options)
@@ -55,37 +55,35 @@ def eager_with_old_compilers(forward: Function) -> Function:
 
 
 class FeatureModule(nn.Module):
-    """Base class of all modules: refuses the exporter to ONNX by tracing in one line."""
+    """Base class of all modules. Refuses ONNX export by tracing with a one-line error."""
 
     def _slow_forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the module under a tracer, in place of :meth:`forward`.
-
-        Raises:
-            FeatureError: the tracer exports to ONNX.
-        """
+        """Run :meth:`forward` under a tracer, or raise :class:`FeatureError` if the tracer exports to ONNX."""
         if torch.onnx.is_in_onnx_export():
-            advice = f"export to ONNX needs dynamo=True, and PyTorch 2.6 or later; this is {torch.__version__}"
+            advice = (
+                f"PyTorch {torch.__version__} exports by tracing: pass dynamo=True, which needs PyTorch 2.6 or later"
+            )
             raise FeatureError(OLD_VERSION if IS_OLD else advice)
         return super()._slow_forward(*arguments, **keywords)  # type: ignore[no-untyped-call]
 
 
 class ConfiguredModule(FeatureModule):
-    """Base class of modules configured by an options dataclass, the attribute ``Options`` of a subclass.
+    """Base class of modules configured by an options dataclass, which a subclass names in its attribute ``Options``.
 
-    Type checkers and editors take the constructor's keyword arguments from :mod:`kaldi_compat.options.constructors`.
+    :mod:`kaldi_compat.options.constructors` declares the constructors for type checkers and editors.
 
     Args:
         options: the options; Kaldi's defaults if None.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        OptionError: an option that does not exist, or a value that Kaldi's program would refuse.
+        OptionError: an option does not exist, or has a value that Kaldi's program would refuse.
     """
 
     Options: ClassVar[type[Any]]
     options: Any
     __signature__ = ConstructorSignature()
-    _stream: Any = None  # class of its streams; None for a module that needs whole utterances
+    _stream: Any = None  # Class of the module's streams, or None for a module that needs whole utterances.
 
     def __init_subclass__(cls) -> None:
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__))  # noqa: B010  mypy wants a str
@@ -96,10 +94,10 @@ class ConfiguredModule(FeatureModule):
         self.setup()
 
     def setup(self) -> None:
-        """Compute the constants that follow from ``self.options``. Subclasses override this instead of ``__init__``."""
+        """Compute the constants that depend on ``self.options``. Subclasses override this instead of ``__init__``."""
 
     def stream(self, slots: int = 1) -> Any:
-        """Return a stream of this module, which takes the input in chunks, for ``slots`` utterances together.
+        """Return a stream, which computes this module's output from chunks of ``slots`` utterances at the same time.
 
         Raises:
             OptionError: the module needs whole utterances.
@@ -108,20 +106,20 @@ class ConfiguredModule(FeatureModule):
             raise OptionError(f"{type(self).__name__} needs whole utterances and has no stream: call the module")
         return self._stream(self, slots)
 
-    def _example(self) -> Tensor:
-        """Return an input of two rows, which ``torch.jit.script`` traces the module with."""
+    def _make_example(self) -> Tensor:
+        """Return an input of two rows for tracing the module, which replaces compiling it in ``torch.jit.script``."""
         raise NotImplementedError
 
     def __prepare_scriptable__(self) -> nn.Module:
-        return scriptable(self, self._example())
+        return make_scriptable(self, self._make_example())
 
-    def _constant(self, name: str, value: Tensor) -> None:
+    def _register_constant(self, name: str, value: Tensor) -> None:
         """Register a tensor that moves with the module but is not saved with it."""
         self.register_buffer(name, value, persistent=False)
 
-    def _table(self, name: str, values: npt.NDArray[Any]) -> None:
-        """Register a table of the exact engine as a constant."""
-        self._constant(name, torch.from_numpy(np.ascontiguousarray(values)))
+    def _register_table(self, name: str, values: npt.NDArray[Any]) -> None:
+        """Register a NumPy table of the exact engine as a constant."""
+        self._register_constant(name, torch.from_numpy(np.ascontiguousarray(values)))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConfiguredModule:
         # Features stay in single precision in a model that is moved to half precision.

@@ -1,8 +1,8 @@
-"""Modules for pitch: the pitch tracker, and features computed from its output.
+"""Modules for pitch: the pitch tracker, and the features that are computed from its output.
 
-On a CPU the exact engine computes, many utterances at once. On other devices, with gradients, and in models that are
-compiled, exported, traced or mapped, everything runs in torch, batched: the same formulas, and a search that compares
-every pair of states.
+On a CPU, the exact engine computes many utterances at once. On other devices, with gradients, and in models that are
+compiled, exported, traced or mapped, torch's operations compute the same formulas for a batch, and the path search
+compares every pair of states.
 """
 
 from __future__ import annotations
@@ -36,16 +36,12 @@ if TYPE_CHECKING:
 class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     """Tracks pitch (Kaldi: compute-kaldi-pitch-feats).
 
-    The correlation is differentiable with respect to the audio; the pitch, one of a grid of values, is not. The scale
-    of the audio does not matter.
+    The correlation is differentiable with respect to the audio. The pitch is not, because it is one of a grid of
+    values. The scale of the audio does not matter. For the options, see
+    :class:`~kaldi_compat.options.pitch.PitchOptions`.
 
-    Args:
-        options: a :class:`PitchOptions`; Kaldi's defaults if none.
-        changes: single options by name, which replace those in ``options``.
-
-    Raises:
-        OptionError: options that Kaldi's program would refuse.
-
+    >>> import torch
+    >>> from kaldi_compat import Pitch
     >>> tone = 5000 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
     >>> track = Pitch()(tone)
     >>> track.shape, round(float(track[50, 1]))
@@ -59,85 +55,89 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
     def setup(self) -> None:
         super().setup()
         self._constants = PitchConstants.from_options(self.options)
-        for name, table in PitchTables.of(self._constants)._asdict().items():
-            self._constant(name, table)
+        for name, table in PitchTables.from_constants(self._constants)._asdict().items():
+            self._register_constant(name, table)
 
     @eager_with_old_compilers
     def forward(self, samples: Tensor | Sequence[Tensor], lengths: Tensor | Sequence[int] | None = None) -> Any:
-        """Compute the normalized correlation (NCCF) and the pitch in Hz of utterance frame.
+        """Compute the normalized correlation (NCCF) and the pitch in Hz of each frame.
 
         Args:
             samples: audio at ``options.sample_frequency``: (T,), (B, T), or a list of 1-D tensors of any lengths.
                 float64 is computed in float64, everything else in float32.
-            lengths: number of valid samples in utterance row of (B, T), a tensor or a list.
+            lengths: number of valid samples in each row of (B, T), a tensor or a list.
 
         Returns:
-            (frames, 2) or (B, frames, 2); with ``lengths``, also the numbers of frames of the rows, shape (B,), and
-            later frames are zero; for a list, a list.
+            (frames, 2) or (B, frames, 2). With ``lengths``, also the number of frames of each row, shape (B,); the
+            frames after it are zero. For a list, a list of features.
 
         Raises:
-            AudioError: samples of a wrong shape or type, or lengths that do not fit.
+            AudioError: the samples have a wrong shape or type, or the lengths do not match the samples.
             KaldiCompatError: ``simulate_first_pass_online`` is set in a model that is compiled, exported, traced or
                 mapped.
         """
         check_lengths_are_no_rate(lengths, advise_on_rate(lengths))
         if not isinstance(samples, Tensor):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
-            return self._of_list([self._checked(utterance) for utterance in utterances])
-        samples = self._checked(samples)
+            return self._track_list([self._check_samples(utterance) for utterance in utterances])
+        samples = self._check_samples(samples)
         lengths = check_lengths(lengths, samples, -1, AudioError)
         alone = samples.dim() == 1
         batch = samples[None] if alone else samples
-        features, frames = self._of_batch(batch, lengths[None] if alone and lengths is not None else lengths)
+        features, frames = self._track_batch(batch, lengths[None] if alone and lengths is not None else lengths)
         if alone:
             features, frames = features[0], frames[0]
         return features if lengths is None else (features, frames.to(lengths.device))
 
     def stream(self, slots: int = 1, *, max_latency: int = 3000) -> PitchStream:
-        """Return a stream, which takes audio in chunks: see :class:`~kaldi_compat.PitchStream`."""
+        """Return a :class:`~kaldi_compat.PitchStream`, which computes pitch from audio in chunks."""
         return PitchStream(self, slots, max_latency=max_latency)
 
-    def _example(self) -> Tensor:
+    def _make_example(self) -> Tensor:
         return torch.ones(2, int(self.options.sample_frequency))
 
-    def _of_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        if self._wants_torch(batch):
-            return track_batch(batch, lengths, self._constants, self._tables())
+    def _track_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        if self._runs_in_torch(batch):
+            return track_batch(batch, lengths, self._constants, self._get_tables())
         counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
-        rows = self._of_list([row[:count] for row, count in zip(batch, counts, strict=True)])
+        rows = self._track_list([row[:count] for row, count in zip(batch, counts, strict=True)])
         features = batch.new_zeros((len(batch), self._constants.count_frames(batch.shape[-1]), 2))
         for i, row in enumerate(rows):
             features[i, : len(row)] = row
         return features, torch.tensor([len(row) for row in rows], dtype=torch.long, device=batch.device)
 
-    def _tables(self) -> PitchTables:
+    def _get_tables(self) -> PitchTables:
         """Return the tables on the module's device."""
         return PitchTables(*(getattr(self, name) for name in PitchTables._fields))
 
-    def _wants_torch(self, samples: Tensor) -> bool:
-        """Return True if torch computes. The first pass of online decoding is simulated only in NumPy."""
+    def _runs_in_torch(self, samples: Tensor) -> bool:
+        """Return True if torch computes the pitch. The first pass of online decoding is simulated only in NumPy."""
         if not self.options.simulate_first_pass_online:
             return samples.device.type != "cpu" or is_traced_or_differentiated(samples)
-        if is_traced_or_differentiated(samples.detach()):  # not by autograd: the pitch has no gradient
+        if is_traced_or_differentiated(samples.detach()):  # Detached, because gradients do not matter: pitch has none.
             raise KaldiCompatError(
                 "simulate_first_pass_online=True is computed in NumPy and cannot be part of a compiled, exported, "
-                "traced or mapped model: leave it out"
+                "traced or mapped model: leave this option out"
             )
         return False
 
-    def _checked(self, samples: Tensor) -> Tensor:
+    def _check_samples(self, samples: Tensor) -> Tensor:
         check_samples(samples)
         if samples.is_meta:
-            raise AudioError("the samples are without data (on the device meta), and pitch depends on them")
+            raise AudioError(
+                "pitch depends on the samples, which have no data on the device meta: pass samples on a CPU"
+            )
         if samples.dim() not in (1, 2):
             raise AudioError(
                 f"samples must have the shape (T,) or (B, T), or be a list of (T,); not {tuple(samples.shape)}"
             )
         return samples if samples.dtype == torch.float64 else samples.float()
 
-    def _of_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
-        if any(self._wants_torch(samples) for samples in utterances):
-            return [track_batch(samples[None], None, self._constants, self._tables())[0][0] for samples in utterances]
+    def _track_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
+        if any(self._runs_in_torch(samples) for samples in utterances):
+            return [
+                track_batch(samples[None], None, self._constants, self._get_tables())[0][0] for samples in utterances
+            ]
         arrays = [samples.numpy(force=True) for samples in utterances]
         if self.options.simulate_first_pass_online:
             tracks: list[np.ndarray[Any, Any]] = [
@@ -151,13 +151,10 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
 class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
     """Computes features for speech recognition from a pitch track (Kaldi: process-kaldi-pitch-feats).
 
-    Args:
-        options: a :class:`ProcessPitchOptions`; Kaldi's defaults if none.
-        changes: single options by name, which replace those in ``options``.
+    For the options, see :class:`~kaldi_compat.options.pitch.ProcessPitchOptions`.
 
-    Raises:
-        OptionError: options that Kaldi's program would refuse.
-
+    >>> import torch
+    >>> from kaldi_compat import ProcessPitch
     >>> track = torch.tensor([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]])
     >>> ProcessPitch()(track).shape
     torch.Size([3, 3])
@@ -171,7 +168,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
         super().setup()
         self._deltas = [make_pitch_deltas(self.options, dtype) for dtype in (np.float32, np.float64)]
 
-    def _example(self) -> Tensor:
+    def _make_example(self) -> Tensor:
         return torch.ones(2, 8, 2)
 
     @eager_with_old_compilers
@@ -186,16 +183,16 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
 
         Args:
             features: (frames, 2), (B, frames, 2), or a list of (frames, 2) of any lengths.
-            lengths: number of valid frames in utterance row of (B, frames, 2), a tensor or a list.
-            generator: source of the noise of ``delta_pitch_noise_stddev``: None for torch's global generator, a
-                ``torch.Generator``, or a :class:`~kaldi_compat.exact.rand.KaldiRandom` for Kaldi's own.
+            lengths: number of valid frames in each row of (B, frames, 2), a tensor or a list.
+            generator: source of the noise of ``delta_pitch_noise_stddev``: a ``torch.Generator``, torch's global
+                generator if None, or a :class:`~kaldi_compat.exact.rand.KaldiRandom` for Kaldi's own noise.
 
         Returns:
-            (frames + delay, dim) or (B, frames + delay, dim); with ``lengths``, also the number of frames of utterance
-            row, and later frames are zero; for a list, a list.
+            (frames + delay, dim) or (B, frames + delay, dim). With ``lengths``, also the number of frames of each row,
+            (B,); the frames after it are zero. For a list, a list of features.
 
         Raises:
-            FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not fit.
+            FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not match.
         """
         if not isinstance(features, Tensor):
             utterances = check_list(features, lengths, ("frames", "2"), Tensor, FeatureError)

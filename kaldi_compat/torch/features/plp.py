@@ -11,19 +11,20 @@ from kaldi_compat.exact.mel import compute_mel_banks
 from kaldi_compat.functional.array_api import matmul
 from kaldi_compat.options.constructors import PlpConstructor
 from kaldi_compat.options.spectral import PlpOptions
-from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import MelFeature
 from kaldi_compat.torch.tensors import cepstrum
 from kaldi_compat.torch.tensors.energies import power
 
-SMALLEST = float(np.finfo(np.float32).tiny)  # Kaldi's floor under PLP's C0, and under its energy after windowing
+# Smallest normal float32 number: Kaldi's floor for C0 of PLP, and for the energy after windowing.
+MIN_FLOAT = float(np.finfo(np.float32).tiny)
 
 
-@accelerated
+@declare_accelerated
 class Plp(PlpConstructor, MelFeature):
     """Perceptual linear prediction cepstra (Kaldi: compute-plp-feats).
 
-    Options: :class:`~kaldi_compat.options.spectral.PlpOptions`; call:
+    For the options, see :class:`~kaldi_compat.options.spectral.PlpOptions`; for the arguments of a call, see
     :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
@@ -34,32 +35,32 @@ class Plp(PlpConstructor, MelFeature):
     """
 
     Options = PlpOptions
-    _windowed_energy_floor = SMALLEST
+    _windowed_energy_floor = MIN_FLOAT
     options: PlpOptions
     cosines: Tensor
     lifter: Tensor
 
     def setup(self) -> None:
         super().setup()
-        # the first and last mel bins are repeated for the ends of the spectrum
+        # The first and the last mel bin are repeated for the ends of the spectrum, which adds two bins.
         bins = self.options.num_mel_bins + 2
-        self._table("cosines", tables.compute_inverse_dft(self.options.lpc_order + 1, bins).T)
+        self._register_table("cosines", tables.compute_inverse_dft(self.options.lpc_order + 1, bins).T)
         factors = tables.lifter(self.options.num_ceps, self.options.cepstral_lifter)
-        self._table("lifter", factors * np.float32(self.options.cepstral_scale))
+        self._register_table("lifter", factors * np.float32(self.options.cepstral_scale))
 
-    def _mel_weights(self, vtln_warp: float) -> Tensor:
-        """Compute the filter bank, weighted by the equal-loudness curve: (fft_bins, num_mel_bins)."""
+    def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
+        """Compute the filter bank (fft_bins, num_mel_bins) and weight it by the equal-loudness curve."""
         banks = compute_mel_banks(self.options, vtln_warp)
         return torch.from_numpy(banks.weights * tables.compute_equal_loudness(banks.centers))
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the loudness of the mel bins, an all-pole model of it, and the model's cepstra."""
+        """Compute the loudness of the mel bins, fit an all-pole model to it, and compute the cepstra of the model."""
         options = self.options
         loudness = power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)
         autocorrelation = matmul(loudness, self.cosines.to(energies.dtype))
         coefficients, residual = cepstrum.levinson_durbin(autocorrelation)
-        c0 = residual.log().clamp(min=SMALLEST).unsqueeze(-1)
+        c0 = residual.log().clamp(min=MIN_FLOAT).unsqueeze(-1)
         higher = cepstrum.lpc_to_cepstrum(coefficients)[..., : options.num_ceps - 1]
         cepstra = torch.cat((c0, higher), -1) * self.lifter.to(energies.dtype)
-        return cepstrum.with_first(cepstra, log_energy, options.energy_floor, options.htk_compat)
+        return cepstrum.place_first_coefficient(cepstra, log_energy, options.energy_floor, options.htk_compat)

@@ -1,7 +1,7 @@
-"""Post-processing of features as modules: deltas, shifted deltas, splicing and CMVN.
+"""Modules for the post-processing of features: deltas, shifted deltas, splicing and CMVN.
 
-Each module holds the options and constants of a function of :mod:`kaldi_compat.functional`, and can be moved, copied,
-compiled and exported.
+A module applies a function of :mod:`kaldi_compat.functional` with fixed options, and can be moved, copied, compiled
+and exported.
 """
 
 from __future__ import annotations
@@ -50,21 +50,14 @@ from kaldi_compat.torch.streaming.stacking import FrameStream
 
 
 class PostProcessing(PostProcessingCall, ConfiguredModule):
-    """Base class of modules that transform features. Use a subclass.
+    """Base class of modules that transform features."""
 
-    Args:
-        options: the options; Kaldi's defaults if None.
-        changes: single options by name, which replace those in ``options``.
-
-    Raises:
-        OptionError: Kaldi's program would refuse the options.
-    """
-
-    _function: ClassVar[Callable[..., Any]]  # function of features, options and lengths
-    # NumPy and torch add frames in different orders, so plain features on a CPU are computed in NumPy.
+    _function: ClassVar[Callable[..., Any]]  # Takes features, options and lengths.
+    # True for a module that adds up frames. NumPy and torch add them in different orders, so NumPy computes features on
+    # a CPU, for the same bits as with arrays.
     _adds_frames: ClassVar[bool] = False
 
-    def _example(self) -> Tensor:
+    def _make_example(self) -> Tensor:
         """Return features of a few frames."""
         return torch.ones(2, 8, 3)
 
@@ -74,18 +67,18 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         Subclasses without a ``_function`` override this.
 
         Returns:
-            Features; or, with lengths, features and their numbers of frames, where these depend on the features.
+            Features; with lengths, also the numbers of frames if they depend on the content of the features.
         """
         return self._function(features, self.options, lengths=lengths)
 
     def _process_in_numpy(self, features: Tensor, lengths: Tensor | None) -> Any:
-        """Process features as :meth:`_process` does, with the bits of arrays."""
+        """Call :meth:`_process` with arrays, so that tensors and arrays give the same bits."""
         counts = None if lengths is None else lengths.numpy(force=True)
         processed = self._process(features.numpy(force=True), counts)
         return tuple(map(torch.as_tensor, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
 
-    def _lengths_after(self, lengths: Tensor) -> Tensor:
-        """Return the lengths ``(B,)`` of the result for lengths ``(B,)`` of the input. By default, they are equal."""
+    def _compute_lengths(self, lengths: Tensor) -> Tensor:
+        """Return the lengths ``(B,)`` of the result for lengths ``(B,)`` of the input; the same unless overridden."""
         return lengths
 
     @eager_with_old_compilers
@@ -94,11 +87,12 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
 
         Args:
             features: ``(frames, dim)``, ``(B, frames, dim)``, or a list of ``(frames, dim)`` of any lengths.
-            lengths: ``(B,)``: number of frames of each row, a tensor or a list; frames after them are ignored, and zero
-                in the result.
+            lengths: ``(B,)``: number of frames of each row, a tensor or a list. The frames after a row's length are
+                ignored, and are zero in the result.
 
         Returns:
-            Features; with ``lengths``, that and their numbers of frames; a list for a list.
+            Features ``(frames, new_dim)`` or ``(B, frames, new_dim)``. With ``lengths``, also the number of frames of
+            each row, ``(B,)``. For a list, a list of features.
 
         Raises:
             FeatureError: the shape is wrong, the features are integers, or the lengths do not match.
@@ -106,7 +100,7 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         if not isinstance(features, Tensor):
             return [self(matrix) for matrix in check_list(features, lengths, ("frames", "dim"), Tensor, FeatureError)]
         lengths, recorded = check_features(features, lengths), detect_tracing(features)
-        if recorded.traced_or_differentiated:  # NaN in the padding would make its gradients NaN
+        if recorded.traced_or_differentiated:  # NaN in the padding would make the gradient of the padding NaN.
             features = zero_past(features, lengths)
         if self._adds_frames and features.dtype == torch.float32 and computes_in_numpy(features, recorded):
             processed = self._process_in_numpy(features, lengths)
@@ -114,17 +108,17 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
             processed = self._process(features, lengths)
         if lengths is None or isinstance(processed, tuple):
             return processed
-        return processed, self._lengths_after(lengths)
+        return processed, self._compute_lengths(lengths)
 
 
 class _Filters(PostProcessing):
     """Base class of filters along time."""
 
-    _filters_of: ClassVar[Callable[..., Any]]  # function of options and precision
+    _make_filters: ClassVar[Callable[..., Any]]  # Takes the options and the data type of the filters.
 
     def setup(self) -> None:
         super().setup()
-        self._filters = [self._filters_of(self.options, dtype) for dtype in (np.float32, np.float64)]
+        self._filters = [self._make_filters(self.options, dtype) for dtype in (np.float32, np.float64)]
 
     def _process(self, features: Any, lengths: Any) -> Any:
         filters = self._filters[features.dtype == get_namespace(features).float64]
@@ -132,28 +126,32 @@ class _Filters(PostProcessing):
 
 
 class Deltas(constructors.DeltaConstructor, _Filters):
-    """Deltas, appended to the features (:func:`~kaldi_compat.functional.deltas.add_deltas`).
+    """Append deltas to features (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
+    >>> import torch
+    >>> from kaldi_compat import Deltas
     >>> Deltas(delta_order=1)(torch.zeros(2, 50, 13)).shape
     torch.Size([2, 50, 26])
     """
 
     _function = staticmethod(deltas.add_deltas)
-    _filters_of = staticmethod(deltas.compute_delta_filters)
+    _make_filters = staticmethod(deltas.compute_delta_filters)
     Options = DeltaOptions
     _stream: Any = DeltaStream
     options: DeltaOptions
 
 
 class ShiftedDeltas(constructors.ShiftedDeltaConstructor, _Filters):
-    """Shifted deltas, appended (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
+    """Append shifted deltas to features (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
+    >>> import torch
+    >>> from kaldi_compat import ShiftedDeltas
     >>> ShiftedDeltas()(torch.zeros(50, 7)).shape
     torch.Size([50, 56])
     """
 
     _function = staticmethod(deltas.add_shifted_deltas)
-    _filters_of = staticmethod(deltas.compute_shifted_delta_filters)
+    _make_filters = staticmethod(deltas.compute_shifted_delta_filters)
     Options = ShiftedDeltaOptions
     _stream = ShiftedDeltaStream
     options: ShiftedDeltaOptions
@@ -162,6 +160,8 @@ class ShiftedDeltas(constructors.ShiftedDeltaConstructor, _Filters):
 class Splice(constructors.SpliceConstructor, PostProcessing):
     """Concatenation of each frame with its neighbors (:func:`~kaldi_compat.functional.splice.splice`).
 
+    >>> import torch
+    >>> from kaldi_compat import Splice
     >>> Splice(left_context=1, right_context=1)(torch.zeros(50, 13)).shape
     torch.Size([50, 39])
     """
@@ -175,6 +175,8 @@ class Splice(constructors.SpliceConstructor, PostProcessing):
 class SlidingCmvn(constructors.SlidingCmvnConstructor, PostProcessing):
     """Mean and variance normalization over a sliding window (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
+    >>> import torch
+    >>> from kaldi_compat import SlidingCmvn
     >>> SlidingCmvn(center=True, cmn_window=300)(torch.zeros(50, 13)).shape
     torch.Size([50, 13])
     """
@@ -186,38 +188,39 @@ class SlidingCmvn(constructors.SlidingCmvnConstructor, PostProcessing):
 
 
 class _WithStatistics(PostProcessing):
-    """Base class of modules with statistics, which may be None."""
+    """Base class of modules that normalize features by the statistics in ``statistics``, which may be None."""
 
     statistics: Tensor | None
-    _instead = ""  # advice on statistics of several utterances
+    _advice = ""  # End of the error message for statistics of a wrong shape, such as those of several utterances.
 
-    def _checked(self, statistics: Any, options: CmvnOptions) -> Tensor:
+    def _check_statistics(self, statistics: Any, options: CmvnOptions) -> Tensor:
         """Return statistics as a matrix (2, dim + 1) in double precision."""
         values = statistics.detach().cpu().numpy() if isinstance(statistics, Tensor) else statistics
         matrix = torch.from_numpy(np.array(values, np.float64))
         if matrix.ndim != 2:
             raise FeatureError(
-                f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}{self._instead}"
+                f"CMVN statistics must have the shape (2, dim + 1), not {tuple(matrix.shape)}{self._advice}"
             )
         check_statistics(matrix, matrix.shape[1] - 1, options)
         return matrix
 
-    def _example(self) -> Tensor:
+    def _make_example(self) -> Tensor:
         return torch.ones(2, 8, 3 if self.statistics is None else self.statistics.shape[1] - 1)
 
     def _process(self, features: Tensor, lengths: Tensor | None) -> Tensor:
         if self.statistics is not None and features.shape[-1] != self.statistics.shape[1] - 1:
             raise FeatureError(
-                f"statistics of dimension {self.statistics.shape[1] - 1} do not fit features of {features.shape[-1]}"
+                f"the statistics are for features of dimension {self.statistics.shape[1] - 1}, but the features have "
+                f"dimension {features.shape[-1]}: pass statistics of the same features"
             )
         return self._normalize(features, lengths)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:
-        """Normalize features that the statistics fit. Overridden by subclasses."""
+        """Normalize features of the same dimension as the statistics."""
         raise NotImplementedError
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> _WithStatistics:
-        # Sums over a corpus stay in double precision, whatever precision the model is moved to.
+        # Sums over a corpus stay in double precision if the model is moved to a different precision.
         before = self.statistics
         super()._apply(fn, recurse)
         if before is not None and self.statistics is not None:
@@ -226,32 +229,34 @@ class _WithStatistics(PostProcessing):
 
 
 class Cmvn(constructors.CmvnConstructor, _WithStatistics):
-    """Mean and variance normalization by given statistics, or of each utterance by its own.
+    """Mean and variance normalization, by the statistics of a corpus or by the statistics of each utterance.
 
     See :func:`~kaldi_compat.functional.cmvn.apply_cmvn`.
 
     Args:
-        statistics: ``(2, dim + 1)``: statistics of a corpus, as written by compute-cmvn-stats. None normalizes each
-            utterance by its own mean (and variance).
+        statistics: ``(2, dim + 1)``: statistics of a corpus, as written by compute-cmvn-stats. If None, each utterance
+            is normalized by its own mean (and variance).
         options: the options; Kaldi's defaults if None.
-        skip_dims: dimensions that given statistics do not change.
+        skip_dims: dimensions that are not normalized by ``statistics``.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        FeatureError: the statistics have another shape, or count less than one frame.
+        FeatureError: the statistics have a wrong shape, or count less than one frame.
 
+    >>> import torch
+    >>> from kaldi_compat import Cmvn
     >>> Cmvn(norm_vars=True)(torch.tensor([[1.0], [3.0]])).tolist()
     [[-1.0], [1.0]]
     """
 
     Options = CmvnOptions
     options: CmvnOptions
-    _instead = (
-        ": Cmvn(norm_vars=True)(features, lengths) normalizes each utterance by its own; for given ones of each, use "
-        "kaldi_compat.functional.cmvn.apply_cmvn"
+    _advice = (
+        ": to normalize each utterance by its own statistics, call Cmvn(norm_vars=True)(features, lengths); to pass "
+        "statistics per utterance, call kaldi_compat.functional.cmvn.apply_cmvn"
     )
 
-    if not TYPE_CHECKING:  # type checkers take the constructor from CmvnConstructor
+    if not TYPE_CHECKING:  # CmvnConstructor declares the constructor for type checkers.
 
         def __init__(self, statistics=None, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)
@@ -259,8 +264,12 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
 
     def _set_statistics(self, statistics: Any, skip_dims: Sequence[int]) -> None:
         if statistics is None and (self.options.reverse or skip_dims):
-            raise OptionError("reverse and skip_dims need statistics: pass stats")
-        matrix = None if statistics is None else replace_statistics(self._checked(statistics, self.options), skip_dims)
+            raise OptionError("reverse and skip_dims need statistics: pass statistics")
+        matrix = (
+            None
+            if statistics is None
+            else replace_statistics(self._check_statistics(statistics, self.options), skip_dims)
+        )
         self.register_buffer("statistics", matrix, persistent=False)
         self._stream = None if matrix is None else FrameStream
 
@@ -271,22 +280,23 @@ class Cmvn(constructors.CmvnConstructor, _WithStatistics):
 
 
 class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
-    """Mean and variance normalization over the frames before each frame.
+    """Mean and variance normalization of each frame over the frames up to it.
 
-    See :func:`~kaldi_compat.functional.cmvn.online_cmvn`. Each utterance is the first of its speaker.
+    See :func:`~kaldi_compat.functional.cmvn.online_cmvn`. Each utterance is treated as the first of its speaker;
     :class:`~kaldi_compat.OnlineCmvnStream` takes frames as they arrive, and adapts to the speaker over several
-    utterances. For Kaldi's bits, see :class:`kaldi_compat.numpy.OnlineCmvn`.
+    utterances. :class:`kaldi_compat.numpy.OnlineCmvn` gives Kaldi's bits.
 
     Args:
-        statistics: ``(2, dim + 1)``: statistics of a corpus, such as those that ``matrix-sum scp:cmvn.scp`` adds up.
+        statistics: ``(2, dim + 1)``: statistics of a corpus, such as the output of ``matrix-sum scp:cmvn.scp``.
         options: the options of the window and of the normalization; Kaldi's defaults if None.
         skip_dims: dimensions to leave unchanged.
         changes: single options by name, which replace those in ``options``.
 
     Raises:
-        FeatureError: the statistics have another shape, or count less than one frame.
+        FeatureError: the statistics have a wrong shape, or count less than one frame.
 
     >>> import torch
+    >>> from kaldi_compat import OnlineCmvn
     >>> statistics = torch.tensor([[40.0, 10.0], [200.0, 0.0]])
     >>> OnlineCmvn(statistics, cmn_window=2, global_frames=1)(torch.tensor([[1.0], [3.0], [5.0]])).tolist()
     [[-1.5], [1.0], [1.0]]
@@ -302,13 +312,13 @@ class OnlineCmvn(constructors.OnlineCmvnConstructor, _WithStatistics):
 
         def stream(self, slots: int = 1) -> OnlineCmvnStream: ...
 
-    else:  # type checkers take the constructor from OnlineCmvnConstructor
+    else:  # OnlineCmvnConstructor declares the constructor for type checkers.
 
         def __init__(self, statistics, options=None, *, skip_dims=(), **changes) -> None:
             super().__init__(options, **changes)
             self.skip_dims = tuple(skip_dims)
-            matrix = self._checked(statistics, CmvnOptions(norm_vars=True))
-            replace_statistics(matrix, self.skip_dims)  # checks the dimensions
+            matrix = self._check_statistics(statistics, CmvnOptions(norm_vars=True))
+            replace_statistics(matrix, self.skip_dims)  # Raises an error for an invalid dimension.
             self.register_buffer("statistics", matrix, persistent=False)
 
     def _normalize(self, features: Tensor, lengths: Tensor | None) -> Tensor:

@@ -16,10 +16,10 @@ def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: floa
     """Resample audio (Kaldi: LinearResample, flushed).
 
     Args:
-        samples: floating point, (..., T); silence is assumed past its ends.
+        samples: floating point, (..., T); silence is assumed before and after the audio.
         rate_in, rate_out: sampling rates in Hz.
         cutoff: cutoff frequency of the low-pass filter in Hz, at most half of either rate.
-        num_zeros: width of the filter in zero crossings on each side; more is sharper and slower.
+        num_zeros: width of the filter in zero crossings on each side. A wider filter is sharper and slower.
 
     Returns:
         (..., num_resampled(T, rate_in, rate_out)), of the dtype of ``samples``.
@@ -28,7 +28,7 @@ def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: floa
         OptionError: an invalid rate, cutoff or width.
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
-    # As OpenBLAS's dot products of few taps: products rounded to float32, summed in double.
+    # OpenBLAS's dot products of few taps, which Kaldi calls, round products to float32 and add them up in double.
     filters = make_resampling_filters(rate_in, rate_out, float(np.float32(cutoff)), num_zeros)
     return resample_tensor(samples, PeriodFilters.from_filters(filters), samples.dtype)
 

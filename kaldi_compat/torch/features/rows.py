@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.arrays import Integers
-from kaldi_compat.torch.features.engines import engine_for
+from kaldi_compat.torch.features.engines import choose_engine
 from kaldi_compat.torch.features.spectral import SpectralFeature
 
 
-def features_of_row(
+def compute_row(
     module: SpectralFeature, samples: Tensor, first_frames: Integers, frames: int, warps: Sequence[float], noise: Any
 ) -> tuple[Tensor, bool]:
     """Start computing the features of all frames of a row.
@@ -26,23 +26,23 @@ def features_of_row(
         first_frames: (utterances,), index on the grid of each utterance's first frame.
         frames: number of frames of the grid.
         warps: VTLN factor of each utterance.
-        noise: noise of frames for dithering, a dataclass with the first frame in ``start``.
+        noise: source of the dithering noise of the frames, a dataclass whose ``start`` is the first frame.
 
     Returns:
         (frames, dim), and True if the Triton kernels computed them.
     """
-    if engine_for(module, samples, None, vtln_warp=warps, generator=noise) == "triton":
-        from kaldi_compat.torch.kernels.launch import Spans, row_features
+    if choose_engine(module, samples, None, vtln_warp=warps, generator=noise) == "triton":
+        from kaldi_compat.torch.kernels.launch import Spans, launch_row
 
-        return row_features(module, samples, Spans(first_frames, warps), noise), True
+        return launch_row(module, samples, Spans(first_frames, warps), noise), True
     size, shift = module.options.window_size, module.options.window_shift
     changes = [0, *(i for i in range(1, len(warps)) if warps[i] != warps[i - 1])]
     firsts = [0, *first_frames[changes[1:]].tolist(), frames]
-    parts = [
+    blocks = [
         module(
             samples[first * shift : (end - 1) * shift + size], vtln_warp=warps[i], generator=replace(noise, start=first)
         )
         for i, (first, end) in zip(changes, pairwise(firsts), strict=True)
         if end > first
     ]
-    return (parts[0] if len(parts) == 1 else torch.cat(parts)), False
+    return (blocks[0] if len(blocks) == 1 else torch.cat(blocks)), False

@@ -1,12 +1,13 @@
 """Twins of modules that ``torch.jit.script`` can compile.
 
-TorchScript compiles neither lists of any length, nor dataclasses, nor NumPy. So a module hands over a twin
-(``__prepare_scriptable__``), whose computation was traced. Tracing records the operations on examples. The twin adds
-the choices that tracing fixes: the device, the precision, one utterance or a batch, and lengths or none.
+TorchScript compiles neither lists of any length, nor dataclasses, nor NumPy. A module therefore returns a twin from
+``__prepare_scriptable__``. The twin holds the operations that tracing the module with examples recorded, and chooses
+between them at run time by what tracing cannot record: the device, the precision, one utterance or a batch, and
+whether there are lengths.
 """
 
-# TorchScript reads annotations, which must not be strings, and comments about types: errors of mypy cannot be ignored
-# line by line.
+# TorchScript evaluates annotations, so they must not be strings, and reads comments about types, so errors of mypy
+# cannot be ignored line by line.
 # mypy: disable-error-code="attr-defined, no-redef, no-untyped-call, no-untyped-def, untyped-decorator"
 
 import sys
@@ -17,25 +18,25 @@ import torch
 from torch import Tensor, nn
 
 
-def scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0) -> nn.Module:
+def make_scriptable(module: nn.Module, example: Tensor, int16_scale: float = 1.0) -> nn.Module:
     """Return the module that ``torch.jit.script`` compiles in place of a module.
 
     Args:
         module: takes ``(B, time, ...)`` and lengths ``(B,)``, and returns features and their lengths.
         example: an input that the module accepts, of two rows.
-        int16_scale: factor on int16, which tracing does not see.
+        int16_scale: factor on int16 samples, because tracing records floating-point samples only.
 
     Returns:
-        A module that takes a tensor, and lengths or none. In another scripted module, a call without lengths has the
-        type Tensor, one with lengths Tuple[Tensor, Tensor]. Outside of TorchScript it computes like ``module``.
+        A module that takes a tensor and, optionally, lengths. In a larger scripted module, a call without lengths has
+        the type Tensor, and a call with lengths Tuple[Tensor, Tensor]. Outside of TorchScript it calls ``module``.
     """
     twin = ScriptableTwin(module, example, int16_scale)
     return _Root(twin) if _is_root() else twin
 
 
 def _is_root() -> bool:
-    """Return True if torch.jit.script was called with the module that is prepared, and not with one that holds it."""
-    prepare = "call_prepare_scriptable_func_impl"  # torch's function, which calls itself for a module's parts
+    """Return True if ``torch.jit.script`` was called with the prepared module, not with a module that contains it."""
+    prepare = "call_prepare_scriptable_func_impl"  # A function of torch, which calls itself for submodules.
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name != prepare:
         frame = frame.f_back
@@ -45,31 +46,27 @@ def _is_root() -> bool:
 class ScriptableTwin(nn.Module):
     """Twin of a module for TorchScript, which holds the traced operations on examples in float32 and float64.
 
-    ``torch.jit.script`` puts it into the model that it gets; outside of TorchScript it computes like the module.
-
-    Args:
-        module: see :func:`scriptable`.
-        example: see :func:`scriptable`.
-        int16_scale: see :func:`scriptable`.
+    ``torch.jit.script`` replaces the module by its twin; outside of TorchScript the twin calls the module. For the
+    arguments, see :func:`make_scriptable`.
     """
 
     def __init__(self, module: nn.Module, example: Tensor, int16_scale: float) -> None:
         super().__init__()
         device = next((buffer.device for buffer in module.buffers()), example.device)
-        self._original = [module]  # in a list, so that TorchScript does not compile it
+        self._original = [module]  # The list hides the module from TorchScript, which would compile it.
         self.axes = example.dim()
         self.int16_scale = int16_scale
-        self.in_float32 = _traced(module, example.to(device, torch.float32))
-        self.in_float64 = _traced(module, example.to(device, torch.float64))
-        self.train(module.training)  # torch.jit.freeze refuses a model with a part in training mode
+        self.in_float32 = _trace(module, example.to(device, torch.float32))
+        self.in_float64 = _trace(module, example.to(device, torch.float64))
+        self.train(module.training)  # torch.jit.freeze refuses a model that has a submodule in training mode.
 
     def __prepare_scriptable__(self) -> nn.Module:
         if _is_root():
             original: Any = self._original[0]
             prepared: nn.Module = original.__prepare_scriptable__()
             return prepared
-        # Replacing this twin would free its memory. torch.jit.script knows it by its address, which a different part of
-        # the model could then get.
+        # torch.jit.script identifies the twin by its address. Replacing the twin would free its memory, and a different
+        # part of the model could then get the same address.
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -92,7 +89,7 @@ class ScriptableTwin(nn.Module):
     def forward(self, samples: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]: ...  # noqa: F811
 
     def forward(self, samples, lengths=None):  # noqa: F811
-        """Compute features of ``(time, ...)`` or ``(B, time, ...)``, and with lengths their lengths."""
+        """Compute features of ``(time, ...)`` or ``(B, time, ...)``; with lengths, return them and their lengths."""
         if not torch.jit.is_scripting():
             return self._original[0](samples, lengths)
         alone = samples.dim() < self.axes
@@ -118,7 +115,7 @@ class ScriptableTwin(nn.Module):
 
 
 class _Root(nn.Module):
-    """Twin of a module that ``torch.jit.script`` is called with, where TorchScript has no overloads."""
+    """Twin of a module that ``torch.jit.script`` is called with. TorchScript ignores overloads of this module."""
 
     def __init__(self, twin: ScriptableTwin) -> None:
         super().__init__()
@@ -126,27 +123,28 @@ class _Root(nn.Module):
         self.train(twin.training)
 
     def forward(self, samples: Tensor, lengths: Optional[Tensor] = None) -> Any:  # noqa: UP045  TorchScript's syntax
-        """Compute features, and with lengths their lengths."""
+        """Compute features; with lengths, return the features and their lengths."""
         if lengths is None:
             return self.twin(samples)
         else:  # noqa: RET505  TorchScript types the branches apart
             return self.twin(samples, lengths)
 
 
-def _traced(module: nn.Module, example: Tensor) -> Any:
+def _trace(module: nn.Module, example: Tensor) -> Any:
     lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
     with warnings.catch_warnings():
-        # Warnings of tracing, because the tests compare with the module at other lengths.
+        # Tracing warns that lengths may be fixed in the graph. The tests compare the twin with the module at other
+        # lengths.
         warnings.simplefilter("ignore")
         traced = torch.jit.trace(module, (example, lengths), check_trace=False)
-    for part in traced.modules():
-        if part._c._has_method("forward"):  # a list of modules has none
-            _follow_device(part.graph)
+    for submodule in traced.modules():
+        if submodule._c._has_method("forward"):  # A ModuleList has no method forward.
+            _follow_device(submodule.graph)
     return traced
 
 
 def _follow_device(graph: Any) -> None:
-    """Make a traced graph compute on the device of its input instead of the example's."""
+    """Make a traced graph compute on the device of its input instead of the device of the example."""
     inputs = [value for value in graph.inputs() if value.type().kind() == "TensorType"]
     if not inputs:
         return
@@ -166,12 +164,12 @@ def _replace_devices(graph: Any, block: Any, device: Any) -> None:
         if output.type().kind() == "DeviceObjType":
             output.replaceAllUsesWith(device)
         elif isinstance(output.toIValue(), Tensor):
-            moved = graph.create("aten::to", [output, device, *_constants(graph, node, None, False, False)])
+            moved = graph.create("aten::to", [output, device, *_insert_constants(graph, node, None, False, False)])
             moved.insertAfter(node)
             output.replaceAllUsesAfterNodeWith(moved, moved.output())
 
 
-def _constants(graph: Any, node: Any, *values: Any) -> list[Any]:
+def _insert_constants(graph: Any, node: Any, *values: Any) -> list[Any]:
     """Insert constants before a node; return their values in the graph."""
     graph.setInsertPoint(node)
     return [graph.insertConstant(value) for value in values]

@@ -8,19 +8,19 @@ from torch import Tensor
 from kaldi_compat.functional.array_api import is_traced_or_differentiated
 from kaldi_compat.options.constructors import SpectrogramConstructor
 from kaldi_compat.options.spectral import SpectrogramOptions
-from kaldi_compat.torch.features.engines import accelerated
+from kaldi_compat.torch.features.engines import declare_accelerated
 from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.tensors.energies import floor_energy, power_spectrum
 from kaldi_compat.torch.tensors.frames import EPSILON
 
 
-@accelerated
+@declare_accelerated
 class Spectrogram(SpectrogramConstructor, SpectralFeature):
     """Log power spectrum with the log energy in the first column (Kaldi: compute-spectrogram-feats).
 
     With ``return_raw_fft``, the features are the FFT itself in Kaldi's order: the real values at 0 Hz and at the
-    Nyquist frequency, then the real and imaginary parts of the other frequencies. Options:
-    :class:`~kaldi_compat.options.spectral.SpectrogramOptions`; call:
+    Nyquist frequency, then the real and imaginary parts at the other frequencies. For the options, see
+    :class:`~kaldi_compat.options.spectral.SpectrogramOptions`; for the arguments of a call, see
     :meth:`~kaldi_compat.torch.features.spectral.SpectralFeature.forward`.
 
     >>> import torch
@@ -34,11 +34,11 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
     options: SpectrogramOptions
 
     def _needs_energy(self, raw: bool) -> bool:
-        """True for the energy in the first column."""
+        """Return True if the first column is the energy before (``raw``) or after preemphasis and windowing."""
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute the power spectrum, or arrange the numbers of the FFT in Kaldi's order."""
+        """Compute the power spectrum; with ``return_raw_fft``, arrange the numbers of the FFT in Kaldi's order."""
         if not self.options.return_raw_fft:
             return power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         ends = torch.stack((spectrum[..., 0, 0], spectrum[..., -1, 0]), -1)
@@ -46,7 +46,7 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         return torch.cat((ends, between), -1)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute log powers, with the energy in the first column; the numbers of the FFT do not change."""
+        """Compute log powers, with the log energy in the first column. The numbers of a raw FFT are not changed."""
         if log_energy is None:
             return energies
         log_power = energies.clamp(min=EPSILON).log()

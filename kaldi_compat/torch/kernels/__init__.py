@@ -1,10 +1,10 @@
 """The Triton engine: fused kernels for the spectral features on a GPU.
 
-One kernel computes power spectra, mel energies, or log mel energies from samples. The remaining steps (DCT, linear
-prediction, energy column) run in torch. :func:`why_unsupported` returns the reason if the kernels cannot compute a
-call. PyTorch operations then compute it, with equal numbers up to rounding.
+One kernel computes power spectra, mel energies, or log mel energies from samples. Torch's operations compute the
+remaining steps (DCT, linear prediction, energy column). If the kernels cannot compute a call,
+:func:`explain_unsupported` returns the reason, and the torch engine computes the call, equal up to rounding.
 
-``KALDI_COMPAT_KERNELS=0`` in the environment switches the kernels off.
+The environment variable ``KALDI_COMPAT_KERNELS=0`` switches the kernels off.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.rand import KaldiRandom
 from kaldi_compat.torch.tensors.copies import is_capturing
 from kaldi_compat.torch.tensors.dither import Generator
-from kaldi_compat.torch.tensors.frames import num_frames
+from kaldi_compat.torch.tensors.frames import count_frames
 
 logger = logging.getLogger("kaldi_compat")
 
 SWITCH = "KALDI_COMPAT_KERNELS"
 DEVICE_TYPE = "cuda"
-# FFT sizes as (A registers, L lanes), see kernels/spectrum.py. Larger FFTs take minutes to compile.
+# Numbers of registers and lanes for each number of FFT points, see kernels/spectrum.py. Larger FFTs take minutes to
+# compile.
 SHAPES = {128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
 # Sample indices are 32-bit integers. The margin of 2**20 is for frames that begin before or end after the samples.
 MAX_SAMPLES = 2**31 - 2**20
-# Parts of messages of errors that have the same meaning as torch.cuda.OutOfMemoryError.
+# Substrings of error messages that mean the same as torch.cuda.OutOfMemoryError.
 SIGNS_OF_FULL_MEMORY = (
     "CUDA out of memory",
-    "CUDA error: out of memory",  # pinned memory, and the context itself
-    "CUDA driver error: out of memory",  # the allocator's, with expandable_segments
+    "CUDA error: out of memory",  # Raised for pinned memory and for the context of a process.
+    "CUDA driver error: out of memory",  # Raised by PyTorch's allocator with expandable_segments.
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUFFT_ALLOC_FAILED",
     "CUSOLVER_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
-    "[CUDA]: out of memory",  # Triton's
+    "[CUDA]: out of memory",  # Raised by Triton.
 )
-# Largest and mean difference that is allowed between the features of the kernels and of torch's operations, relative to
-# 1 + |feature|.
+# Maximum and mean difference between the features of the kernels and of the torch engine, relative to 1 + |feature|,
+# above which a kernel is considered faulty.
 MAX_ERROR, MAX_MEAN_ERROR = 0.05, 1e-4
 
 
 class Feature(Protocol):
-    """Part of :class:`kaldi_compat.torch.features.spectral.SpectralFeature` that the kernels use."""
+    """Attributes of :class:`kaldi_compat.torch.features.spectral.SpectralFeature` that the kernels use."""
 
     options: Any
     size: int
@@ -68,21 +69,21 @@ class Feature(Protocol):
     @property
     def _are_log_energies(self) -> bool: ...
     def _needs_energy(self, raw: bool) -> bool: ...
-    def _filter_bank(self, vtln_warp: float) -> Tensor | None: ...
+    def _get_filter_bank(self, vtln_warp: float) -> Tensor | None: ...
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor: ...
-    def _features_of_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
+    def _compute_frames(self, frames: Tensor, noise: Tensor | None = None) -> Tensor: ...
 
 
-def why_unsupported(
+def explain_unsupported(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float] = 1.0,
     generator: Generator = None,
 ) -> str:
-    """Return the reason why :func:`features` cannot compute this call, or an empty string if it can.
+    """Return the reason why :func:`compute_features` cannot compute a call, or an empty string if it can.
 
-    The caller has checked that neither autograd nor a compiler records the operations.
+    The caller must have checked that neither autograd nor a compiler records the operations.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
@@ -97,12 +98,12 @@ def why_unsupported(
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
-    why = why_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
-    return why or _fault_of(module, samples, lengths, vtln_warp, generator)
+    why = explain_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
+    return why or _find_fault(module, samples, lengths, vtln_warp, generator)
 
 
-def why_switched_off(values: Tensor) -> str:
-    """Return the reason why no kernel can be used on the device of ``values``, or an empty string."""
+def explain_switched_off(values: Tensor) -> str:
+    """Return the reason why no kernel can be used on the device of ``values``, or an empty string if one can."""
     if values.device.type != DEVICE_TYPE:
         return f"the samples are on {values.device}, not on CUDA"
     if os.environ.get(SWITCH, "1") == "0":
@@ -111,10 +112,10 @@ def why_switched_off(values: Tensor) -> str:
 
 
 def _count_frames(module: Feature, samples: Tensor) -> int:
-    return num_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
+    return count_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 
-def features(
+def compute_features(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
@@ -126,19 +127,19 @@ def features(
     Args:
         module: the feature.
         samples: (T,) or (B, T), int16 or float32 on a GPU.
-        lengths: number of samples in each row (B,), on the same device or on the CPU, or None. Numbers above T count
-            as T.
+        lengths: (B,): number of samples in each row, on the same device or on the CPU; None for T. Numbers above T
+            count as T.
         vtln_warp: a VTLN factor, or a sequence with a factor for each row.
-        generator: generator of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's
-            noise; it synchronizes with the device if ``lengths`` are there. A ``torch.Generator``, or torch's global
-            generator if None, seeds a counter-based generator.
+        generator: source of the dithering noise. A :class:`~kaldi_compat.exact.rand.NoiseSource` gives Kaldi's noise,
+            and waits for the GPU if ``lengths`` are on the GPU. A ``torch.Generator``, or torch's global generator if
+            None, seeds a counter-based generator.
 
     Returns:
         Features (frames, dim) or (B, frames, dim), float32. With ``lengths``, also the number of frames of each row.
     """
-    from kaldi_compat.torch.kernels.launch import features_of
+    from kaldi_compat.torch.kernels.launch import launch_features
 
-    return features_of(module, samples, lengths, vtln_warp, generator)
+    return launch_features(module, samples, lengths, vtln_warp, generator)
 
 
 def _fits(lengths: Tensor, samples: Tensor) -> bool:
@@ -158,13 +159,13 @@ def _has_triton() -> bool:
 _faults: dict[object, str] = {}
 
 
-def faults() -> list[str]:
-    """Return the faults because of which kernels have been disabled in this process."""
+def list_faults() -> list[str]:
+    """Return the faults that have disabled kernels in this process, sorted."""
     return sorted({fault for fault in _faults.values() if fault})
 
 
 class KernelKind(NamedTuple):
-    """Properties of a call that select a kernel's compiled code, besides the module and the samples' type.
+    """Properties of a call that, with the module and the type of the samples, select the compiled code of a kernel.
 
     Attributes:
         ragged: True if each row is reflected at its own length.
@@ -179,7 +180,7 @@ class KernelKind(NamedTuple):
     wide: bool
 
 
-def _variant(
+def _classify_call(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
@@ -194,37 +195,37 @@ def _variant(
     return KernelKind(lengths is not None and not module.options.snip_edges, several, noise, samples.shape[-1] > WIDE)
 
 
-def _fault_of(
+def _find_fault(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
     vtln_warp: float | Sequence[float],
     generator: Generator,
 ) -> str:
-    """Return the fault of the kernels for these options, or an empty string. A variant is tested on its first use.
+    """Return the fault of the kernels for a call, or an empty string. A variant of a kernel is tested on first use.
 
-    The test fails without a C compiler, which Triton needs, and on unsupported GPUs. It also detects faults of
+    The test fails if there is no C compiler, which Triton needs, or the GPU is not supported, and it detects faults of
     compilers and drivers.
     """
-    variant = _variant(module, samples, lengths, vtln_warp, generator)
+    variant = _classify_call(module, samples, lengths, vtln_warp, generator)
     kind = (samples.device, samples.dtype, type(module), module.options, variant)
     if kind not in _faults:
-        # The test cannot run during the capture of a CUDA graph.
+        # The test waits for the GPU, which is not possible during the capture of a CUDA graph.
         if is_capturing(samples.device):
             return "this first call is captured in a CUDA graph: call the module once before the capture"
         warps = [1.0] if isinstance(vtln_warp, float) else sorted(set(vtln_warp))[:2]
         with compiling_alone(kind):
-            fault = _faults[kind] = _fault(module, samples.device, samples.dtype, variant, warps)
+            fault = _faults[kind] = _test_kernels(module, samples.device, samples.dtype, variant, warps)
         if fault:
             logger.warning("computing on %s without fused kernels: %s", samples.device, fault)
     return _faults[kind]
 
 
 @torch.no_grad()
-def _fault(
+def _test_kernels(
     module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
 ) -> str:
-    """Compare the kernels with torch's operations. Return a description of a fault, or an empty string.
+    """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
     Raises:
         KaldiCompatError: this process can no longer use the device.
@@ -234,7 +235,7 @@ def _fault(
     audio = torch.randint(-9999, 9999, (rows, count), generator=torch.Generator().manual_seed(0), device="cpu")
     lengths = torch.full((rows,), count - module.shift, device="cpu") if variant.ragged else None
     try:
-        from kaldi_compat.torch.kernels.launch import features_of
+        from kaldi_compat.torch.kernels.launch import launch_features
 
         samples = audio.to(dtype).to(device)
         kind: Any = type(module)
@@ -243,14 +244,14 @@ def _fault(
         )
         generator = torch.Generator().manual_seed(0) if variant.noise == "torch" else KaldiRandom()
         warp = list(warps) if variant.several else warps[0]
-        actual: Any = features_of(module, samples, lengths, warp, generator, wide=variant.wide)
+        actual: Any = launch_features(module, samples, lengths, warp, generator, wide=variant.wide)
         if lengths is not None:
             actual, expected = actual[0], expected[0]
         difference = (actual - expected).abs() / (1 + expected.abs())
         largest, mean = float(difference.max()), float(difference.mean())  # Asynchronous errors are raised here.
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
-        return fault_shown_by(error, device)
-    if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the numbers cannot be compared.
+        return describe_fault(error, device)
+    if variant.noise == "torch":  # The noise of `expected` is Kaldi's, so the features cannot be compared.
         return "" if math.isfinite(largest) else "their features are not finite: please report it"
     return (
         ""
@@ -259,8 +260,8 @@ def _fault(
     )
 
 
-def fault_shown_by(error: Exception, device: torch.device) -> str:
-    """Describe the fault of a kernel whose test raised ``error``, in one line.
+def describe_fault(error: Exception, device: torch.device) -> str:
+    """Return a one-line description of the fault of a kernel whose test raised ``error``.
 
     Raises:
         KaldiCompatError: this process can no longer use the device.
@@ -278,7 +279,7 @@ def fault_shown_by(error: Exception, device: torch.device) -> str:
 
 
 def is_broken(device: torch.device) -> bool:
-    """Return True if this process can no longer use a device, such as after an illegal memory access."""
+    """Return True if this process can no longer use a device, for example after an illegal memory access."""
     try:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
@@ -288,7 +289,7 @@ def is_broken(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return True for an error of CUDA, its libraries or Triton that means that device or pinned memory is full."""
+    """Return True for an error which means that the memory of the device or the pinned memory is full."""
     if isinstance(error, torch.cuda.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_FULL_MEMORY)
@@ -296,10 +297,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def compiling_alone(kind: object) -> Iterator[None]:
-    """Hold a lock during the block, so that only one of several processes compiles a kernel and the others wait.
+    """Hold a lock during the block, so that one process compiles a kernel while other processes wait for the result.
 
-    Processes that compile different kinds do not wait for each other. If the lock file cannot be created, the block
-    runs without a lock.
+    Processes that compile different kinds of kernels do not wait for each other. If the lock file cannot be created,
+    the block runs without a lock.
     """
     home = os.environ.get("TRITON_CACHE_DIR") or Path(os.environ.get("TRITON_HOME", "~")).expanduser() / ".triton"
     name = f"kaldi_compat-{hashlib.blake2b(repr(kind).encode(), digest_size=8).hexdigest()}.lock"

@@ -1,9 +1,9 @@
-"""Kernels that compress matrices to the same bytes as Kaldi.
+"""Kernels that compress matrices to the same bytes as Kaldi (``src/matrix/compressed-matrix.cc``).
 
 A program compresses a group of columns of one utterance. Quantization is monotonic, so the quartiles of a column can be
-computed from its 16-bit values. They are found by bisection, without sorting. The operations are the same as in
-:mod:`io_ark.codecs.compressed` (Kaldi's ``src/matrix/compressed-matrix.cc``). They are rounded separately, because the
-kernels are compiled without fused multiply-adds.
+computed from its 16-bit values, by bisection instead of sorting. The operations are the same as in
+:mod:`io_ark.codecs.compressed`, and the kernels are compiled without fused multiply-adds, so that every operation is
+rounded as in Kaldi.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -14,24 +14,23 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-# Kaldi's constant for 1/65535, and the smallest fraction that Kaldi's rounding (add 0.499 in float64, truncate) rounds
-# up, both in float32.
-PER_STEP = tl.constexpr(1.5259021893143654e-05)
+PER_STEP = tl.constexpr(1.5259021893143654e-05)  # Kaldi's constant for 1/65535, in float32.
+# The smallest float32 fraction that Kaldi rounds up. Kaldi adds 0.499 in float64 and truncates.
 ROUNDS_UP = tl.constexpr(0.5010000467300415)
-NO_ZERO = tl.constexpr(2**31 - 1)
+NO_ZERO = tl.constexpr(2**31 - 1)  # Index that means that a matrix has no zero.
 INFINITY = tl.constexpr(float("inf"))
 
 
 @triton.jit
 def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexpr, COLUMNS: tl.constexpr):
-    """Compute the minimum and maximum of each group of columns, or NaN if a value is NaN, and the position of a zero.
+    """Compute the minimum and the maximum of each group of columns, and the position of the first zero.
 
     Args:
-        features: float32, rows of ``row`` floats.
+        features: float32, rows of ``row`` numbers.
         places: int64 (utterances, 4): first frame, number of frames, and positions of the first code and the first step
             of the utterance.
-        ranges: float32 (utterances, groups, 2).
-        zeros: int32 (utterances, groups): twice the index of the first zero, plus 1 if it is negative.
+        ranges: float32 (utterances, groups, 2): the minima, NaN if a value is NaN, and the maxima.
+        zeros: int32 (utterances, groups): twice the index of the first zero, plus 1 if the zero is negative.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)
@@ -62,8 +61,8 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
 
 
 @triton.jit
-def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
-    """Return the minimum of a matrix and its range. The range is not finite if the matrix cannot be compressed."""
+def load_range(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
+    """Return the minimum and the range of a matrix. The range is not finite if the matrix cannot be compressed."""
     group = tl.arange(0, GROUPS)
     place = utterance * groups + group
     least_of = tl.load(ranges + 2 * place, mask=group < groups, other=INFINITY)
@@ -71,8 +70,8 @@ def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
     first_zero = tl.min(tl.load(zeros + place, mask=group < groups, other=NO_ZERO), 0)
     bad = tl.max(tl.where(least_of != least_of, 1, 0), 0) > 0
     least = tl.min(least_of, 0)
-    # If a matrix has zeros of both signs, Kaldi's minimum is the first zero.
-    sign = tl.where(first_zero % 2 == 1, -2147483648, 0).to(tl.int32)  # Bits, because -0.0 would be compiled to 0.0.
+    # If the minimum is zero, Kaldi's minimum has the sign of the first zero.
+    sign = tl.where(first_zero % 2 == 1, -2147483648, 0).to(tl.int32)  # As bits, because Triton compiles -0.0 to 0.0.
     least = tl.where(least == 0.0, sign.to(tl.float32, bitcast=True), least)
     # Kaldi gives a constant matrix the range 1 + |value|, computed in float64.
     wide = (least.to(tl.float64) + (1.0 + tl.abs(least.to(tl.float64)))).to(tl.float32)
@@ -82,7 +81,7 @@ def range_of(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
 
 @triton.jit
 def quantize(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
-    """Map values between least and least + span to integers from 0 to TOP."""
+    """Map values from least to least + span to integers from 0 to TOP."""
     scaled = tl.div_rn(value - least, tl.zeros_like(value) + span)
     if CLIP:
         scaled = tl.minimum(tl.maximum(scaled, 0.0), 1.0)
@@ -107,14 +106,14 @@ def speech_kernel(
     COLUMNS: tl.constexpr,
     GROUPS: tl.constexpr,
 ):
-    """Compress by method 2, kSpeechFeature: a byte for each element, on a scale between its column's quartiles.
+    """Compress by method 2, kSpeechFeature, to a byte per element on a scale between the quartiles of its column.
 
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
-        headers: float32 (utterances, 2): least value and range.
+        headers: float32 (utterances, 2): minimum and range of each matrix.
         percentiles: int16 (utterances, dim, 4), the bits of unsigned integers.
-        steps: int16: scratch memory, for each utterance ``tl.num_programs(1) * COLUMNS`` rows of its frames, rounded up
-            to a multiple of FRAMES.
+        steps: int16, scratch memory: for each utterance ``tl.num_programs(1) * COLUMNS`` rows, whose length is the
+            number of frames, rounded up to a multiple of FRAMES.
         codes: uint8, (dim, frames) for each utterance.
     """
     utterance = tl.program_id(0)
@@ -124,16 +123,16 @@ def speech_kernel(
     count = tl.load(places + 4 * utterance + 1).to(tl.int32)
     place = tl.load(places + 4 * utterance + 2)
     codes += place
-    # Steps have a row of whole blocks for each column, so that they are read without masks, many at once.
+    # A row of steps has a whole number of blocks, so that steps are read without masks, many at a time.
     steps += tl.multiple_of(tl.load(places + 4 * utterance + 3), FRAMES)
     steps_row = tl.multiple_of((count + FRAMES - 1) // FRAMES * FRAMES, FRAMES)
     start = features + first * row
-    least, span = range_of(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
+    least, span = load_range(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
     if group == 0:
         tl.store(headers + 2 * utterance, least)
         tl.store(headers + 2 * utterance + 1, span)
 
-    # The 16-bit values, less 2^15, and the least and greatest of each column.
+    # Compute the 16-bit values, store them minus 2^15, and compute the minimum and maximum of each column.
     low = tl.full((COLUMNS, FRAMES), 65535, tl.int32)
     high = tl.zeros((COLUMNS, FRAMES), tl.int32)
     at = 0
@@ -208,9 +207,9 @@ def speech_kernel(
         top = tl.where(in_1, value_1, tl.where(in_2, value_2, value_3))
         number = tl.where(in_1, 64.0, tl.where(in_2, 128.0, 63.0))
         base = tl.where(in_1, 0, tl.where(in_2, 64, 192))
-        # If the last limits are equal in float32, Kaldi's conversion of the quotient overflows and counts no step.
+        # If the two highest limits are equal in float32, Kaldi's conversion of the quotient overflows to 0 steps.
         height = tl.where(top > bottom, top - bottom, tl.where(in_1, top - bottom, INFINITY))
-        # Half steps are counted and truncated, so that integers round half up.
+        # Half steps are counted and truncated, which rounds a quotient of exactly half a step up.
         halves = tl.div_rn(value - bottom, height) * number * 2.0
         halves = tl.minimum(tl.maximum(halves, 0.0), 2.0 * number).to(tl.int32)
         code = base + ((halves + 1) >> 1)
@@ -237,14 +236,14 @@ def integers_kernel(
     TOP: tl.constexpr,
     FIXED: tl.constexpr,
 ):
-    """Compress by methods 3 to 7, integers on one scale.
+    """Compress by methods 3 to 7, to integers on one scale for the whole matrix.
 
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
-        headers: float32 (utterances, 2): least value and range.
-        codes: uint8, or int16 for the bits of unsigned integers; (frames, dim) for each utterance.
-        low: value of code 0, if FIXED. Otherwise the minimum of the matrix is used.
-        width: range of the codes, if FIXED. Otherwise the range of the matrix is used.
+        headers: float32 (utterances, 2): minimum and range of each matrix.
+        codes: uint8, or int16 with the bits of unsigned integers; (frames, dim) for each utterance.
+        low: value of code 0 if FIXED; otherwise, the minimum of the matrix is used.
+        width: range of the codes if FIXED; otherwise, the range of the matrix is used.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)
@@ -254,9 +253,9 @@ def integers_kernel(
     place = tl.load(places + 4 * utterance + 2)
     codes += place
     start = features + first * row
-    least, span = range_of(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
+    least, span = load_range(ranges, zeros, utterance, tl.num_programs(1), GROUPS)
     if FIXED:
-        # Infinities have codes, but NaN has none, and leaves a range that is not finite.
+        # With a fixed range, infinities have codes. Only NaN makes the range NaN, so that the matrix is refused.
         span = tl.where(least != least, least, tl.zeros_like(span) + width)
         least = tl.zeros_like(least) + low
     if group == 0:

@@ -1,4 +1,4 @@
-"""Launch the kernels that compress matrices on a GPU."""
+"""Compression of matrices on a GPU, with the kernels of :mod:`kaldi_compat.torch.kernels.compress`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from torch import Tensor
 
 from io_ark.codecs import CompressionMethod, codec
 from kaldi_compat.exact.arrays import Integers
-from kaldi_compat.torch.kernels import compiling_alone, fault_shown_by
+from kaldi_compat.torch.kernels import compiling_alone, describe_fault
 from kaldi_compat.torch.kernels.compress import integers_kernel, ranges_kernel, speech_kernel
 from kaldi_compat.torch.tensors.copies import to_device
 
 logger = logging.getLogger("kaldi_compat")
 
 Array = npt.NDArray[Any]
-# The kernels store twice the index of an element in 32 bits. Steps have rows for a multiple of 8 columns.
+# Maximum number of elements of a matrix, because the kernels store twice the index of an element in 32 bits.
 MAX_ELEMENTS = 1 << 30
-# Kaldi's automatic choice compresses matrices with fewer rows to two bytes per value.
+# With method AUTO, Kaldi compresses matrices with fewer rows to two bytes per value.
 MIN_SPEECH_ROWS = 9
-COLUMNS = 8  # Columns of a program. Eight floats are one memory transaction.
-FRAMES = 128  # Frames that a program reads at a time.
-# The format, the largest code, and the fixed range, or None for the matrix's own range.
+COLUMNS = 8  # Number of columns of a program. Eight float32 numbers are one memory transaction.
+FRAMES = 128  # Number of frames that a program reads at a time.
+# Format, largest code, and fixed minimum and range of each method. None stands for the minimum and range of the matrix.
 _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]] = {
     CompressionMethod.TWO_BYTE_AUTO: (b"CM2", 65535, None),
     CompressionMethod.TWO_BYTE_SIGNED_INTEGER: (b"CM2", 65535, (-32768.0, 65535.0)),
@@ -39,14 +39,14 @@ _FORMATS: dict[CompressionMethod, tuple[bytes, int, tuple[float, float] | None]]
 }
 
 
-class Parts(NamedTuple):
+class CompressedMatrices(NamedTuple):
     """Compressed matrices of one format.
 
     Attributes:
         members: (matrices,): indices of the matrices.
         columns: number of columns.
         kind: format: CM, CM2 or CM3.
-        counts: (matrices,): number of rows.
+        counts: (matrices,): number of rows of each matrix.
         tensors: minima and ranges, float32 (matrices, 2); percentiles, int16 (matrices, columns, 4) or empty; codes,
             uint8 or int16.
     """
@@ -57,7 +57,7 @@ class Parts(NamedTuple):
     counts: Integers
     tensors: tuple[Tensor, Tensor, Tensor]
 
-    def objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
+    def cut_objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
         """Return the bytes of the matrices for an archive: those before the codes, and the codes.
 
         The bytes before the codes are None for a matrix that cannot be compressed because its range is not finite.
@@ -82,7 +82,7 @@ class Parts(NamedTuple):
 
 
 def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the matrices that the kernels can compress, from their numbers of rows and columns.
+    """Return a mask of the matrices that the kernels can compress, given their numbers of rows and columns.
 
     >>> has_short_indices(np.array([1 << 26, 1 << 27]), 3)
     array([ True, False])
@@ -90,7 +90,7 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
     return counts * max(dim, COLUMNS) < MAX_ELEMENTS
 
 
-def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[Parts]:
+def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
     """Compress matrices that are ranges of rows of a tensor.
 
     Args:
@@ -109,16 +109,16 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
         long = places[:, 1] >= MIN_SPEECH_ROWS
         both = (members[long], CompressionMethod.SPEECH_FEATURE), (members[~long], CompressionMethod.TWO_BYTE_AUTO)
         chosen = [choice for choice in both if len(choice[0])]
-    parts = []
+    compressed = []
     for indices, own_method in chosen:
-        compress = _speech if own_method == CompressionMethod.SPEECH_FEATURE else _integers
+        compress = _compress_speech if own_method == CompressionMethod.SPEECH_FEATURE else _compress_integers
         kind, tensors = compress(_launch(features, places[indices]), own_method)
-        parts.append(Parts(indices, features.shape[1], kind, places[indices, 1], tensors))
-    return parts
+        compressed.append(CompressedMatrices(indices, features.shape[1], kind, places[indices, 1], tensors))
+    return compressed
 
 
 class _Launch(NamedTuple):
-    """Arguments of the kernels: matrices and their ranges."""
+    """Arguments of the compression kernels. For tensors, see :func:`~.compress.ranges_kernel`."""
 
     features: Tensor
     grid: tuple[int, int]
@@ -154,11 +154,11 @@ def _launch(features: Tensor, places: Integers) -> _Launch:
 
 
 def _tile(frames: int) -> dict[str, Any]:
-    # Fused multiply-adds would round differently from Kaldi.
+    # Fusion is disabled, because fused multiply-adds would round differently from Kaldi.
     return {"FRAMES": frames, "COLUMNS": COLUMNS, "num_warps": 4, "enable_fp_fusion": False}
 
 
-def _speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.steps, dtype=torch.int16)
@@ -177,7 +177,7 @@ def _speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Te
     return b"CM", (launch.headers, percentiles, codes)
 
 
-def _integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
     features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed = _FORMATS[method]
     codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
@@ -199,33 +199,33 @@ def _integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[
 
 
 @functools.cache
-def fault_of_compression(device: torch.device) -> str:
-    """Compare the kernels with the codec, once for each device. Return a description of a fault, or an empty string."""
+def find_compression_fault(device: torch.device) -> str:
+    """Compare the kernels with the codec, once per device. Return the description of a fault, or an empty string."""
     with compiling_alone(("compression", device)):
-        fault = _fault(device)
+        fault = _test_compression(device)
     if fault:
         logger.warning("matrices that are computed on %s are compressed on the CPU: %s", device, fault)
     return fault
 
 
-def _fault(device: torch.device) -> str:
+def _test_compression(device: torch.device) -> str:
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
     places = np.array([[0, 7], [7, 138]])
     try:
         features = to_device(torch.from_numpy(values), device)
         for method in CompressionMethod:
-            for parts in compress_rows(features, places, method):
-                objects = zip(*parts.objects([tensor.cpu().numpy() for tensor in parts.tensors]), strict=True)
-                for (first, count), (head, codes) in zip(places[parts.members].tolist(), objects, strict=True):
-                    if head is None or head + codes != _stored_bytes(values[first : first + count], method):
+            for matrices in compress_rows(features, places, method):
+                objects = zip(*matrices.cut_objects([tensor.cpu().numpy() for tensor in matrices.tensors]), strict=True)
+                for (first, count), (head, codes) in zip(places[matrices.members].tolist(), objects, strict=True):
+                    if head is None or head + codes != _encode_matrix(values[first : first + count], method):
                         return f"compression by method {method} differs from Kaldi's: please report it"
     except Exception as error:  # The errors of Triton and its compilers have no common base class.
-        return fault_shown_by(error, device)
+        return describe_fault(error, device)
     return ""
 
 
-def _stored_bytes(matrix: Array, method: CompressionMethod) -> bytes:
+def _encode_matrix(matrix: Array, method: CompressionMethod) -> bytes:
     sink = io.BytesIO()
     codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
     return sink.getvalue()

@@ -1,9 +1,9 @@
 """Kernel that computes power spectra, mel energies or log mel energies from samples.
 
-It reads each sample once and writes each result once. A program computes a few frames at a time. For mel energies, it
-writes the spectra to a scratch buffer of a few kilobytes and overwrites them with the spectra of its next frames, so
-that they stay in the caches. A mel filter covers few FFT bins, so a lane computes one band as a sum over the bins of
-its filter. All arithmetic is float32, and the order of the sums does not depend on the batch.
+The kernel reads each sample once and writes each result once. A program computes a few frames at a time. For mel
+energies, a program writes the spectra to a scratch buffer of a few kilobytes, and reuses the buffer for its next
+frames, so that the buffer stays in the caches. A mel filter covers few FFT bins, so a lane computes one band as a sum
+over the bins of its filter. All arithmetic is float32, and the order of the sums does not depend on the batch.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -14,24 +14,24 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kaldi_compat.torch.kernels.spectrum import spectra_of, stored_power
+from kaldi_compat.torch.kernels.spectrum import compute_spectra, store_power
 
 if triton.knobs.runtime.interpret:
 
-    def as_index(x):
-        """Return a number for range() in the interpreter. NumPy 2.4 refuses an array with one element."""
+    def to_index(x):
+        """Convert a number for range() in the interpreter, because NumPy 2.4 refuses an array with one element."""
         return int(x.handle.data.item())
 
 else:
 
     @triton.jit
-    def as_index(x):
-        """Return the number unchanged."""
+    def to_index(x):
+        """Return the number unchanged, because the compiler accepts it in range()."""
         return x
 
 
 @triton.jit
-def mel_sums(
+def sum_filters(
     spectra,
     first_bins,
     weights,
@@ -45,17 +45,17 @@ def mel_sums(
     GROUP: tl.constexpr,
     BANKS: tl.constexpr,
 ):
-    """Return weighted sums of spectra for a group of bands: FRAMES tensors (GROUP, 4), to be added up in their rows.
+    """Return weighted sums of spectra for a group of bands: a tensor (GROUP, 4) per frame, whose rows must be added up.
 
     Args:
-        spectra: the frames' spectra, in rows of ROW numbers.
-        first_bins: (bands,): first FFT bin of each band's filter in the first bank, a multiple of 4.
+        spectra: spectra of the frames, in rows of ROW numbers.
+        first_bins: (bands,): first FFT bin of the filter of each band in the first bank, a multiple of 4.
         weights: rows of (GROUP, 4) weights, for four bins of each band of a group.
-        number: number of each frame's bank.
-        begin: the group's first row of weights in the first bank.
-        end: the end of the group's rows.
+        number: index of the bank of each frame.
+        begin: first row of the weights of the group in the first bank.
+        end: end of the rows of the group in the first bank.
         bank_bands: number of bands in a bank.
-        bank_rows: number of rows in a bank.
+        bank_rows: number of rows of weights in a bank.
     """
     lane = tl.arange(0, GROUP)
     four = tl.arange(0, 4)[None, :]
@@ -67,7 +67,7 @@ def mel_sums(
         at += (spectra + f * ROW + first[:, None] + four,)
         filters += (weights + ((number[f] * bank_rows + begin) * GROUP + lane)[:, None] * 4 + four,)
         total += (tl.zeros((GROUP, 4), tl.float32),)
-    for _ in tl.range(as_index(end - begin)):
+    for _ in tl.range(to_index(end - begin)):
         sums = ()
         next_at = ()
         next_filters = ()
@@ -83,7 +83,7 @@ def mel_sums(
     return total
 
 
-# Arguments that differ from call to call must not cause recompilation.
+# Triton must not recompile the kernel for arguments that differ from call to call.
 @triton.jit(
     do_not_specialize=[
         "row_stride",
@@ -149,12 +149,12 @@ def feature_kernel(
     """Compute power (or magnitude) spectra, and log energies, of frames 0 to end_frame - 1.
 
     With MEL, compute mel energies or their logs instead of spectra. With BANKS, there are several filter banks, and
-    ``banks`` has the number of the bank of each frame.
+    ``banks`` has the index of the bank of each frame.
     """
     own = scratch + tl.program_id(0) * FRAMES * ROW
     rows = own + tl.arange(0, FRAMES)[:, None] * ROW
     if MEL:
-        # Sums include a few numbers after the last bin. Their weights are 0, so they must be finite.
+        # Sums include a few numbers after the last bin with weights of 0, so these numbers must be finite.
         behind = A * LANES // 2 + 1 + tl.arange(0, 8)[None, :]
         tl.store(rows + behind, tl.zeros((FRAMES, 8), tl.float32), mask=behind < ROW)
     first_frame = tl.program_id(0) * FRAMES
@@ -162,16 +162,16 @@ def feature_kernel(
         place = first_frame + tl.arange(0, FRAMES)
         inside = place < end_frame
         frame = tl.minimum(place, end_frame - 1)
-        re, im = spectra_of(
+        re, im = compute_spectra(
             samples, lengths, window, factors, log_energy, seeds, jumps, row_stride, samples_in_row, frames_in_row,
             frame, inside, coefficient, scale, dither, energy_floor,
             SIZE, SHIFT, FIRST, A, LOG_A, LANES, LOG_LANES, FRAMES, REFLECTED, RAGGED, WIDE, SCALED, NOISE, REMOVE_DC,
             PREEMPHASIZED, ENERGY,
         )  # fmt: skip
-        # The scratch buffer receives spectra for all frames, so that no sum includes numbers from before.
+        # The scratch buffer receives spectra for all frames, so that sums never read uninitialized memory.
         is_stored = frame >= 0 if MEL else inside
         spectra = rows if MEL else out + (place.to(tl.int64) * num_bands)[:, None]
-        stored_power(re, im, spectra, bins, is_stored, A, LANES, MAGNITUDE)
+        store_power(re, im, spectra, bins, is_stored, A, LANES, MAGNITUDE)
         if MEL:
             tl.debug_barrier()  # The sums read spectra that other lanes have written.
             number = ()
@@ -180,7 +180,7 @@ def feature_kernel(
             group = 0
             while group < num_groups:
                 begin = tl.load(group_rows + group)
-                total = mel_sums(
+                total = sum_filters(
                     own, first_bins + group * GROUP, weights, number, begin, tl.load(group_rows + group + 1),
                     num_groups * GROUP, bank_rows, FRAMES, ROW, GROUP, BANKS,
                 )  # fmt: skip
@@ -192,5 +192,5 @@ def feature_kernel(
                     to = out + (first_frame + f).to(tl.int64) * num_bands + band
                     tl.store(to, sums, mask=(first_frame + f < end_frame) & (band < num_bands))
                 group += 1
-            tl.debug_barrier()  # All lanes must have read these spectra before the next ones are written.
+            tl.debug_barrier()  # All lanes must have read these spectra before the next spectra are written.
         first_frame += tl.num_programs(0) * FRAMES

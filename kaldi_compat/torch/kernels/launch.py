@@ -1,4 +1,4 @@
-"""Launch the kernels for the features of a module."""
+"""Launch of the feature kernel: its arguments, tables and filter banks."""
 
 from __future__ import annotations
 
@@ -17,52 +17,46 @@ from kaldi_compat.exact.rand import compute_rand_r_starts
 from kaldi_compat.torch.kernels import SHAPES, Feature
 from kaldi_compat.torch.kernels.fused import feature_kernel
 from kaldi_compat.torch.kernels.noise import KALDI, PHILOX
-from kaldi_compat.torch.kernels.spectrum import half_of_bins
+from kaldi_compat.torch.kernels.spectrum import list_half_of_bins
 from kaldi_compat.torch.tensors.copies import is_capturing, to_device
-from kaldi_compat.torch.tensors.dither import Generator, frame_states
-from kaldi_compat.torch.tensors.frames import EPSILON, num_frames
+from kaldi_compat.torch.tensors.dither import Generator, draw_frame_states
+from kaldi_compat.torch.tensors.frames import EPSILON, count_frames
 
-PADDING = 8
+PADDING = 8  # Number of additional numbers in a row of spectra, which holds the Nyquist bin and aligns the rows.
 LANES_IN_WARP = 32
-GROUP = 32  # Bands that the kernel computes at a time.
-# Registers of a lane by compute capability and, for all others, by points of the FFT. Few registers let many programs
-# run at the same time, but too few spill to memory. Cards that run at most 16 programs have 128 registers for each.
+GROUP = 32  # Number of bands that the kernel computes at a time.
+# Number of registers of a lane by compute capability and, for other GPUs, by points of the FFT. Few registers let many
+# programs run at the same time, but too few spill to memory. On GPUs that run at most 16 programs, each can have 128.
 REGISTERS = {(7, 5): 128, (8, 0): 96, (8, 6): 128}
 USUAL_REGISTERS = {128: 80, 256: 88, 512: 80, 1024: 80}
 MULTIPROCESSOR_REGISTERS = 1 << 16
 # Maximum number of blocks on a multiprocessor (CUDA C Programming Guide, technical specifications).
 BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (12, 1): 24}
 USUAL_BLOCKS = 32
-# Maximum number of cached filter banks of VTLN factors. A bank has about 20 KB.
+# Maximum number of cached filter banks for VTLN factors. A bank takes about 20 KB.
 MAX_BANKS = 2048
-# Longer rows that are reflected at their ends need 64-bit indices.
+# Rows with more samples need 64-bit indices if they are reflected at their ends.
 WIDE = 1 << 29
-# Tensors that captured CUDA graphs read at each replay. They must outlive the caches below.
+# Tensors that captured CUDA graphs read at each replay, and which must outlive the caches below.
 _captured: list[object] = []
 
 
 class Noise(NamedTuple):
-    """Noise for dithering."""
+    """Source of the dithering noise in the kernel."""
 
-    kind: int = 0  # KALDI, PHILOX, or 0 for none
-    # ``rand_r()`` states of all frames, int32, or the generator's seed, int64 (1,); None for none
+    kind: int = 0  # KALDI, PHILOX, or 0 for no noise.
+    # For KALDI, int32 ``rand_r()`` states of all frames; for PHILOX, the int64 seed of the generator, (1,).
     seeds: Tensor | None = None
 
 
 class Spans(NamedTuple):
-    """Frames by their VTLN factors."""
+    """Spans of consecutive frames with the same VTLN factor. A span ends at the first frame of the next span."""
 
-    # First frame of each span, counted over all rows, in ascending order from 0. A span ends at the next span's start.
-    firsts: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]  # First frame of each span, counted over all rows, in ascending order from 0.
     warps: Sequence[float]  # VTLN factor of each span.
 
-    @classmethod
-    def one(cls, warp: float) -> Spans:
-        """Return the span of all frames."""
-        return cls(np.zeros(1, np.int64), [warp])
 
-
-def features_of(
+def launch_features(
     module: Feature,
     samples: Tensor,
     lengths: Tensor | None,
@@ -71,27 +65,28 @@ def features_of(
     *,
     wide: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Compute features that the kernels support: see :func:`kaldi_compat.torch.kernels.features`.
+    """Compute features with the kernel.
 
-    With ``wide``, indices have 64 bits even if the rows do not need them.
+    For the arguments and the result, see :func:`~kaldi_compat.torch.kernels.compute_features`. With ``wide``, indices
+    have 64 bits even if 32 bits would be enough.
     """
     options: Any = module.options
     rows = samples.reshape(-1, samples.shape[-1])
     rows = rows if rows.stride(-1) == 1 else rows.contiguous()
-    count = num_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
+    count = count_frames(rows.shape[-1], module.size, module.shift, options.snip_edges)
     counts = None
     if lengths is not None:
         within = lengths.clamp(0, rows.shape[-1])
-        counts = num_frames(within, module.size, module.shift, options.snip_edges)
+        counts = count_frames(within, module.size, module.shift, options.snip_edges)
     if isinstance(vtln_warp, float):
-        spans = Spans.one(vtln_warp)
+        spans = Spans(np.zeros(1, np.int64), [vtln_warp])
     else:
         spans = Spans(np.arange(len(rows)) * count, vtln_warp)
-    noise = _noise(options.dither, len(rows), count, counts, generator, samples.device)
+    noise = _make_noise(options.dither, len(rows), count, counts, generator, samples.device)
     if lengths is not None and counts is not None:
-        # The kernel is compiled for contiguous 64-bit lengths.
+        # The kernel requires contiguous 64-bit lengths.
         lengths, counts = to_device(lengths.long().contiguous(), samples.device), to_device(counts, samples.device)
-    features = _features(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
+    features = _launch(module, rows, lengths, count, spans, noise, wide or rows.shape[1] > WIDE)
     features = features.reshape(*samples.shape[:-1], count, module.dim)
     if counts is None:
         return features
@@ -99,24 +94,21 @@ def features_of(
     return torch.where(valid.unsqueeze(-1), features, 0.0), counts
 
 
-def row_features(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
-    """Compute the features of one row of samples whose parts have different VTLN factors.
+def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator) -> Tensor:
+    """Compute the features (frames, dim) of one row of samples, whose frames may have different VTLN factors.
 
     Args:
         module: the feature, with ``snip_edges``.
         row: (T,), int16 or float32 on a GPU.
-        spans: the parts of the row.
-        generator: generator of the dithering noise.
-
-    Returns:
-        Features (frames, dim).
+        spans: VTLN factors of the frames.
+        generator: source of the dithering noise.
     """
-    count = num_frames(len(row), module.size, module.shift)
-    noise = _noise(module.options.dither, 1, count, None, generator, row.device)
-    return _features(module, row.unsqueeze(0), None, count, spans, noise, len(row) > WIDE)
+    count = count_frames(len(row), module.size, module.shift)
+    noise = _make_noise(module.options.dither, 1, count, None, generator, row.device)
+    return _launch(module, row.unsqueeze(0), None, count, spans, noise, len(row) > WIDE)
 
 
-def _noise(
+def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
     if dither == 0:
@@ -126,10 +118,10 @@ def _noise(
         seed = torch.randint(-(2**63), 2**63 - 1, (1,), generator=generator, device=place)
         return Noise(PHILOX, to_device(seed, device))
     valid = None if counts is None else torch.arange(count, device=counts.device) < counts.unsqueeze(-1)
-    return Noise(KALDI, to_device(frame_states((rows, count), valid, generator), device).reshape(-1))
+    return Noise(KALDI, to_device(draw_frame_states((rows, count), valid, generator), device).reshape(-1))
 
 
-def _features(
+def _launch(
     module: Feature,
     rows: Tensor,
     lengths: Tensor | None,
@@ -138,21 +130,21 @@ def _features(
     noise: Noise,
     wide: bool,
 ) -> Tensor:
-    """Return features (rows * count, dim)."""
+    """Launch the kernel, and return features (rows * count, dim)."""
     device, total = rows.device, len(rows) * count
-    mel = module._filter_bank(1.0)
+    mel = module._get_filter_bank(1.0)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
     energies = rows.new_empty((total, width), dtype=torch.float32)
     raw = module._needs_energy(raw=True)
     energy = 1 if raw else 2 if module._needs_energy(raw=False) else 0
     log_energy = energies.new_empty(total) if energy else None
-    factors, bins = _tables(module.points, device)
+    factors, bins = _make_tables(module.points, device)
     no_filters = BandFilters(bins, energies, bins), None
-    filters, banks = no_filters if mel is None else _filters_of(module, spans, total, device)
+    filters, banks = no_filters if mel is None else _select_filters(module, spans, total, device)
     if is_capturing(device):
         _captured.append((factors, bins, filters))
-    constants = kernel_options(module, lengths is not None, energy, noise.kind, wide=wide, banks=banks is not None)
-    programs = min(-(-total // constants["FRAMES"]), _programs(device, module.points))
+    constants = make_kernel_options(module, lengths is not None, energy, noise.kind, wide=wide, banks=banks is not None)
+    programs = min(-(-total // constants["FRAMES"]), _count_programs(device, module.points))
     scratch = torch.empty((programs * constants["FRAMES"], constants["ROW"]), dtype=torch.float32, device=device)
     with torch.cuda.device_of(rows):  # type: ignore[no-untyped-call]
         if total:
@@ -168,7 +160,7 @@ def _features(
                 energies,
                 energies if log_energy is None else log_energy,
                 bins if noise.seeds is None else noise.seeds,
-                _jumps(module.size, device) if noise.kind == KALDI else bins,
+                _make_jumps(module.size, device) if noise.kind == KALDI else bins,
                 rows.stride(0),
                 rows.shape[1],
                 count,
@@ -182,15 +174,15 @@ def _features(
                 EPSILON if raw else module._windowed_energy_floor,
                 EPSILON,
                 **constants,
-                maxnreg=_registers(device, module.points),
+                maxnreg=_choose_registers(device, module.points),
             )
     return energies if module._are_log_energies else module.features_of_energies(energies, log_energy)
 
 
-def kernel_options(
+def make_kernel_options(
     module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False, banks: bool = False
 ) -> dict[str, Any]:
-    """Return the compile-time constants of the kernel. ``energy``: 0 for none, 1 for raw, 2 for windowed."""
+    """Return the compile-time constants of the kernel. ``energy`` is 0 for no energy, 1 for raw, 2 for windowed."""
     options: Any = module.options
     a, lanes = SHAPES[module.points]
     return {
@@ -202,7 +194,7 @@ def kernel_options(
         "LANES": lanes,
         "LOG_LANES": lanes.bit_length() - 1,
         "FRAMES": max(1, LANES_IN_WARP // a),
-        "ROW": _row(module.points),
+        "ROW": _compute_row_length(module.points),
         "GROUP": GROUP,
         "REFLECTED": not options.snip_edges,
         "RAGGED": ragged and not options.snip_edges,
@@ -213,7 +205,7 @@ def kernel_options(
         "PREEMPHASIZED": options.preemphasis_coefficient != 0,
         "ENERGY": energy,
         "MAGNITUDE": not getattr(module.options, "use_power", True),
-        "MEL": module._filter_bank(1.0) is not None,
+        "MEL": module._get_filter_bank(1.0) is not None,
         "LOG": module._are_log_energies,
         "BANKS": banks,
         "num_warps": 1,  # Barriers within one warp cost nothing.
@@ -222,19 +214,19 @@ def kernel_options(
 
 
 @functools.cache
-def _programs(device: torch.device, points: int) -> int:
-    """Return the number of programs of the kernel that run at the same time on a device, or 3 in the interpreter.
+def _count_programs(device: torch.device, points: int) -> int:
+    """Return the number of programs of the kernel that run at the same time on a device.
 
-    More programs would start only when others end, and would then compute their frames on a mostly idle device.
+    Additional programs would start when the first programs end, and would run on a mostly idle device.
     """
-    if device.type == "cpu":
+    if device.type == "cpu":  # In Triton's interpreter, the result does not depend on the number of programs.
         return 3
     count = int(torch.cuda.get_device_properties(device).multi_processor_count)
-    return count * resident_programs(torch.cuda.get_device_capability(device), points)
+    return count * count_resident_programs(torch.cuda.get_device_capability(device), points)
 
 
-def resident_programs(capability: tuple[int, int], points: int) -> int:
-    """Return the number of programs of one warp that a multiprocessor has registers and blocks for.
+def count_resident_programs(capability: tuple[int, int], points: int) -> int:
+    """Return the number of programs of one warp for which a multiprocessor has registers and blocks.
 
     >>> resident_programs((9, 0), 512), resident_programs((8, 6), 512)
     (25, 16)
@@ -244,7 +236,7 @@ def resident_programs(capability: tuple[int, int], points: int) -> int:
 
 
 @functools.cache
-def _registers(device: torch.device, points: int) -> int:
+def _choose_registers(device: torch.device, points: int) -> int:
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
     return REGISTERS.get(capability, USUAL_REGISTERS[points])
 
@@ -253,9 +245,9 @@ class BandFilters(NamedTuple):
     """Filter banks without most of their zeros.
 
     Attributes:
-        first_bins: int32 (banks, groups * GROUP): first FFT bin of each band's filter, a multiple of 4.
+        first_bins: int32 (banks, groups * GROUP): first FFT bin of the filter of each band, a multiple of 4.
         weights: (banks, rows, GROUP, 4): mel weights. A row has the weights of four bins for each band of a group.
-        group_rows: int32 (groups + 1,): first row of each group of bands, and the number of rows.
+        group_rows: int32 (groups + 1,): first row of each group of bands, and the total number of rows.
     """
 
     first_bins: Tensor
@@ -263,13 +255,14 @@ class BandFilters(NamedTuple):
     group_rows: Tensor
 
 
-def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> BandFilters:
+def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence[int] = ()) -> BandFilters:
     """Convert dense filter banks to band filters.
 
     Args:
         weights: (banks, fft_bins, bands).
-        width: length of a row of spectra. Numbers after the FFT bins are 0.
-        least: minimum number of rows of weights for each group of bands, so that several calls have one layout.
+        width: length of a row of spectra, whose numbers after the FFT bins are 0.
+        least: minimum number of rows of weights for each group of bands, so that results of several calls have the same
+            layout.
 
     >>> sparse_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
     [4, 4, 4, 8, 8, 8, 8, 12]
@@ -282,7 +275,7 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence
     first = used.argmax(1) // 4 * 4
     end = np.where(used.any(1), width - used[:, ::-1].argmax(1), first)
     rows_of_band = (-(-(end - first) // 4)).reshape(banks, groups, GROUP)
-    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # Rows of each group.
+    rows = np.maximum(rows_of_band.max((0, 2)), least or 0)  # Number of rows of each group.
     first = np.minimum(first, width - 4 * np.repeat(rows, GROUP))
     group_rows = np.concatenate(([0], np.cumsum(rows)))
     chosen = np.zeros((banks, group_rows[-1], GROUP, 4), np.float32)
@@ -295,20 +288,20 @@ def sparse_filters(weights: npt.NDArray[np.float32], width: int, least: Sequence
     return BandFilters(*map(torch.from_numpy, arrays))
 
 
-def _filters_of_warps(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
-    """Return the filter banks of a feature for VTLN factors, on the host. The class matters: PLP weights loudness."""
+def _make_filters(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> BandFilters:
+    """Return the filter banks of a class of features for VTLN factors, on the host."""
     module = kind(options)
-    weights = np.stack([module._mel_weights(warp).numpy() for warp in warps])
-    return sparse_filters(weights, _row(2 * (weights.shape[1] - 1)), least)
+    weights = np.stack([module._compute_mel_weights(warp).numpy() for warp in warps])
+    return make_band_filters(weights, _compute_row_length(2 * (weights.shape[1] - 1)), least)
 
 
 @functools.lru_cache(maxsize=256)
-def _filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
-    return BandFilters(*(to_device(array, device) for array in _filters_of_warps(kind, options, [warp])))
+def _get_filters(kind: Any, options: Any, warp: float, device: torch.device) -> BandFilters:
+    return BandFilters(*(to_device(array, device) for array in _make_filters(kind, options, [warp])))
 
 
 class FilterTable:
-    """Filter banks of all VTLN factors that have occurred, in one layout, so that a batch only selects banks.
+    """Filter banks of all VTLN factors that have been used, in one layout, from which a batch selects its banks.
 
     Args:
         kind: class of the feature.
@@ -324,53 +317,57 @@ class FilterTable:
         self._lock = threading.Lock()
 
     def find(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
-        """Return the filters on the device, and the number of the bank of each factor."""
+        """Return the filters on the device, and the index of the bank of each factor."""
         with self._lock:
             new = sorted(set(warps) - self._numbers.keys())
             if self._filters is None or new:
                 if len(self._numbers) + len(new) > MAX_BANKS:
                     self._numbers, self._host, new = {}, None, sorted(set(warps))
-                self._host = self._with(new)
+                self._host = self._add_banks(new)
                 self._numbers |= {warp: len(self._numbers) + i for i, warp in enumerate(new)}
                 self._filters = BandFilters(*(to_device(array, self._device) for array in self._host))
             return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
 
-    def _with(self, warps: Sequence[float]) -> BandFilters:
+    def _add_banks(self, warps: Sequence[float]) -> BandFilters:
         if self._host is None:
-            return _filters_of_warps(*self._feature, warps)
+            return _make_filters(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
-        added = _filters_of_warps(*self._feature, warps, rows)
-        if not torch.equal(added.group_rows, self._host.group_rows):  # A new filter is wider than all others.
-            return _filters_of_warps(*self._feature, [*self._numbers, *warps], rows)
+        added = _make_filters(*self._feature, warps, rows)
+        if not torch.equal(
+            added.group_rows, self._host.group_rows
+        ):  # A new filter needs more rows than the layout has.
+            return _make_filters(*self._feature, [*self._numbers, *warps], rows)
         both = zip(self._host[:2], added[:2], strict=True)
         first_bins, weights = (torch.cat(pair) for pair in both)
         return BandFilters(first_bins, weights, added.group_rows)
 
 
 @functools.lru_cache(maxsize=32)
-def _filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
+def _get_filter_table(kind: Any, options: Any, device: torch.device) -> FilterTable:
     return FilterTable(kind, options, device)
 
 
-def _filters_of(module: Feature, spans: Spans, frames: int, device: torch.device) -> tuple[BandFilters, Tensor | None]:
+def _select_filters(
+    module: Feature, spans: Spans, frames: int, device: torch.device
+) -> tuple[BandFilters, Tensor | None]:
     """Return filter banks, and the number of each frame's bank (int32), or None if there is only one bank."""
     if len(set(spans.warps)) == 1:
-        return _filters(type(module), module.options, spans.warps[0], device), None
-    filters, numbers = _filter_table(type(module), module.options, device).find(spans.warps)
+        return _get_filters(type(module), module.options, spans.warps[0], device), None
+    filters, numbers = _get_filter_table(type(module), module.options, device).find(spans.warps)
     banks = np.repeat(numbers, np.diff(spans.firsts, append=frames))
     return filters, to_device(torch.from_numpy(banks), device)
 
 
-def _row(points: int) -> int:
-    """Return the length of a row of power spectra, which aligns the rows with memory transactions."""
+def _compute_row_length(points: int) -> int:
+    """Return the length of a row of power spectra in the scratch buffer, which aligns rows with memory transactions."""
     return points // 2 + PADDING
 
 
 @functools.lru_cache(maxsize=32)
-def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines between the two steps of the FFT, (A / 2 + 1, 2, L), and first bins of columns, (A,)."""
+def _make_tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the twiddle factors, cosines and sines (A / 2 + 1, 2, L), and the first bin of each column, (A,)."""
     a, lanes = SHAPES[points]
-    bins = np.array(half_of_bins(a))
+    bins = np.array(list_half_of_bins(a))
     angle = 2 * np.pi / points * np.outer(bins, np.arange(lanes))
     factors = np.stack((np.cos(angle), np.sin(angle)), 1).astype(np.float32)
     first = np.pad(bins, (0, a - len(bins))).astype(np.int32)
@@ -378,6 +375,6 @@ def _tables(points: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 @functools.lru_cache(maxsize=32)
-def _jumps(size: int, device: torch.device) -> Tensor:
-    """Return multipliers and increments of the jumps from a frame's state to each sample: int32 (2, size)."""
+def _make_jumps(size: int, device: torch.device) -> Tensor:
+    """Return the multipliers and increments of the jumps from the state of a frame to each sample: int32 (2, size)."""
     return to_device(torch.from_numpy(compute_rand_r_starts(size)), device)

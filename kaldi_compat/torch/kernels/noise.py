@@ -1,8 +1,9 @@
 """Standard normal noise inside kernels: Kaldi's dithering noise, and counter-based noise for training.
 
-Kaldi's noise: the ``rand_r()`` state of a frame follows a linear congruence modulo 2^32, so one multiplication jumps to
-any sample. A sample takes two draws of three steps (src/base/kaldi-math.cc). Counter-based noise: Philox-4x32 (Salmon
-et al., 2011) maps the position of four samples to four words. Both use the Box-Muller transform.
+For Kaldi's noise, the ``rand_r()`` state of a frame follows a linear congruence modulo 2^32, so one multiplication and
+one addition jump to any sample. A sample takes two draws of three steps (src/base/kaldi-math.cc). For counter-based
+noise, Philox-4x32 (Salmon et al., 2011) maps the position of four samples to four words. Both kinds of noise use the
+Box-Muller transform.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -15,21 +16,21 @@ import triton.language as tl
 
 KALDI, PHILOX = 1, 2  # Kinds of noise. 0 means no noise.
 ROUNDS = tl.constexpr(7)  # Rounds of Philox. Seven is the minimum that passes all statistical tests (Salmon et al.).
-QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and half turn. A draw of 2^31 is a full turn.
+QUARTER, HALF = tl.constexpr(1 << 29), tl.constexpr(1 << 30)  # A quarter and half of a turn, which is a draw of 2^31.
 
 
 @triton.jit
-def stepped(state):
-    """Return the next state of ``rand_r()``'s congruence, uint32."""
+def step_state(state):
+    """Return the next state, uint32, of the linear congruence of ``rand_r()``."""
     return state * tl.full((), 1103515245, tl.uint32) + tl.full((), 12345, tl.uint32)
 
 
 @triton.jit
-def drawn(state):
+def draw_rand_r(state):
     """Return the result of ``rand_r()``, int32 from 0 to 2^31 - 1, and the next state."""
-    first = stepped(state)
-    second = stepped(first)
-    third = stepped(second)
+    first = step_state(state)
+    second = step_state(first)
+    third = step_state(second)
     high = (first << 4) & 0x7FF00000
     middle = (second >> 6) & 0x000FFC00
     low = (third >> 16) & 0x000003FF
@@ -37,8 +38,8 @@ def drawn(state):
 
 
 @triton.jit
-def radius_of(draw):
-    """Return sqrt(-2 ln u) of a draw, u = (draw + 1) / (2^31 + 1)."""
+def compute_radius(draw):
+    """Return sqrt(-2 ln u) for a draw, where u = (draw + 1) / (2^31 + 1)."""
     u = (draw.to(tl.float32) + 1.0) * 4.656612873077393e-10
     return tl.sqrt(-2.0 * tl.log(u))
 
@@ -62,22 +63,22 @@ def cosine_of_turn(draw):
 
 
 @triton.jit
-def kaldi_normal(seed, multiplier, increment):
+def draw_kaldi_normal(seed, multiplier, increment):
     """Return Kaldi's noise of samples.
 
     Args:
         seed: ``rand_r()`` states of the frames, int32.
-        multiplier, increment: constants of the jump from a frame's state to that before a sample's draws, int32.
+        multiplier, increment: constants of the jump from the state of a frame to the state of a sample, int32.
     """
     state = multiplier.to(tl.uint32, bitcast=True) * seed.to(tl.uint32, bitcast=True)
     state += increment.to(tl.uint32, bitcast=True)
-    first, state = drawn(state)
-    second, state = drawn(state)
-    return radius_of(first) * cosine_of_turn(second)
+    first, state = draw_rand_r(state)
+    second, state = draw_rand_r(state)
+    return compute_radius(first) * cosine_of_turn(second)
 
 
 @triton.jit
-def philox_normals(seed, place, frame):
+def draw_philox_normals(seed, place, frame):
     """Return four tensors of normal noise, for four samples at each place in each frame.
 
     Args:
@@ -88,8 +89,8 @@ def philox_normals(seed, place, frame):
     a, b, c, d = tl.philox(seed, place + zero, frame + place * 0, zero, zero, ROUNDS)
     turn = (b >> 1).to(tl.int32, bitcast=True)
     other_turn = (d >> 1).to(tl.int32, bitcast=True)
-    radius = radius_of((a >> 1).to(tl.int32, bitcast=True))
-    other_radius = radius_of((c >> 1).to(tl.int32, bitcast=True))
+    radius = compute_radius((a >> 1).to(tl.int32, bitcast=True))
+    other_radius = compute_radius((c >> 1).to(tl.int32, bitcast=True))
     return (
         radius * cosine_of_turn(turn),
         radius * sine_of_turn(turn),

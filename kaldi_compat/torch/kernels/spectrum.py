@@ -1,8 +1,8 @@
-"""Spectra of audio, computed within a kernel.
+"""Device functions that compute spectra of audio within a kernel.
 
-L = N / A lanes process a frame of N points; lane q holds the A samples q, q + L, q + 2L, ... in registers. The FFT has
-two steps (Cooley & Tukey, 1965): A-point transforms within lanes, twiddle factors, one exchange between lanes, L-point
-transforms within lanes. The samples are real, so the first step computes only half of its bins.
+L = N / A lanes process a frame of N points. Lane q holds the A samples q, q + L, q + 2L, ... in registers. The FFT has
+two steps (Cooley & Tukey, 1965), A-point transforms and L-point transforms within lanes, with twiddle factors and an
+exchange between lanes between the steps. The samples are real, so the first step computes only half of its bins.
 """
 
 # Type checkers do not know the language that Triton compiles.
@@ -15,7 +15,7 @@ import math
 import triton
 import triton.language as tl
 
-from kaldi_compat.torch.kernels.noise import kaldi_normal, philox_normals
+from kaldi_compat.torch.kernels.noise import draw_kaldi_normal, draw_philox_normals
 
 
 def reverse_bits(n: int) -> list[int]:
@@ -26,7 +26,7 @@ def reverse_bits(n: int) -> list[int]:
     return order
 
 
-# exp(-2 pi i j / 64): the factors of all transforms within lanes, which have at most 64 points.
+# The factors exp(-2 pi i j / 64) of the transforms within lanes, which have at most 64 points.
 MAX_LANE_POINTS = 64
 COSINES = tl.constexpr(tuple(math.cos(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
 SINES = tl.constexpr(tuple(math.sin(2 * math.pi * j / MAX_LANE_POINTS) for j in range(MAX_LANE_POINTS)))
@@ -34,7 +34,7 @@ BIT_REVERSED = tl.constexpr(tuple(reverse_bits(MAX_LANE_POINTS)))
 
 
 @triton.jit
-def turned(re, im, J: tl.constexpr, N: tl.constexpr):
+def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
     """Multiply complex numbers by exp(-2 pi i J / N)."""
     if J == 0:
         x = re
@@ -49,8 +49,8 @@ def turned(re, im, J: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
-def level(re, im, N: tl.constexpr, HALF: tl.constexpr):
-    """Compute one level of decimation in frequency on tuples of N numbers, in blocks of 2 HALF."""
+def transform_level(re, im, N: tl.constexpr, HALF: tl.constexpr):
+    """Compute one level of the FFT (decimation in frequency) of tuples of N numbers, in blocks of 2 HALF numbers."""
     xs = (re[0] + re[HALF],)
     ys = (im[0] + im[HALF],)
     for i in tl.static_range(1, N):
@@ -58,35 +58,35 @@ def level(re, im, N: tl.constexpr, HALF: tl.constexpr):
             xs += (re[i] + re[i + HALF],)
             ys += (im[i] + im[i + HALF],)
         else:
-            x, y = turned(re[i - HALF] - re[i], im[i - HALF] - im[i], i % HALF, 2 * HALF)
+            x, y = rotate(re[i - HALF] - re[i], im[i - HALF] - im[i], i % HALF, 2 * HALF)
             xs += (x,)
             ys += (y,)
     return xs, ys
 
 
 @triton.jit
-def transformed(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
+def transform(re, im, N: tl.constexpr, LEVELS: tl.constexpr):
     """Compute the DFT of tuples of N = 2^LEVELS complex numbers, in bit-reversed order."""
     for i in tl.static_range(LEVELS):
-        re, im = level(re, im, N, N >> (i + 1))
+        re, im = transform_level(re, im, N, N >> (i + 1))
     return re, im
 
 
 @triton.jit
-def odd_part(x, N: tl.constexpr):
-    """Return the input of the N/4-point DFT for bins 1, 5, 9, ... of N real numbers; other odd bins mirror these."""
-    re, im = turned(x[0] - x[N // 2], x[N // 2 + N // 4] - x[N // 4], 0, N)
+def fold_odd_bins(x, N: tl.constexpr):
+    """Return the input of the N/4-point DFT for bins 1, 5, 9, ... of N real numbers. Other odd bins mirror them."""
+    re, im = rotate(x[0] - x[N // 2], x[N // 2 + N // 4] - x[N // 4], 0, N)
     xs = (re,)
     ys = (im,)
     for q in tl.static_range(1, N // 4):
-        re, im = turned(x[q] - x[q + N // 2], x[q + N // 2 + N // 4] - x[q + N // 4], q, N)
+        re, im = rotate(x[q] - x[q + N // 2], x[q + N // 2 + N // 4] - x[q + N // 4], q, N)
         xs += (re,)
         ys += (im,)
     return xs, ys
 
 
 @triton.jit
-def even_part(x, N: tl.constexpr):
+def fold_even_bins(x, N: tl.constexpr):
     """Return the input of the N/2-point DFT for the even bins of N real numbers."""
     xs = (x[0] + x[N // 2],)
     for q in tl.static_range(1, N // 2):
@@ -95,17 +95,17 @@ def even_part(x, N: tl.constexpr):
 
 
 @triton.jit
-def real_transformed(x, N: tl.constexpr, LEVELS: tl.constexpr):
-    """Compute N/2 + 1 bins of the DFT of N = 2^LEVELS real numbers, in the order of :func:`half_of_bins`."""
-    re, im = odd_part(x, N)
-    xs, ys = transformed(re, im, N // 4, LEVELS - 2)
-    x = even_part(x, N)
+def transform_real(x, N: tl.constexpr, LEVELS: tl.constexpr):
+    """Compute N/2 + 1 bins of the DFT of N = 2^LEVELS real numbers, in the order of :func:`list_half_of_bins`."""
+    re, im = fold_odd_bins(x, N)
+    xs, ys = transform(re, im, N // 4, LEVELS - 2)
+    x = fold_even_bins(x, N)
     for i in tl.static_range(1, LEVELS - 1):
-        re, im = odd_part(x, N >> i)
-        re, im = transformed(re, im, N >> (i + 2), LEVELS - 2 - i)
+        re, im = fold_odd_bins(x, N >> i)
+        re, im = transform(re, im, N >> (i + 2), LEVELS - 2 - i)
         xs += re
         ys += im
-        x = even_part(x, N >> i)
+        x = fold_even_bins(x, N >> i)
     zero = x[0] - x[0]
     xs += (x[0] + x[1], x[0] - x[1])
     ys += (zero, zero)
@@ -113,12 +113,12 @@ def real_transformed(x, N: tl.constexpr, LEVELS: tl.constexpr):
 
 
 @triton.jit
-def exchanged(
+def transpose_lanes(
     x, FRAMES: tl.constexpr, A: tl.constexpr, LOG_A: tl.constexpr, LANES: tl.constexpr, LOG_LANES: tl.constexpr
 ):
     """Transpose a tuple of A tensors (FRAMES, LANES) to a tuple of LANES tensors (FRAMES, A)."""
     for i in tl.static_range(LOG_A):
-        x = joined_halves(x, A >> (i + 1))
+        x = join_halves(x, A >> (i + 1))
     x = (tl.permute(x[0].reshape((FRAMES, LANES, A)), (0, 2, 1)),)
     for i in tl.static_range(LOG_LANES):
         x = split_last(x, 1 << i, FRAMES, A, LANES >> (i + 1))
@@ -129,7 +129,7 @@ def exchanged(
 
 
 @triton.jit
-def joined_halves(x, HALF: tl.constexpr):
+def join_halves(x, HALF: tl.constexpr):
     xs = (tl.join(x[0], x[HALF]),)
     for i in tl.static_range(1, HALF):
         xs += (tl.join(x[i], x[i + HALF]),)
@@ -138,7 +138,7 @@ def joined_halves(x, HALF: tl.constexpr):
 
 @triton.jit
 def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: tl.constexpr):
-    """Split N tensors (FRAMES, A, 2 HALF) into 2N of half the size; the i-th holds columns i, i + 2N, i + 4N, ..."""
+    """Split N tensors (FRAMES, A, 2 HALF) into 2N of half the size. Tensor i has the columns i, i + 2N, i + 4N, ..."""
     even, odd = tl.split(x[0].reshape((FRAMES, A, HALF, 2)))
     evens = (even,)
     odds = (odd,)
@@ -150,15 +150,15 @@ def split_last(x, N: tl.constexpr, FRAMES: tl.constexpr, A: tl.constexpr, HALF: 
 
 
 @triton.jit
-def reflected(index, length):
-    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflected`. Their type must hold 2 * length."""
+def reflect_indices(index, length):
+    """Reflect indices like :func:`kaldi_compat.torch.tensors.frames.reflect_indices`. 2 * length must not overflow."""
     index = index % (2 * length)  # In Triton, the remainder has the sign of the index.
     index = tl.where(index < 0, index + 2 * length, index)
     return tl.minimum(index, 2 * length - 1 - index)
 
 
 @triton.jit
-def frames_part(
+def load_samples(
     audio,
     at,
     length,
@@ -171,13 +171,16 @@ def frames_part(
     REFLECTED: tl.constexpr,
     SCALED: tl.constexpr,
 ):
-    """Load samples J LANES + lane - BACK of frames, as float32: 0 past the end, the first sample before the start."""
+    """Load samples J LANES + lane - BACK of frames as float32.
+
+    Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it.
+    """
     n = J * LANES + lane
     offset = J * LANES - BACK
     if J == 0 and BACK > 0:
         offset = tl.maximum(lane - BACK, 0) - lane
     if REFLECTED:
-        places = audio + reflected(at + lane + offset, length)
+        places = audio + reflect_indices(at + lane + offset, length)
     else:
         places = audio + (at + lane) + offset
     if (J + 1) * LANES > SIZE:
@@ -190,7 +193,7 @@ def frames_part(
 
 
 @triton.jit
-def spectra_of(
+def compute_spectra(
     samples,
     lengths,
     window,
@@ -224,16 +227,16 @@ def spectra_of(
     PREEMPHASIZED: tl.constexpr,
     ENERGY: tl.constexpr,
 ):
-    """Return spectra of frames, real and imaginary parts for :func:`stored_power`, and store their log energies.
+    """Return the real and imaginary parts of spectra of frames for :func:`store_power`, and store log energies.
 
     Args:
-        frame: counted over all rows, (FRAMES,).
-        inside: for which of them log energies are stored, (FRAMES,).
+        frame: (FRAMES,): indices of the frames, counted over all rows.
+        inside: (FRAMES,): mask of the frames whose log energies are stored.
     """
     row = frame // frames_in_row
     length = samples_in_row
     if RAGGED:
-        # A length beyond the row must not lead to samples of the next row.
+        # The length is limited to the row, so that no samples of the next row are read.
         length = tl.minimum(tl.maximum(tl.load(lengths + row), 1), samples_in_row).to(tl.int32)[:, None]
     audio = samples + (row.to(tl.int64) * row_stride)[:, None]
     first_sample = (frame - row * frames_in_row)[:, None]
@@ -251,13 +254,13 @@ def spectra_of(
     x = ()
     total = zero
     for j in tl.static_range(-(-SIZE // LANES)):
-        value = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
+        value = load_samples(audio, at, length, lane, scale, j, LANES, SIZE, 0, REFLECTED, SCALED)
         if NOISE == 1:
             n = tl.minimum(j * LANES + lane, SIZE - 1)
-            value += dither * kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n))
+            value += dither * draw_kaldi_normal(seed, tl.load(jumps + n), tl.load(jumps + SIZE + n))
         if NOISE == 2:
             if j % 4 == 0:
-                noise = philox_normals(seed, j // 4 * LANES + lane, frame[:, None])
+                noise = draw_philox_normals(seed, j // 4 * LANES + lane, frame[:, None])
             value += dither * noise[j % 4]
         if NOISE > 0 and (j + 1) * LANES > SIZE:
             value = tl.where(j * LANES + lane < SIZE, value, 0.0)
@@ -265,11 +268,11 @@ def spectra_of(
         x += (value,)
     mean = zero
     if REMOVE_DC:
-        # Rounded like torch's quotient, so that a constant signal becomes zero.
+        # div_rn rounds to nearest like torch's division, so that a constant signal becomes zero.
         mean += tl.div_rn(tl.sum(total, 1), tl.full((FRAMES,), SIZE, tl.float32))[:, None]
     energy = zero
     before = tl.broadcast_to((lane + LANES - 1) % LANES, (FRAMES, LANES))
-    turned_around = x[0]  # The first sample has no predecessor and uses itself, as in Kaldi.
+    turned_around = x[0]  # As in Kaldi, the first sample of a frame is its own predecessor.
     y = ()
     for j in tl.static_range(-(-SIZE // LANES)):
         n = j * LANES + lane
@@ -278,12 +281,12 @@ def spectra_of(
             energy += tl.where(n < SIZE, value * value, 0.0)
         if PREEMPHASIZED:
             if NOISE > 0:
-                # The lanes exchange samples in registers, because computing their noise again would take longer.
+                # The lanes exchange samples in registers, because loading them would require computing noise again.
                 neighbor = tl.gather(x[j], before, 1)
                 last = tl.where(lane == 0, turned_around, neighbor)
                 turned_around = neighbor
             else:
-                last = frames_part(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
+                last = load_samples(audio, at, length, lane, scale, j, LANES, SIZE, 1, REFLECTED, SCALED)
             value -= coefficient * (last - mean)
         if (j + 1) * LANES > SIZE:
             value *= tl.load(window + n, mask=n < SIZE, other=0.0)
@@ -298,7 +301,7 @@ def spectra_of(
         floored = tl.maximum(tl.sum(energy, 1), energy_floor, propagate_nan=tl.PropagateNan.ALL)
         tl.store(log_energy + frame, tl.log(floored), mask=inside)
 
-    xs, ys = real_transformed(y, A, LOG_A)
+    xs, ys = transform_real(y, A, LOG_A)
     re = ()
     im = ()
     for c in tl.static_range(A // 2 + 1):
@@ -309,16 +312,16 @@ def spectra_of(
     for _ in tl.static_range(A // 2 - 1):
         re += (zero,)
         im += (zero,)
-    re = exchanged(re, FRAMES, A, LOG_A, LANES, LOG_LANES)
-    im = exchanged(im, FRAMES, A, LOG_A, LANES, LOG_LANES)
-    re, im = transformed(re, im, LANES, LOG_LANES)
+    re = transpose_lanes(re, FRAMES, A, LOG_A, LANES, LOG_LANES)
+    im = transpose_lanes(im, FRAMES, A, LOG_A, LANES, LOG_LANES)
+    re, im = transform(re, im, LANES, LOG_LANES)
     return re, im
 
 
 @triton.jit
-def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
-    """Store power (or magnitude) spectra of the frames that are ``inside``, from address ``to`` (FRAMES, 1) on."""
-    # A column holds bin k = first + A i, or its mirror image. Columns 0 and A / 2 hold both.
+def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
+    """Store power (or magnitude) spectra at the addresses ``to`` (FRAMES, 1), for frames where ``inside`` is True."""
+    # A column has the bins k = first + A i or their mirror images. Columns 0 and A / 2 have both.
     column = tl.arange(0, A)[None, :]
     first = tl.load(bins + column)
     is_stored = inside[:, None] & (column < A // 2 + 1)
@@ -339,8 +342,8 @@ def stored_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr,
             tl.store(downward - A * i, out, mask=is_mirror_stored)
 
 
-def half_of_bins(n: int) -> list[int]:
-    """Return the bins that :func:`real_transformed` computes, or their mirror images.
+def list_half_of_bins(n: int) -> list[int]:
+    """Return the bins that :func:`transform_real` computes, or the mirror images of these bins.
 
     >>> half_of_bins(16)
     [1, 9, 5, 13, 2, 10, 4, 0, 8]

@@ -1,4 +1,4 @@
-"""Transfers to and from a device, which run while it computes."""
+"""Transfers between the host and a GPU, which run while the GPU computes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch import Tensor
 from kaldi_compat.torch import kernels
 
 
-def host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
-    """Return memory, pinned if asked for and if there is pinned memory left."""
+def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
+    """Allocate memory on the host, which is pinned if requested and if pinned memory is available."""
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
     try:
@@ -27,7 +27,7 @@ def host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pin
 
 
 class Transfers:
-    """Copies tensors to and from a GPU in separate CUDA streams. On a CPU, tensors are not copied.
+    """Copies tensors to and from a GPU in separate CUDA streams. If the device is a CPU, tensors are not copied.
 
     Attributes:
         device: the device.
@@ -46,19 +46,21 @@ class Transfers:
         return self._in is not None
 
     def send(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
-        """Assemble a tensor on the device from pieces. Computations that start afterwards can use it.
+        """Assemble a tensor on the device from pieces. Computations that are started afterwards can use the tensor.
 
         Args:
-            pieces: start and elements of each piece. Elements that no piece covers are 0.
+            pieces: start and elements of each piece. Elements of the tensor that no piece covers are 0.
             length: number of elements of the tensor.
         """
         whole = len(pieces) == 1 and len(pieces[0][1]) == length
         if self._in is None:
-            return pieces[0][1] if whole else _joined(pieces, length, self.device)
+            return pieces[0][1] if whole else _join_pieces(pieces, length, self.device)
         # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(at, piece if piece.is_pinned() else piece.pin_memory()) for at, piece in pieces]
         with torch.cuda.stream(self._in):
-            there = pinned[0][1].to(self.device, non_blocking=True) if whole else _joined(pinned, length, self.device)
+            there = (
+                pinned[0][1].to(self.device, non_blocking=True) if whole else _join_pieces(pinned, length, self.device)
+            )
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._in)
         there.record_stream(current)
@@ -68,24 +70,24 @@ class Transfers:
         """Start copying tensors to the host as soon as they are computed.
 
         Args:
-            tensors: the tensors.
-            computed: True if the tensors are known to be computed, so that the copy can start at once.
+            tensors: tensors on the device.
+            computed: True if the tensors are already computed, so that the copy can start immediately.
 
         Returns:
             A function that waits for the copies and returns the arrays.
         """
         if self._out is None:
             return lambda: [tensor.cpu().numpy() for tensor in tensors]
-        if not computed:  # This also waits for computations that were started after the tensors' own.
+        if not computed:  # This also waits for computations that were started after the tensors were.
             self._out.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._out):
             back = []
             for tensor in tensors:
-                host = host_memory(tensor.shape, tensor.dtype)
+                host = allocate_host_memory(tensor.shape, tensor.dtype)
                 host.copy_(tensor, non_blocking=host.is_pinned())
                 tensor.record_stream(self._out)
                 back.append(host)
-            # Blocking, because a busy wait would occupy a core that reading needs.
+            # The event blocks, because a busy wait would occupy a core that the reader needs.
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
 
@@ -97,22 +99,22 @@ class Transfers:
 
     @contextlib.contextmanager
     def inference(self, name: str) -> Iterator[None]:
-        """Run the block without gradients. A profiler shows the range under this name."""
+        """Run the block without gradients. A profiler shows the block as a range named ``name``."""
         with torch.inference_mode(), contextlib.nullcontext() if self._in is None else torch.cuda.nvtx.range(name):
             yield
 
-    def peak_memory(self) -> float | None:
+    def measure_peak_memory(self) -> float | None:
         """Return the peak number of allocated bytes on a GPU, or None on a CPU."""
         return None if self._in is None else float(torch.cuda.max_memory_allocated(self.device))
 
 
 def release_memory() -> None:
-    """Return cached memory that no tensor uses to the GPU, if there is one."""
+    """Release the cached memory of the GPU that no tensor uses. Without a GPU, do nothing."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
-def _joined(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
+def _join_pieces(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
     there = torch.zeros(length, dtype=pieces[0][1].dtype, device=device)
     for at, piece in pieces:
         there[at : at + len(piece)].copy_(piece, non_blocking=True)

@@ -1,1 +1,1 @@
-"""Features of audio that arrives in chunks."""
+"""Streams, which compute features from audio or frames that arrive in chunks."""

@@ -1,8 +1,9 @@
-"""Streams: frames of samples or of other frames that arrive in chunks, for a batch of streams at once.
+"""Base classes of streams, which compute frames from samples or frames that arrive in chunks.
 
-Call a stream with the next chunk of each slot, and say which slots end with it. The stream returns the frames that no
-later audio can change. It keeps only the samples or frames that later frames need, so its memory is bounded for audio
-of any length. A slot that has ended is empty and takes the next utterance.
+A stream has one or several slots, and a slot processes one utterance at a time. Call the stream with the next chunk of
+each slot, and pass ``final`` for the slots whose utterance ends with this chunk. The stream returns the frames that no
+later input can change, and stores only the input that later frames need, so its memory is bounded. A slot whose
+utterance has ended takes the next utterance.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 Options = TypeVar("Options")
 Options_co = TypeVar("Options_co", covariant=True)
-# Frames of a chunk without the axis of slots; frames and their counts for a chunk with this axis.
+# Frames, for a chunk without the axis of slots; frames and their counts, for a chunk with the axis of slots.
 ChunkFrames: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
@@ -37,27 +38,28 @@ class Configured(Protocol[Options_co]):
 
 
 class Stream(StreamCall, abc.ABC, Generic[Options]):
-    """Base class of streams, which compute the output of a module chunk by chunk, for ``slots`` utterances together.
+    """Base class of streams, which compute the output of a module chunk by chunk for ``slots`` utterances.
 
-    A module's method ``stream`` makes its stream. Call it with a chunk of each slot.
+    The method ``stream`` of a module returns a stream of the module. Call the stream with a chunk of each slot.
 
     Args:
         chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
-        lengths: number of valid items of the chunk in each slot, (slots,); all if None, 0 for a slot that waits.
-        final: True for slots that end with this chunk: one bool for all, or (slots,). They return their last frames
-            and start a new utterance.
+        lengths: number of valid samples or frames of the chunk in each slot, (slots,): 0 for a slot without input, None
+            if all are valid.
+        final: True for the slots whose utterance ends with this chunk, one bool for all slots or (slots,). These slots
+            return their last frames and start a new utterance.
 
     Returns:
-        The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU; the frames after it
-        are zero. For a chunk without the slots' axis, the frames (frames, dim) alone.
+        The frames (slots, frames, dim), and the number of frames of each slot, (slots,) on the CPU. The frames after
+        this number are zero. For a chunk without the axis of slots, only the frames (frames, dim).
 
     Raises:
-        AudioError: the chunk is not a tensor of that shape, or a length does not fit it.
+        AudioError: the chunk is not a tensor of a valid shape, or a length is invalid.
     """
 
-    takes: ClassVar[str]  # the module, for messages
-    item_axes = 1  # axes of one item: none for a sample, one for a frame
-    # Form of the latest chunk, for flush().
+    takes: ClassVar[str]  # Example of the module that the stream takes, for error messages.
+    item_axes = 1  # Number of axes of an item of a chunk: 0 for a sample, 1 for a frame.
+    # Shape, data type and device of the latest chunk, for flush().
     _is_batched = False
     _item_shape: tuple[int, ...] = ()
     _item_dtype = torch.float32
@@ -66,7 +68,10 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         kind = getattr(module, "_stream", None)
         if kind is None or not isinstance(self, kind):
-            raise OptionError(f"{type(self).__name__} takes a module: {self.takes}, not {type(module).__name__}")
+            raise OptionError(
+                f"{type(self).__name__} takes a module such as {self.takes}, not {type(module).__name__}: "
+                "call the method stream() of a module"
+            )
         self.module, self.options, self.slots = module, module.options, slots
         self.reset()
 
@@ -76,7 +81,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
 
     @abc.abstractmethod
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        """Return the frames that a chunk (slots, T, ...) decides, and their counts (slots,)."""
+        """Return the frames that are decided after a chunk (slots, T, ...), and their counts (slots,)."""
 
     def flush(self, **parameters: Any) -> Any:
         """End all slots, return their last frames, and reset.
@@ -85,8 +90,8 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             parameters: further keyword arguments of a call, such as ``vtln_warp`` or ``generator``.
 
         Returns:
-            As a call: (slots, frames, dim) and counts (slots,); the frames (frames, dim) alone for one slot whose last
-            chunk had no axis of slots, or which received none.
+            The frames (slots, frames, dim) and their counts (slots,). If there is one slot, and its last chunk had no
+            axis of slots or it received no chunk, only the frames (frames, dim).
         """
         batch_axes = (self.slots,) if self._is_batched or self.slots > 1 else ()
         empty = torch.zeros(
@@ -124,13 +129,13 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             )
         self._is_batched, self._item_shape = not alone, tuple(batch.shape[2:])
         self._item_dtype, self._item_device = batch.dtype, batch.device
-        frames, counts = self._advance(batch, self._lengths(lengths, batch.shape[1]), self._ended(final))
+        frames, counts = self._advance(batch, self._check_lengths(lengths, batch.shape[1]), self._expand_final(final))
         return frames[0] if alone else (frames, torch.from_numpy(counts))
 
-    if not TYPE_CHECKING:  # type checkers take it from StreamCall
+    if not TYPE_CHECKING:  # StreamCall declares __call__ for type checkers.
         __call__ = _take
 
-    def _lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
+    def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
         if lengths is None:
             return np.full(self.slots, width)
         if self.item_axes == 0:
@@ -140,24 +145,23 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
             raise AudioError(f"lengths must be {self.slots} integers from 0 to {width}, not {counted.tolist()}")
         return counted
 
-    def _ended(self, final: bool | Tensor | Sequence[bool]) -> Flags:
+    def _expand_final(self, final: bool | Tensor | Sequence[bool]) -> Flags:
         if isinstance(final, bool):
             return np.full(self.slots, final)
         return torch.as_tensor(final, dtype=torch.bool, device="cpu").expand(self.slots).numpy()
 
 
 class WindowStream(WindowFlow, Stream[Options]):
-    """Base class of streams whose frames each depend on a window of items, and are decided once it is complete."""
+    """Base class of streams whose frames depend on windows of items. A frame is decided once its window is complete."""
 
     history: History
 
     def reset(self) -> None:
-        """Discard everything received so far, in every slot."""
         self.history = History(self.slots)
         self.done: Counts = np.zeros(self.slots, np.int64)
 
     def _count_frames(self, end: Counts) -> Counts:
-        return end  # a frame for each frame, unless a subclass says otherwise
+        return end  # A subclass whose output has a different frame rate overrides this.
 
     def _compute_frames(self, first: Counts, counts: Counts) -> Tensor:
         longest = int(counts.max(initial=0))
@@ -168,17 +172,19 @@ class WindowStream(WindowFlow, Stream[Options]):
 
     @abc.abstractmethod
     def _compute(self, first: Counts, count: int) -> Tensor:
-        """Return ``count`` frames of each slot, starting at frame ``first`` (slots,): (slots, count, dim)."""
+        """Return frames ``first`` to ``first + count - 1`` of each slot, (slots, count, dim). ``first`` is (slots,)."""
 
 
 class StreamChain(ChainCall):
-    """Chain of streams: a stream is applied to the output of the previous stream. Called like the first stream.
+    """Chain of streams, in which the output of a stream is the input of the next stream.
+
+    The chain is called with the same arguments as its first stream.
 
     Args:
         streams: the streams, with the same number of slots.
 
     Raises:
-        AudioError: no stream is passed, or the streams differ in their slots.
+        AudioError: no stream is passed, or the streams differ in their number of slots.
 
     >>> import torch
     >>> from kaldi_compat import Deltas, Mfcc, StreamChain
@@ -189,7 +195,7 @@ class StreamChain(ChainCall):
 
     def __init__(self, *streams: Stream[Any]) -> None:
         if not streams or len({stream.slots for stream in streams}) != 1:
-            raise AudioError("a StreamChain needs at least one stream, and the same number of slots in each")
+            raise AudioError("pass at least one stream to StreamChain, and streams with the same number of slots")
         self.slots = streams[0].slots
         self.streams = streams
 
@@ -202,22 +208,22 @@ class StreamChain(ChainCall):
         """End all slots of all streams, return their last frames, and reset.
 
         Args:
-            parameters: further keyword arguments of a call, for the first stream.
+            parameters: further keyword arguments of a call of the first stream.
 
         Returns:
-            See the call.
+            The same as :meth:`Stream.flush`.
         """
-        return self._through_others(self.streams[0].flush(**parameters), final=True)
+        return self._pass_on(self.streams[0].flush(**parameters), final=True)
 
     def __repr__(self) -> str:
         return f"<StreamChain {' -> '.join(map(repr, self.streams))}>"
 
-    if not TYPE_CHECKING:  # type checkers take it from ChainCall
+    if not TYPE_CHECKING:  # ChainCall declares __call__ for type checkers.
 
         def __call__(self, chunk, lengths=None, *, final=False, **parameters):
-            return self._through_others(self.streams[0](chunk, lengths, final=final, **parameters), final)
+            return self._pass_on(self.streams[0](chunk, lengths, final=final, **parameters), final)
 
-    def _through_others(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
+    def _pass_on(self, result: Any, final: bool | Tensor | Sequence[bool]) -> Any:
         for stream in self.streams[1:]:
             result = stream(*result, final=final) if isinstance(result, tuple) else stream(result, final=final)
         return result

@@ -1,4 +1,4 @@
-"""Spectral features of audio that arrives in chunks, equal to those of the whole utterance."""
+"""Stream of a spectral feature, whose frames are equal to the frames of the whole utterance."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.calls import FeatureStreamCall, Warp
 from kaldi_compat.torch.streaming.base import ChunkFrames, Configured, WindowStream
 from kaldi_compat.torch.streaming.history import Counts
-from kaldi_compat.torch.tensors.dither import Generator, frame_seeds
-from kaldi_compat.torch.tensors.frames import reflected
+from kaldi_compat.torch.tensors.dither import Generator, make_seed_source
+from kaldi_compat.torch.tensors.frames import reflect_indices
 
 
 class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
-    """Stream of a spectral feature: takes audio in chunks, and returns the frames of the whole utterance.
+    """Stream of a spectral feature, which takes audio in chunks and returns the same frames as for the whole utterance.
 
     With ``snip_edges=False``, the first frame waits for its right half, and the frames that extend beyond the end of
     the audio are returned with the final chunk, where the audio is reflected (Kaldi: OnlineGenericBaseFeature).
 
-    A call also takes ``vtln_warp`` (one factor, or one for each slot) and ``generator``, as the feature does. Dithering
-    draws noise for all slots up to the longest. Only a single slot with a :class:`~kaldi_compat.KaldiRandom` repeats
-    the noise of the whole utterance.
+    Like a call of the feature, a call of the stream takes ``vtln_warp`` (one factor, or one for each slot) and
+    ``generator``. Dithering draws noise for all slots, as many frames as the longest slot has. Therefore only a stream
+    with a single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise as for the whole utterance.
 
     Args:
         module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
@@ -47,19 +47,19 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     item_axes = 0
     module: Any
     _chunks: ChunkStream | None = None
-    _uses_feature = False  # True if the feature computes the current utterance
+    _uses_feature = False  # True if the module, and not the exact engine, computes the current utterance.
 
     def __init__(self, module: Configured[FrameOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
         self._feature = self.module
-        # The exact engine computes plain audio of a single stream on a CPU. The feature computes everything else.
-        plan = self.module._exact_plan()
+        # The exact engine computes plain audio of a single slot on a CPU. The module computes everything else.
+        plan = self.module._make_exact_plan()
         self._chunks = ChunkStream(plan) if slots == 1 and plan is not None else None
         self._scale_is_known = False
-        self._parameters: dict[str, Any] = {}  # keyword arguments of the current call
+        self._parameters: dict[str, Any] = {}  # Keyword arguments of the current call, for the module.
         options = self.options
         self._lay_out(options.window_size, options.window_shift, options.snip_edges)
-        # _compute lays out the audio of the frames with reflected ends, so the feature must not reflect it again.
+        # _compute passes audio with reflected ends to the module, so the module must not reflect the audio again.
         if not options.snip_edges:
             self._feature = copy.copy(self._feature)
             self._feature.options = dataclasses.replace(options, snip_edges=True)
@@ -81,18 +81,17 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             and isinstance(vtln_warp, float)
             and self._is_plain(chunk)
         ):
-            return self._exact_frames(self._chunks, chunk, final, vtln_warp, generator)
-        self._continue_with_feature()
+            return self._compute_exactly(self._chunks, chunk, final, vtln_warp, generator)
+        self._hand_over_to_feature()
         self._parameters = {"vtln_warp": vtln_warp, "generator": generator}
         frames = super()._take(chunk, lengths, final=final)
         self._uses_feature = bool(self.history.end.any())
         return frames
 
-    if not TYPE_CHECKING:  # type checkers take it from FeatureStreamCall
+    if not TYPE_CHECKING:  # FeatureStreamCall declares __call__ for type checkers.
         __call__ = _take
 
     def reset(self) -> None:
-        """Discard everything received so far, in every slot."""
         super().reset()
         self._uses_feature = False
         if self._chunks is not None:
@@ -111,7 +110,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             and not is_traced_or_differentiated(chunk)
         )
 
-    def _exact_frames(
+    def _compute_exactly(
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
     ) -> ChunkFrames:
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
@@ -119,13 +118,13 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
             check_scale(chunk, self.options.waveform_scale)
             self._scale_is_known = bool(chunk.any())
         samples = chunk.numpy(force=True)
-        seeds = frame_seeds(generator) if self.options.dither != 0 else None
+        seeds = make_seed_source(generator) if self.options.dither != 0 else None
         features = chunks.advance(samples[0] if chunk.ndim == 2 else samples, final, vtln_warp, seeds)
         frames = torch.from_numpy(features)
         return (frames[None], torch.tensor([len(frames)])) if chunk.ndim == 2 else frames
 
-    def _continue_with_feature(self) -> None:
-        """Take over the utterance that the exact engine has begun."""
+    def _hand_over_to_feature(self) -> None:
+        """Move the audio of the current utterance from the exact engine to the history for the module."""
         if self._chunks is not None and self._chunks.history.end:
             begun = self._chunks.history
             self.history.start = self.history.end = np.array([begun.start])
@@ -138,10 +137,10 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
         samples = (count - 1) * self._shift + self._size if count else 0
         start = self._first + first * self._shift
         if self._snip_edges or bool(((start >= 0) & (start + samples <= history.end)).all()):
-            audio = history.run(start, samples)
+            audio = history.get_range(start, samples)
         else:
-            audio = history.at(
-                reflected(history.numbers(start, samples), history.as_column(np.maximum(history.end, 1)))
+            audio = history.get_items(
+                reflect_indices(history.number_items(start, samples), history.to_column(np.maximum(history.end, 1)))
             )
         frames: Tensor = self._feature(audio, **self._parameters)
         return frames

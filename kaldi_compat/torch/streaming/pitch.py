@@ -1,7 +1,7 @@
-"""Pitch of audio that arrives in chunks.
+"""Streams of pitch and processed pitch.
 
-The Viterbi search has no window: a frame is decided once all surviving paths agree on it, usually a few frames later;
-the last frames are decided at the end. A stream keeps only what undecided frames need.
+In the Viterbi search, a frame is decided once all surviving paths agree on its state, usually a few frames later. The
+last frames are decided at the end of the audio. A stream stores only the data that undecided frames need.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ Samples = npt.NDArray[Any]
 
 
 class PitchStream(Stream[PitchOptions]):
-    """Pitch of audio in chunks: equal to :class:`~kaldi_compat.torch.features.pitch.Pitch` for any split into chunks.
+    """Stream of :class:`~kaldi_compat.torch.features.pitch.Pitch`, which computes the pitch of audio in chunks.
 
-    Always computes on the CPU.
+    The pitch does not depend on the division into chunks. It is always computed on the CPU.
 
     Args:
-        module: a :class:`~kaldi_compat.torch.features.pitch.Pitch` with ``nccf_ballast_online``: the ballast of a frame
-            then depends on the audio up to its end. By default the tracker derives it from the whole utterance, which a
-            stream does not know.
+        module: a :class:`~kaldi_compat.torch.features.pitch.Pitch` with ``nccf_ballast_online``, so that the ballast of
+            a frame depends only on the audio up to the end of the frame. Kaldi's default computes the ballast from the
+            whole utterance, which a stream does not have.
         slots: number of streams.
-        max_latency: number of frames after which a frame is decided along the best path so far, even if paths still
-            differ. They differ in digital silence, which matches every pitch equally well.
+        max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
+            Paths differ in digital silence, which matches every pitch equally well.
 
     Raises:
-        OptionError: ``nccf_ballast_online`` is false, or an option asks to simulate online decoding.
+        OptionError: ``nccf_ballast_online`` is False, or an option requests to simulate online decoding.
 
     >>> import torch
     >>> from kaldi_compat import Pitch
@@ -80,7 +80,6 @@ class PitchStream(Stream[PitchOptions]):
             )
 
     def reset(self) -> None:
-        """Discard everything received so far, in every slot."""
         self._trackers = [Tracker(self.options, self._max_latency) for _ in range(self.slots)]
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
@@ -96,15 +95,15 @@ class PitchStream(Stream[PitchOptions]):
 
 
 class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOptions]):
-    """Processed pitch of a track in chunks: :class:`~kaldi_compat.torch.features.pitch.ProcessPitch` as a stream.
+    """Stream of :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`, which processes a pitch track in chunks.
 
-    Its latency is ``normalization_right_context`` frames. A call also takes ``generator``, like the module. The noise
-    on the deltas is drawn when frames arrive, for all slots up to the longest: only a single slot with a
-    :class:`~kaldi_compat.KaldiRandom` repeats the noise of the whole utterance.
+    The latency is ``normalization_right_context`` frames. Like a call of the module, a call of the stream takes
+    ``generator``. The noise of the deltas is drawn when frames arrive, for all slots, as many frames as the longest
+    slot has. Therefore only a stream with a single slot and a :class:`~kaldi_compat.KaldiRandom` draws the same noise
+    as for the whole utterance.
 
     Args:
-        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. Its option ``delay`` repeats the first frame
-            that many times.
+        module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. The first frame is repeated ``delay`` times.
         slots: number of streams.
 
     >>> import torch
@@ -116,7 +115,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
     """
 
     takes = "ProcessPitch()"
-    _generator: Generator | None = None  # generator of the current call
+    _generator: Generator | None = None  # Generator of the current call.
 
     def __init__(self, module: Configured[ProcessPitchOptions], slots: int = 1) -> None:
         super().__init__(module, slots)
@@ -135,25 +134,25 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         self._generator = generator
         return super()._take(chunk, lengths, final=final)
 
-    if not TYPE_CHECKING:  # type checkers take it from ProcessPitchStreamCall
+    if not TYPE_CHECKING:  # ProcessPitchStreamCall declares __call__ for type checkers.
         __call__ = _take
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
-        # The noise of a frame is stored beside it. Kaldi draws it even if it is scaled to zero.
+        # The noise of a frame is stored as an additional column. Kaldi draws noise even if it is scaled to zero.
         noise = chunk.new_zeros(chunk.shape[:-1])
         is_drawn = self.options.delta_pitch_noise_stddev != 0 or isinstance(self._generator, KaldiRandom)
         if self.options.add_delta_pitch and is_drawn:
             noise = draw_standard_normal(noise, self._generator)
         return super()._advance(torch.cat((chunk, noise[..., None]), -1), lengths, ended)
 
-    def _delayed(self, frames: Counts) -> Counts:
+    def _add_delay(self, frames: Counts) -> Counts:
         return np.where(frames > 0, frames + self.options.delay, 0)
 
     def _count_frames(self, end: Counts) -> Counts:
-        return self._delayed(end)
+        return self._add_delay(end)
 
     def _count_decided_frames(self, end: Counts) -> Counts:
-        return self._delayed(np.maximum(end - self._right, 0))
+        return self._add_delay(np.maximum(end - self._right, 0))
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
         return np.maximum(np.minimum(done - self.options.delay - self._left, end - 1), 0)
@@ -162,34 +161,34 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
         history = self.history
         counts = history.end - history.start
         width = int(counts.max()) if count else 0
-        track = history.at(history.numbers(history.start, width))
+        track = history.get_items(history.number_items(history.start, width))
         lengths = torch.from_numpy(np.minimum(counts, width)).to(track.device)
         features = compute_undelayed_features(track[..., :-1], track[..., -1], self.options, lengths)
-        index = history.numbers(first - self.options.delay, count).clamp(min=0)
-        last = history.as_column(np.maximum(history.end - 1, 0))
-        index = torch.minimum(index, last) - history.as_column(history.start)
+        index = history.number_items(first - self.options.delay, count).clamp(min=0)
+        last = history.to_column(np.maximum(history.end - 1, 0))
+        index = torch.minimum(index, last) - history.to_column(history.start)
         return torch.take_along_dim(features, index.clamp(min=0)[..., None], 1)
 
 
 class Tracker:
-    """Pitch tracker of one stream. Its result does not depend on the chunks."""
+    """Pitch tracker of one slot. The pitch does not depend on the division into chunks."""
 
     def __init__(self, options: PitchOptions, max_latency: int) -> None:
         self._paths = Paths(options)
         self._constants = self._paths.constants
         self._max_latency = max_latency
         self._resampler = Resampler(self._constants)
-        self._signal: Samples = np.zeros(0, np.float32)  # resampled audio, starting at sample _start
+        self._signal: Samples = np.zeros(0, np.float32)  # Resampled audio from sample _start on.
         self._start = 0
-        self._energy = (0.0, 0.0)  # sums over the audio up to the end of the last frame
+        self._energy = (0.0, 0.0)  # Sums over the audio up to sample _energy_end, from which the variance is computed.
         self._energy_end = 0
-        self._frames = 0  # number of frames searched
+        self._frames = 0  # Number of frames that have been searched.
 
     def advance(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the frames that are known then, (frames, 2): NCCF and pitch in Hz.
+        """Add samples (T,), and return the frames that are then decided, (frames, 2): NCCF and pitch in Hz.
 
         Raises:
-            AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
+            AudioError: a sample is infinite or NaN, or the audio is so loud that its energy overflows.
         """
         resampled = self._resampler.take(samples, finished=finished)
         check_finite(resampled)
@@ -203,11 +202,11 @@ class Tracker:
         return self._paths.decide(count)
 
     def _search_frames(self, frames: int) -> None:
-        """Search up to frame ``frames``."""
+        """Continue the path search up to frame ``frames - 1``."""
         constants, count = self._constants, frames - self._frames
         begin = constants.start + self._frames * constants.shift
         ends = np.minimum(begin + constants.shift * np.arange(count) + constants.span, self._start + len(self._signal))
-        energy = np.array([self._mean_square(end) for end in ends.tolist()])
+        energy = np.array([self._compute_variance(end) for end in ends.tolist()])
         signal, first, shift = self._signal, begin - self._start, constants.shift
         if constants.preemphasis != 0:
             signal, first, shift = preemphasize_frames(signal, first, count, constants), 0, constants.span
@@ -220,21 +219,21 @@ class Tracker:
             shift=shift,
             ballast=compute_ballast(energy, constants),
             revised=None,
-            groups=np.zeros(count, np.uint8),  # The number of following frames is unknown.
+            groups=np.zeros(count, np.uint8),  # Zero, because the number of following frames is unknown.
             ready=np.array([count]),
         )
         self._paths.extend(alone, 0, count, [len(self._paths) + count])
         self._frames = frames
 
-    def _mean_square(self, end: int) -> float:
-        """Compute the variance of all audio before sample ``end``, which does not decrease from call to call."""
-        part = self._signal[max(0, self._energy_end - self._start) : end - self._start]
-        self._energy = add_energy(self._energy, part)
+    def _compute_variance(self, end: int) -> float:
+        """Compute the variance of all samples before ``end``. ``end`` must not decrease from call to call."""
+        added = self._signal[max(0, self._energy_end - self._start) : end - self._start]
+        self._energy = add_energy(self._energy, added)
         self._energy_end = end
         return compute_variance(self._energy, end)
 
     def _discard(self) -> None:
-        """Discard audio before the next frame whose energy has been added."""
+        """Discard the audio that neither the next frame nor the next sum of the energy needs."""
         start = max(self._constants.start + self._frames * self._constants.shift, self._start)
         start = min(start, max(self._energy_end, self._start))
         self._signal = self._signal[start - self._start :]
@@ -242,33 +241,33 @@ class Tracker:
 
 
 class Resampler:
-    """Resamples audio in chunks to the rate of pitch tracking. The result does not depend on the chunks."""
+    """Resamples audio in chunks for the tracker. The result does not depend on the division into chunks."""
 
     def __init__(self, constants: PitchConstants) -> None:
         self._constants = constants
-        # Number of whole periods that a filter reaches before its sample.
+        # Maximum number of periods before an output sample that its filter needs.
         self._reach = -(constants.filters.first[0] // constants.filters.period)
-        self._audio: Samples = np.zeros(0, np.float32)  # audio, starting at period _from
-        self._from = 0
-        self._received = self._returned = 0  # samples in, samples out
+        self._audio: Samples = np.zeros(0, np.float32)  # Audio from period _first_period on.
+        self._first_period = 0
+        self._received = self._returned = 0  # Numbers of samples received and returned.
 
     def take(self, samples: Samples, *, finished: bool) -> Samples:
-        """Add samples (T,), and return the resampled audio that is known then."""
+        """Add samples (T,), and return the resampled audio that no later samples can change."""
         self._audio = np.concatenate((self._audio, samples.astype(np.float32)))
         self._received += len(samples)
-        parts = [self._resampled_until(self._constants.count_resampled(self._received, finished=False), 0)]
-        if finished:  # Filters that reach past the end are summed in another order.
+        pieces = [self._resample_until(self._constants.count_resampled(self._received, finished=False), 0)]
+        if finished:  # Kaldi adds up filters that extend beyond the end in a different order.
             count = self._constants.count_resampled(self._received, finished=True)
-            parts.append(self._resampled_until(count, len(self._audio)))
+            pieces.append(self._resample_until(count, len(self._audio)))
         filters = self._constants.filters
-        keep_from = max(self._returned // len(filters.first) - self._reach, self._from)
-        self._audio = self._audio[(keep_from - self._from) * filters.period :]
-        self._from = keep_from
-        return np.concatenate(parts)
+        first_period = max(self._returned // len(filters.first) - self._reach, self._first_period)
+        self._audio = self._audio[(first_period - self._first_period) * filters.period :]
+        self._first_period = first_period
+        return np.concatenate(pieces)
 
-    def _resampled_until(self, until: int, chunk_start: int) -> Samples:
+    def _resample_until(self, until: int, chunk_start: int) -> Samples:
         filters = self._constants.filters
-        offset = self._from * len(filters.first)
+        offset = self._first_period * len(filters.first)
         outputs = (self._returned - offset, max(until, self._returned) - offset)
         self._returned = max(until, self._returned)
         return resample_chunk(self._audio, filters, outputs, chunk_start)

@@ -1,4 +1,4 @@
-"""Deltas, splicing and CMVN of frames that arrive in chunks, equal to those of the whole utterance."""
+"""Streams of deltas, splicing and CMVN, whose frames are equal to the frames of the whole utterance."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
-    """Base class of functions of frames and their neighbors, the first and the last frame repeated past the edges."""
+    """Base class of streams of functions of a frame and its neighbors, which repeat the frame at an edge beyond it."""
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)
-        self._left, self._right = self._context()
+        self._left, self._right = self._get_context()
 
     @abc.abstractmethod
-    def _context(self) -> tuple[int, int]:
-        """Return the numbers of frames of context before and after each frame."""
+    def _get_context(self) -> tuple[int, int]:
+        """Return the numbers of neighbors before and after each frame."""
 
     @abc.abstractmethod
-    def _inside(self, features: Tensor) -> Tensor:
-        """Compute frames of those with their context: (slots, left + frames + right, dim) -> (slots, frames, any)."""
+    def _compute_inside(self, features: Tensor) -> Tensor:
+        """Compute (slots, frames, new_dim) from frames and their neighbors, (slots, left + frames + right, dim)."""
 
     def _count_decided_frames(self, end: Counts) -> Counts:
         return np.maximum(end - self._right, 0)
@@ -58,15 +58,15 @@ class ContextStream(WindowStream[Options]):
         return np.maximum(np.minimum(done - self._left, end - 1), 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        numbers = self.history.numbers(first - self._left, self._left + count + self._right)
-        last = self.history.as_column(np.maximum(self.history.end - 1, 0))
-        return self._inside(self.history.at(torch.minimum(numbers.clamp(min=0), last)))
+        numbers = self.history.number_items(first - self._left, self._left + count + self._right)
+        last = self.history.to_column(np.maximum(self.history.end - 1, 0))
+        return self._compute_inside(self.history.get_items(torch.minimum(numbers.clamp(min=0), last)))
 
 
 class DeltaStream(ContextStream[DeltaOptions]):
-    """Deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_deltas` as a stream.
+    """Stream that appends deltas to frames (:func:`~kaldi_compat.functional.deltas.add_deltas`).
 
-    Its latency is ``delta_order * delta_window`` frames.
+    The latency is ``delta_order * delta_window`` frames.
 
     Args:
         module: :class:`~kaldi_compat.Deltas`.
@@ -81,16 +81,16 @@ class DeltaStream(ContextStream[DeltaOptions]):
 
     takes = "Deltas()"
 
-    def _context(self) -> tuple[int, int]:
+    def _get_context(self) -> tuple[int, int]:
         context = count_delta_context(self.options)
         return context, context
 
-    def _inside(self, features: Tensor) -> Tensor:
+    def _compute_inside(self, features: Tensor) -> Tensor:
         return compute_inner_deltas(features, self.options)
 
 
 class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
-    """Shifted deltas of frames in chunks: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` as a stream.
+    """Stream that appends shifted deltas to frames (:func:`~kaldi_compat.functional.deltas.add_shifted_deltas`).
 
     Args:
         module: :class:`~kaldi_compat.ShiftedDeltas`.
@@ -104,17 +104,17 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
 
     takes = "ShiftedDeltas()"
 
-    def _context(self) -> tuple[int, int]:
+    def _get_context(self) -> tuple[int, int]:
         return count_shifted_delta_context(self.options)
 
-    def _inside(self, features: Tensor) -> Tensor:
+    def _compute_inside(self, features: Tensor) -> Tensor:
         return compute_inner_shifted_deltas(features, self.options)
 
 
 class SpliceStream(ContextStream[SpliceOptions]):
-    """Spliced frames in chunks: :func:`~kaldi_compat.functional.splice.splice` as a stream.
+    """Stream that splices frames with their neighbors (:func:`~kaldi_compat.functional.splice.splice`).
 
-    Its latency is ``right_context`` frames.
+    The latency is ``right_context`` frames.
 
     Args:
         module: :class:`~kaldi_compat.Splice`.
@@ -128,26 +128,33 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
     takes = "Splice()"
 
-    def _context(self) -> tuple[int, int]:
+    def _get_context(self) -> tuple[int, int]:
         return self.options.left_context, self.options.right_context
 
-    def _inside(self, features: Tensor) -> Tensor:
+    def _compute_inside(self, features: Tensor) -> Tensor:
         return splice_inner_frames(features, self.options)
 
 
-def _past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the index of the first past frame, the indices of the frames to compute, all past frames, and these."""
-    start = history.as_column(history.start)
-    times = torch.minimum(history.numbers(first, count), history.as_column(np.maximum(history.end, 1)) - 1)
-    frames = history.at(history.numbers(history.start, int((history.end - history.start).max(initial=1))))
+def _gather_past_frames(history: History, first: Counts, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gather the input of ``count`` frames from frame ``first`` on.
+
+    Returns:
+        start: (slots, 1): index of the first stored frame.
+        times: (slots, count): indices of the frames to compute.
+        frames: (slots, width, dim): all stored frames.
+        now: (slots, count, dim): the frames with the indices ``times``.
+    """
+    start = history.to_column(history.start)
+    times = torch.minimum(history.number_items(first, count), history.to_column(np.maximum(history.end, 1)) - 1)
+    frames = history.get_items(history.number_items(history.start, int((history.end - history.start).max(initial=1))))
     return start, times, frames, torch.take_along_dim(frames, (times - start).clamp(min=0)[..., None], 1)
 
 
 class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
-    """Sliding-window CMVN of frames in chunks: :func:`~kaldi_compat.functional.cmvn.sliding_cmvn` as a stream.
+    """Stream of sliding-window CMVN (:func:`~kaldi_compat.functional.cmvn.sliding_cmvn`).
 
-    With ``center=True``, a frame waits for the second half of its window. With ``center=False``, only the first frames
-    wait, until ``min_cmn_window`` of them have arrived.
+    With ``center=True``, a frame waits for the second half of its window. With ``center=False``, only the first
+    ``min_cmn_window`` frames wait, until all of them have arrived.
 
     Args:
         module: :class:`~kaldi_compat.SlidingCmvn`.
@@ -169,25 +176,25 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.where(end >= self.options.min_cmn_window, end, 0)
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
-        # A window that would extend beyond the end of the utterance moves back to the end.
+        # A window that would extend beyond the end of the utterance is moved back, so that it ends at the last frame.
         oldest: Counts = np.minimum(done, end) - self.options.cmn_window
         if not self.options.center:
             oldest = np.where(end < self.options.min_cmn_window, 0, oldest)
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        start, times, frames, now = _past_frames(self.history, first, count)
-        end = self.history.as_column(np.maximum(self.history.end, 1))
+        start, times, frames, now = _gather_past_frames(self.history, first, count)
+        end = self.history.to_column(np.maximum(self.history.end, 1))
         window_start, window_end = compute_sliding_windows(times, end, self.options)
         mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
         return apply_mean_and_variance(now, mean, variance, size, self.options)
 
 
 class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
-    """Online CMVN of frames in chunks (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
+    """Stream of online CMVN (:class:`~kaldi_compat.OnlineCmvn`), which adapts to the speaker of each slot.
 
-    No frame waits for later frames. Statistics of a slot's earlier utterances fill the first windows of its next
-    utterance; :meth:`new_speaker` discards them.
+    The stream has no latency. At the start of an utterance, the window is filled up with the statistics of the earlier
+    utterances of the same slot, which :meth:`new_speaker` discards.
 
     Args:
         module: :class:`~kaldi_compat.OnlineCmvn`, which has the statistics of a corpus.
@@ -204,13 +211,15 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
     module: Any
 
     def reset(self) -> None:
-        """Discard everything received so far, in every slot."""
         super().reset()
         self._seen = torch.zeros(self.slots, *self.module.statistics.shape, dtype=torch.float64)
         self._speaker = self._seen
 
     def new_speaker(self, slots: Flags | Sequence[bool] | None = None) -> None:
-        """Forget the speakers of some slots, (slots,), or of all slots if None. Call it between utterances."""
+        """Discard the speaker statistics of the slots that are True in ``slots`` (slots,), or of all slots if None.
+
+        Call this method between utterances.
+        """
         stays = torch.zeros(self.slots) if slots is None else ~torch.as_tensor(slots)
         self._seen = self._speaker = self._speaker * stays.to(self._speaker)[:, None, None]
 
@@ -230,10 +239,10 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         options = self.options
-        offset, times, frames, now = _past_frames(self.history, first, count)
+        offset, times, frames, now = _gather_past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
-        known = self._speaker[:, :1, -1:].clamp(min=1)  # at least 1, because statistics of no frames are not added
+        known = self._speaker[:, :1, -1:].clamp(min=1)  # At least 1, to avoid a division by zero without statistics.
         speaker = torch.cat((self._speaker[..., :-1], known.expand(-1, 2, 1)), -1)[:, None]
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)

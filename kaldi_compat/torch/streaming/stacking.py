@@ -1,4 +1,4 @@
-"""Stacking of frames in chunks: low frame rate features and stacks as streams, and functions of single frames."""
+"""Streams of low frame rate features, of stacks of frames, and of functions of single frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags
 
 
 class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
-    """Low frame rate features in chunks: :func:`~kaldi_compat.functional.stacking.low_frame_rate` as a stream.
+    """Stream of low frame rate features (:func:`~kaldi_compat.functional.stacking.low_frame_rate`).
 
     Args:
         module: :class:`~kaldi_compat.LowFrameRate`.
@@ -40,7 +40,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
         return count
 
     def _count_decided_frames(self, end: Counts) -> Counts:
-        beyond = self.options.stack - self._left  # frames from the first one that counts to the end of a joined one
+        beyond = self.options.stack - self._left  # Number of input frames that the first output frame needs.
         return np.where(end >= beyond, (end - beyond) // self.options.stride + 1, 0)
 
     def _find_oldest_needed(self, done: Counts, end: Counts) -> Counts:
@@ -48,16 +48,16 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history, stack, stride = self.history, self.options.stack, self.options.stride
-        start = history.as_column(first * stride - self._left)
+        start = history.to_column(first * stride - self._left)
         offsets = torch.arange(count, device=start.device)[:, None] * stride
         offsets = (offsets + torch.arange(stack, device=start.device)).flatten()
-        numbers = torch.minimum((start + offsets).clamp(min=0), history.as_column(np.maximum(history.end - 1, 0)))
-        frames = history.at(numbers)
+        numbers = torch.minimum((start + offsets).clamp(min=0), history.to_column(np.maximum(history.end - 1, 0)))
+        frames = history.get_items(numbers)
         return frames.reshape(self.slots, count, stack * frames.shape[-1])
 
 
 class StackFramesStream(WindowStream[StackFramesOptions]):
-    """Stacks of frames in chunks: :func:`~kaldi_compat.functional.stacking.stack_frames` as a stream.
+    """Stream of stacks of frames (:func:`~kaldi_compat.functional.stacking.stack_frames`).
 
     Args:
         module: :class:`~kaldi_compat.StackFrames`.
@@ -83,7 +83,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         history = self.history
-        frames = history.at(history.numbers(first * self.options.size, count * self.options.size))
+        frames = history.get_items(history.number_items(first * self.options.size, count * self.options.size))
         left = torch.from_numpy(np.maximum(history.end - first * self.options.size, 0)).clamp(max=frames.shape[1])
         return stack_frames(frames, self.options, lengths=left)
 
@@ -106,7 +106,7 @@ class FrameStream(Stream[Any]):
     module: Any
 
     def reset(self) -> None:
-        """Do nothing, because no frames are stored."""
+        """Do nothing, because the stream stores no frames."""
 
     def _advance(self, chunk: Tensor, lengths: Counts, ended: Flags) -> tuple[Tensor, Counts]:
         whole = bool((lengths == chunk.shape[1]).all())

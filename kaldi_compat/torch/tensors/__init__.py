@@ -1,1 +1,1 @@
-"""The steps of the features on torch tensors, on any device and with gradients."""
+"""Steps of the features as functions of torch tensors, which run on any device and have gradients."""

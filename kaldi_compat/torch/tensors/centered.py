@@ -1,4 +1,4 @@
-"""Subtract the means of the utterances of a batch, in a few launches on a GPU."""
+"""Subtract the mean of each utterance from a batch of features with a few kernel launches on a GPU."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import Tensor
 
 from kaldi_compat.torch.tensors.copies import to_device
 
-# Number of rows that are added in order in float32. The error of a sum grows with it.
+# Number of rows that are added one after the other in float32. The rounding error of a sum grows with this number.
 _SPAN = 256
 
 
 def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
-    """Subtract from each utterance's features the mean of each column, without waiting for the device.
+    """Subtract the mean of each column from the features of each utterance, without waiting for the device.
 
     Args:
-        features: (frames, dim): frames of the utterances, possibly with other frames between utterances.
-        places: (utterances, 2): first frame and number of frames, in increasing order.
+        features: (frames, dim): frames of the utterances. Frames between utterances belong to none.
+        places: (utterances, 2): first frame and number of frames of each utterance, in increasing order.
 
     Returns:
-        (frames, dim); undefined for frames outside of the utterances.
+        (frames, dim). Frames outside of the utterances are undefined.
 
     >>> subtract_means(torch.tensor([[1.0], [3.0], [5.0]]), np.array([[0, 2], [2, 1]])).tolist()
     [[-1.0], [1.0], [0.0]]
@@ -39,6 +39,6 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     )
     sums = torch.segment_reduce(features, "sum", lengths=of_spans, unsafe=True)
     sums = torch.segment_reduce(sums, "sum", lengths=of_utterances, unsafe=True)
-    # output_size spares waiting for the sum of the counts.
+    # Without output_size, repeat_interleave would wait for the sum of the counts.
     means = (sums / frames[:, None]).repeat_interleave(frames, 0, output_size=len(features))
     return torch.sub(features, means, out=means)

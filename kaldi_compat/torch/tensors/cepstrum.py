@@ -1,4 +1,4 @@
-"""Cepstra of log mel energies or of loudness: linear prediction, and the place of the energy, as in Kaldi.
+"""Linear prediction, the cepstra of its all-pole model, and the position of the energy among cepstra, as in Kaldi.
 
 Source: src/feat/mel-computations.cc (Durbin, Lpc2Cepstrum).
 """
@@ -26,18 +26,18 @@ def levinson_durbin(autocorrelation: Tensor) -> tuple[Tensor, Tensor]:
     error = lags[0]
     coefficients = lags[:0]
     for i in range(order):
-        # coefficients 0 to i - 1 meet lags i to 1
+        # Coefficients 0 to i - 1 are multiplied by lags i to 1.
         reflection = (lags[i + 1] + (coefficients * past[order - i : order]).sum(0)) / error
-        # Kaldi's floor keeps the residual positive for a constant signal
+        # With Kaldi's floor of 1e-5, the residual of a constant signal stays positive.
         error = error * (1.0 - reflection.square()).clamp(min=1.0e-5)
         coefficients = torch.cat((coefficients - reflection * coefficients.flip(0), -reflection.unsqueeze(0)))
     return coefficients.movedim(0, -1), error
 
 
 def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
-    """Compute cepstra 1 to n of the all-pole model with these prediction coefficients. (..., n) -> (..., n)."""
+    """Compute cepstra 1 to n of an all-pole model from its prediction coefficients: (..., n) -> (..., n)."""
     lpc = coefficients.movedim(-1, 0)
-    weighted = lpc[:0]  # i times the i-th cepstrum, latest first
+    weighted = lpc[:0]  # Cepstrum i times i, in descending order of i.
     for i in range(len(lpc)):
         latest = -(i + 1) * lpc[i] - (lpc[:i] * weighted).sum(0)
         weighted = torch.cat((latest.unsqueeze(0), weighted))
@@ -45,17 +45,17 @@ def lpc_to_cepstrum(coefficients: Tensor) -> Tensor:
     return weighted.flip(0).movedim(0, -1) / numbers
 
 
-def with_first(
+def place_first_coefficient(
     cepstra: Tensor, log_energy: Tensor | None, energy_floor: float, htk_order: bool, scale_of_c0: float = 1.0
 ) -> Tensor:
-    """Replace C0 by the log energy if given, and move it to the last column for HTK's order.
+    """Replace C0 by the log energy if there is one, and move C0 or the energy to the last column for HTK's order.
 
     Args:
         cepstra: (..., num_ceps).
         log_energy: (...), or None to keep C0.
-        energy_floor: floor of the energy; 0 for none.
+        energy_floor: floor of the energy; 0 for no floor.
         htk_order: True to move C0 or the energy to the last column.
-        scale_of_c0: factor on a C0 that is kept.
+        scale_of_c0: factor on C0 if there is no log energy.
 
     Returns:
         (..., num_ceps).

@@ -1,4 +1,4 @@
-"""Cache of constants on devices. A copy from the host waits for all work there, and CUDA graphs forbid it."""
+"""Cache of constants on devices, because a copy from the host waits for the device, and CUDA graphs forbid it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Constants:
     """Cache of tensors that depend only on their key.
 
     Args:
-        size: largest number of tensors. A new tensor then replaces the oldest.
+        size: maximum number of tensors. When the cache is full, a new tensor replaces the oldest.
     """
 
     def __init__(self, size: int) -> None:
@@ -23,7 +23,7 @@ class Constants:
         self._tensors: dict[Hashable, Tensor] = {}
 
     def get(self, key: Hashable, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
-        """Return the tensor of this key on a device. ``make`` makes it at the first call, on the CPU.
+        """Return the tensor of a key on a device. The first call computes it with ``make``, on the CPU.
 
         >>> constants, device = Constants(2), torch.device("cpu")
         >>> constants.get("one", device, lambda: torch.ones(3)) is constants.get("one", device, lambda: torch.ones(3))
@@ -33,9 +33,9 @@ class Constants:
             return make().to(device)
         if (tensor := self._tensors.get((key, device))) is not None:
             return tensor
-        with torch.inference_mode(False):  # so that training can use it as well
+        with torch.inference_mode(False):  # Training cannot use tensors made in inference mode.
             tensor = to_device(make(), device)
-        if type(tensor) is Tensor:  # not a tracer's substitute
+        if type(tensor) is Tensor:  # A tracer's substitute for a tensor must not be cached.
             if len(self._tensors) >= self._size:
                 self._tensors.pop(next(iter(self._tensors)), None)
             self._tensors[key, device] = tensor

@@ -9,19 +9,19 @@ from kaldi_compat.functional.array_api import ask_compiler
 
 
 def is_capturing(device: torch.device) -> bool:
-    """Return True while the work queued on a device is captured as a CUDA graph."""
+    """Return True while a CUDA graph captures the work that is queued on a device."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor of the host to a device without waiting for the work that is queued there.
 
-    A copy from memory that is not pinned would wait. PyTorch keeps pinned memory until copies from it have ended, but
-    not until the replays of a captured CUDA graph have.
+    A copy from memory that is not pinned would wait. PyTorch does not reuse pinned memory before copies from it have
+    ended, but may reuse it before a captured CUDA graph is replayed.
 
     Raises:
-        RuntimeError: a CUDA graph is captured, and the copy would be part of it. PyTorch's own errors of capturing
-            have this type.
+        RuntimeError: the copy would be part of a CUDA graph that is being captured. PyTorch's errors about capturing
+            have the same type.
 
     >>> to_device(torch.ones(2), torch.device("cpu"))
     tensor([1., 1.])
@@ -30,7 +30,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
         return tensor.to(device)
     if is_capturing(device):
         raise RuntimeError(
-            "a CUDA graph cannot be captured of a call that copies numbers from the host: call the module once before, "
-            "give lengths on the GPU and one VTLN factor, and dither with torch's generator of the GPU"
+            "a CUDA graph cannot capture a call that copies numbers from the host: call the module once before the "
+            "capture, pass lengths on the GPU and a single VTLN factor, and dither with torch's generator of the GPU"
         )
     return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""Spectra of frames: by the FFT, or by a matrix product for devices and runtimes without an FFT.
+"""Spectra of frames, computed by the FFT, or by a matrix product for devices and runtimes without an FFT.
 
 Spectra are pairs of real numbers, because some devices and runtimes also lack complex numbers.
 """
@@ -18,7 +18,7 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
     Args:
         frames: (..., size).
         points: points of the DFT, an even number.
-        matrix: the result of :func:`dft_matrix` on the frames' device, to compute a matrix product; None for the FFT.
+        matrix: the result of :func:`make_dft_matrix`, moved to the device of the frames; None for the FFT.
 
     Returns:
         Real and imaginary parts (..., points // 2 + 1, 2).
@@ -27,7 +27,7 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
         rounded, remainder = matrix
         basis = rounded.double() + remainder.double() if frames.dtype == torch.float64 else rounded
         return matmul(frames, basis).reshape(*frames.shape[:-1], points // 2 + 1, 2)
-    # MKL refuses to transform zero frames, so an extra frame is computed where frames may be absent.
+    # MKL refuses to transform zero frames, so one extra frame is transformed if there may be none.
     if not (is_traced(frames) or frames.numel() == 0):
         return torch.view_as_real(torch.fft.rfft(frames, points))
     rows = frames.unsqueeze(0).flatten(0, -2)
@@ -36,27 +36,27 @@ def spectrum(frames: Tensor, points: int, matrix: tuple[Tensor, Tensor] | None =
     return transformed.reshape(*frames.shape[:-1], points // 2 + 1, 2)
 
 
-def dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
-    """Return the DFT of zero-padded frames as a matrix, in two parts whose sum is exact to 48 bits.
+def make_dft_matrix(size: int, points: int) -> tuple[Tensor, Tensor]:
+    """Return the matrix of the DFT of zero-padded frames, as two float32 matrices whose sum is exact to 48 bits.
 
-    The second part is the rounding error of the first. Both are float32, for devices without float64.
+    The second matrix is the rounding error of the first. Both are float32, for devices without float64.
 
     Args:
         size: samples in a frame.
         points: points of the DFT, at least ``size``.
 
     Returns:
-        Two float32 matrices (size, 2 * (points // 2 + 1)); the columns are the real and the imaginary part of the
-        first frequency, of the second, and so on.
+        Two matrices (size, 2 * (points // 2 + 1)). The columns alternate between real and imaginary parts, from the
+        lowest to the highest frequency.
 
-    >>> from kaldi_compat.torch.tensors.dft import dft_matrix
-    >>> dft_matrix(2, 2)[0]
+    >>> from kaldi_compat.torch.tensors.dft import make_dft_matrix
+    >>> make_dft_matrix(2, 2)[0]
     tensor([[ 1.,  0.,  1.,  0.],
             [ 1.,  0., -1.,  0.]])
     """
-    # Large angles lose digits, so the product is reduced to one turn first.
+    # Cosines of large angles lose digits, so the product of indices is reduced to one turn before it is scaled.
     angles = 2 * np.pi / points * (np.outer(np.arange(size), np.arange(points // 2 + 1)) % points)
     exact = np.stack((np.cos(angles), -np.sin(angles)), -1).reshape(size, -1)
-    exact[np.abs(exact) < 1e-15] = 0  # the rounding of pi
+    exact[np.abs(exact) < 1e-15] = 0  # Because pi is rounded, zeros are computed as about 1e-16.
     rounded = exact.astype(np.float32)
     return torch.from_numpy(rounded), torch.from_numpy((exact - rounded).astype(np.float32))

@@ -1,4 +1,4 @@
-"""Energies of spectra in torch."""
+"""Energies of spectra, computed with torch's operations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.mel import F32
 from kaldi_compat.functional.array_api import is_traced_or_differentiated, keeps_precision, matmul
 
-# Bands in a group of the filter bank, which fill one or two vector registers.
+# Number of bands in a group of the filter bank. Sixteen float32 numbers fill one or two vector registers.
 GROUP = 16
 
 
 def power_spectrum(spectrum: Tensor, overwrite: bool = False) -> Tensor:
-    """Compute squared magnitudes: real and imaginary parts (..., fft_bins, 2) -> (..., fft_bins).
+    """Compute squared magnitudes (..., fft_bins) from real and imaginary parts (..., fft_bins, 2).
 
-    ``overwrite`` saves a copy.
+    With ``overwrite``, the squares replace the spectrum, which saves a copy.
     """
     re, im = (spectrum.square_() if overwrite else spectrum.square()).unbind(-1)
     return re + im
@@ -31,15 +31,14 @@ def power(x: Tensor, exponent: float) -> Tensor:
     return torch.where(positive, torch.where(positive, x, 1.0) ** exponent, 0.0)
 
 
-def in_groups(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
-    """Split a filter bank, which is mostly zeros, into groups of neighboring bands: a few small, dense matrices.
+def group_bands(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
+    """Split a filter bank, which is mostly zeros, into a few small, dense matrices of neighboring bands.
 
     Args:
         weights: ``(fft_bins, num_mel_bins)``.
 
     Returns:
-        The weights, padded with zero bands to whole groups; and for each group the FFT bins that its filters cover, and
-        its bands.
+        The weights, padded with zero bands to whole groups; and the FFT bins and bands of the matrix of each group.
     """
     fft_bins, num_bins = weights.shape
     filled = np.zeros((fft_bins, -(-num_bins // GROUP) * GROUP), F32)
@@ -52,13 +51,16 @@ def in_groups(weights: Floats) -> tuple[Floats, list[tuple[slice, slice]]]:
     return filled, groups
 
 
-def mel_sums(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
-    """Compute ``power @ weights`` (..., num_bins) with the result of :func:`in_groups`, by groups where allowed."""
+def sum_mel_bands(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice]], num_bins: int) -> Tensor:
+    """Compute mel energies (..., num_bins) of power spectra (..., fft_bins) with the result of :func:`group_bands`.
+
+    The groups are multiplied separately unless the operations are recorded, or would lose precision (TF32, autocast).
+    """
     if is_traced_or_differentiated(power) or not keeps_precision(power):
         return matmul(power, filled[:, :num_bins])
     return torch.cat([power[..., bins] @ filled[bins, bands] for bins, bands in groups], -1)[..., :num_bins]
 
 
 def floor_energy(log_energy: Tensor, energy_floor: float) -> Tensor:
-    """Limit log energies to the log of this floor from below; a floor of 0 means none."""
+    """Replace log energies below the log of a floor by the log of the floor. A floor of 0 changes nothing."""
     return log_energy.clamp(min=math.log(energy_floor)) if energy_floor > 0 else log_energy

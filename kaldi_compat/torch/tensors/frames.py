@@ -1,4 +1,4 @@
-"""Framing and windowing of batches of audio: the steps of Kaldi's src/feat/feature-window.cc."""
+"""Framing, preemphasis and energy of batches of audio, as in Kaldi's src/feat/feature-window.cc."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from torch import Tensor, nn
 
 from kaldi_compat.functional.array_api import UNTRACED, Tracing, get_namespace
 
-EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor before a log
+EPSILON = float(np.finfo(np.float32).eps)  # Kaldi's floor of an energy before the logarithm.
 Places = TypeVar("Places", Tensor, npt.NDArray[np.int64])
 Count = TypeVar("Count", int, Tensor, npt.NDArray[np.int64])
 
 
-def num_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = True) -> Count:
-    """Return the number of frames of this many samples (Kaldi: NumFrames, with flush).
+def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = True) -> Count:
+    """Return the number of frames of ``num_samples`` samples (Kaldi: NumFrames, with flush).
 
     Args:
         num_samples: an int, or an integer tensor or array of any shape.
         size, shift: length of a frame and distance between the starts of frames, in samples.
-        snip_edges: True counts frames that lie wholly within the audio; False one for every ``shift`` samples, rounded.
+        snip_edges: True counts frames that lie entirely within the audio. False counts one frame for every ``shift``
+            samples, rounded to the nearest number.
 
-    >>> num_frames(16000, 400, 160), num_frames(16000, 400, 160, snip_edges=False), num_frames(399, 400, 160)
+    >>> count_frames(16000, 400, 160), count_frames(16000, 400, 160, snip_edges=False), count_frames(399, 400, 160)
     (98, 100, 0)
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift
-    count = (
-        num_samples - size + shift
-    ) // shift  # not positive for short audio, also where division rounds to zero, as in ONNX
+    # Not positive for short audio, even if division rounds to zero as in ONNX.
+    count = (num_samples - size + shift) // shift
     if isinstance(count, Tensor):
         return count.clamp(min=0)
     if isinstance(count, np.ndarray):
         return np.maximum(count, 0)
-    return count if count > 0 else 0  # not max(), because exporters learn from the condition that frames exist
+    return count if count > 0 else 0  # From this condition, unlike from max(), exporters learn that frames exist.
 
 
-def reflected(index: Places, length: Tensor | int) -> Places:
-    """Map indices into 0 to length - 1 by reflection at both ends, as often as needed.
+def reflect_indices(index: Places, length: Tensor | int) -> Places:
+    """Map indices to 0 to length - 1 by repeated reflection at both ends.
 
-    The end samples are doubled: -1 becomes 0, ``length`` becomes ``length - 1``.
+    The samples at the ends are repeated: index -1 becomes 0, and index ``length`` becomes ``length - 1``.
 
-    >>> reflected(torch.arange(-3, 7), 2)
+    >>> reflect_indices(torch.arange(-3, 7), 2)
     tensor([1, 1, 0, 0, 1, 1, 0, 0, 1, 1])
     """
     index = index % (2 * length)
@@ -52,7 +52,7 @@ def reflected(index: Places, length: Tensor | int) -> Places:
     return inside
 
 
-def frames_of(
+def cut_frames(
     samples: Tensor,
     size: int,
     shift: int,
@@ -60,65 +60,67 @@ def frames_of(
     lengths: Tensor | None = None,
     tracing: Tracing = UNTRACED,
 ) -> Tensor:
-    """Cut audio into overlapping frames; a view of the audio if nothing is reflected (Kaldi: ExtractWindow).
+    """Cut audio into overlapping frames (Kaldi: ExtractWindow). Return a view of the audio if possible.
 
     Args:
         samples: audio of shape (..., T).
-        size, shift, snip_edges: as for :func:`num_frames`.
-        lengths: number of valid samples in each row of (B, T); the audio is reflected there instead of at T.
+        size, shift, snip_edges: as for :func:`count_frames`.
+        lengths: number of valid samples in each row of (B, T), where the audio is reflected instead of at T.
         tracing: recorders of the operations on the audio.
 
     Returns:
-        (..., num_frames(T), size). Frames past those of a row are undefined. In a traced model there are some more of
-        them, so that there is at least one frame: compilers and exporters assume one, and unfold requires it.
+        (..., count_frames(T), size). Frames after the last frame of a row are undefined. In a traced model, there are
+        more undefined frames, so that there is at least one frame: exporters assume this, and unfold requires it.
     """
-    count = 0 if tracing.traced else num_frames(samples.shape[-1], size, shift, snip_edges)
+    count = 0 if tracing.traced else count_frames(samples.shape[-1], size, shift, snip_edges)
     spare = size + shift if count == 0 else 0
     if not snip_edges:
-        samples = _reflected_at_ends(samples, size, shift, lengths, spare)
+        samples = _reflect_ends(samples, size, shift, lengths, spare)
     elif spare:
         samples = nn.functional.pad(samples, (0, spare))
-    frames = _concatenated(samples, size, shift) if tracing.to_onnx else samples.unfold(-1, size, shift)
+    frames = _cut_by_blocks(samples, size, shift) if tracing.to_onnx else samples.unfold(-1, size, shift)
     return frames if tracing.traced or count else frames[..., :0, :]
 
 
-def _concatenated(samples: Tensor, size: int, shift: int) -> Tensor:
+def _cut_by_blocks(samples: Tensor, size: int, shift: int) -> Tensor:
     """Cut audio into frames by joining neighboring blocks of ``shift`` samples.
 
-    In ONNX, unfold gathers single samples, which takes ten times as long. The audio must hold at least one frame; some
-    frames more than unfold has are padded with zeros.
+    In ONNX, unfold gathers single samples, which takes ten times as long. The audio must have at least one frame. The
+    result has a few frames more than with unfold, which contain zeros after the end of the audio.
     """
     blocks_of_frame = -(-size // shift)
     padded = nn.functional.pad(samples, (0, blocks_of_frame * shift))
     blocks = padded.shape[-1] // shift
     cut = padded[..., : blocks * shift].reshape(*samples.shape[:-1], blocks, shift)
     frames = blocks - blocks_of_frame + 1
-    parts = [cut[..., k : k + frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
-    return torch.cat(parts, -1)
+    pieces = [cut[..., k : k + frames, : min(shift, size - k * shift)] for k in range(blocks_of_frame)]
+    return torch.cat(pieces, -1)
 
 
-def _reflected_at_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
-    """Return the samples of centered frames, from the first sample of the first frame to ``spare`` after the last."""
+def _reflect_ends(samples: Tensor, size: int, shift: int, lengths: Tensor | None, spare: int) -> Tensor:
+    """Return the samples from the start of the first centered frame to ``spare`` samples after the end of the last."""
     total = samples.shape[-1]
     first = shift // 2 - size // 2
-    beyond = size - size // 2 - shift % 2  # samples of a frame that may lie past the end
+    beyond = size - size // 2 - shift % 2  # Maximum number of samples of a frame after the end of the audio.
     if lengths is None and not spare:
         left = torch.arange(min(first, 0), 0, device=samples.device)
         right = torch.arange(total, total + beyond, device=samples.device)
         inside = samples[..., max(first, 0) :]
-        return torch.cat((samples[..., reflected(left, total)], inside, samples[..., reflected(right, total)]), -1)
+        return torch.cat(
+            (samples[..., reflect_indices(left, total)], inside, samples[..., reflect_indices(right, total)]), -1
+        )
     index = torch.arange(first, total + beyond + spare, device=samples.device)
     if spare:
-        samples = nn.functional.pad(samples, (0, 1))  # so that there is a sample to gather
+        samples = nn.functional.pad(samples, (0, 1))  # Indices need at least one sample, also for empty audio.
     if lengths is None:
-        # a tensor: ONNX exporters do not support the remainder by a symbolic size
+        # The length is a tensor, because ONNX exporters do not support the remainder by a symbolic size.
         length = torch.zeros((), dtype=torch.int64, device=samples.device) + total
-        return samples[..., reflected(index, length.clamp(min=1))]
-    return samples.gather(-1, reflected(index, lengths.clamp(min=1).unsqueeze(-1)))
+        return samples[..., reflect_indices(index, length.clamp(min=1))]
+    return samples.gather(-1, reflect_indices(index, lengths.clamp(min=1).unsqueeze(-1)))
 
 
 def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
-    """Subtract ``coefficient`` times the previous sample; a frame's first sample is its own predecessor."""
+    """Subtract ``coefficient`` times the previous sample from each sample, and from the first sample itself."""
     previous = torch.cat((frames[..., :1], frames[..., :-1]), -1)
     return torch.sub(frames, previous, alpha=coefficient)
 

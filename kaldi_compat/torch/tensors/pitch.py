@@ -1,8 +1,8 @@
-"""The pitch tracker on tensors: batched, on any device, with gradients, and inside compiled and exported models.
+"""The pitch tracker for batches of tensors on any device, with gradients, and in compiled and exported models.
 
-The steps of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014), as
-Kaldi takes them (src/feat/pitch-functions.cc): low-pass and resample, cut into windows, correlate at every whole lag,
-interpolate to lags spaced evenly in log pitch, and search the cheapest path.
+The tracker of Ghahremani et al., "A pitch extraction algorithm tuned for automatic speech recognition" (ICASSP 2014)
+and src/feat/pitch-functions.cc filters and resamples audio, cuts it into windows, correlates them at every whole lag,
+interpolates the correlation to lags that are evenly spaced in log pitch, and searches the cheapest path through them.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from kaldi_compat.exact.resample import count_resampled
 from kaldi_compat.functional.array_api import is_traced, matmul, sum_cumulatively
 from kaldi_compat.functional.batches import zero_past
 from kaldi_compat.pitch.constants import PitchConstants
-from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
+from kaldi_compat.torch.tensors.pitch_paths import find_cheapest_paths
 from kaldi_compat.torch.tensors.sinc import resample_tensor
 
-_BLOCK = 256  # Frames correlated together, so that their windows stay in the cache.
-_ENERGY_CHANGE = 0.01  # Kaldi's threshold on the relative change of the energy that calls for another search
+_BLOCK = 256  # Number of frames correlated together. Their windows fit the cache.
+_ENERGY_CHANGE = 0.01  # Relative change of the energy above which Kaldi searches the path again.
 
 
 class PitchTables(NamedTuple):
     """Tables of the tracker as tensors."""
 
-    band: Tensor  # ``(lags - 1 + window, lags)``: ones where a sample is in the window at a lag
-    weights: Tensor  # ``(lags, states)``: interpolates correlations to the lags that are the states
-    discount: Tensor  # ``(states,)``: reduction of the correlation at longer lags
-    pitch: Tensor  # ``(states,)`` in Hz
-    lowpass_starts: Tensor  # ``starts`` of :class:`~kaldi_compat.exact.resample.PeriodFilters`
-    lowpass_weights: Tensor  # ``weights`` of it
+    band: Tensor  # ``(lags - 1 + window, lags)``: 1 if a sample is in the window at a lag, else 0.
+    weights: Tensor  # ``(lags, states)``: interpolation weights from whole lags to the lags of the states.
+    discount: Tensor  # ``(states,)``: reduction of the correlation at longer lags.
+    pitch: Tensor  # ``(states,)``: pitch of each state in Hz.
+    lowpass_starts: Tensor  # ``PeriodFilters.starts`` of the low-pass filter.
+    lowpass_weights: Tensor  # ``PeriodFilters.weights`` of the low-pass filter.
 
     @classmethod
-    def of(cls, constants: PitchConstants) -> PitchTables:
+    def from_constants(cls, constants: PitchConstants) -> PitchTables:
         """Return the tables on the CPU."""
         reach, lags = constants.lags - 1 + constants.window, constants.lags
         lowpass = constants.period_filters
@@ -51,70 +51,74 @@ class PitchTables(NamedTuple):
         return cls(*map(torch.from_numpy, tables))
 
 
-def silent_past(samples: Tensor, lengths: Tensor) -> Tensor:
-    """Set audio (B, T) to zero past each row's length."""
+def silence_past(samples: Tensor, lengths: Tensor) -> Tensor:
+    """Set the samples of audio (B, T) after the length of each row, (B,), to zero."""
     return zero_past(samples[..., None], lengths)[..., 0]
 
 
 def track_batch(
     samples: Tensor, lengths: Tensor | None, constants: PitchConstants, tables: PitchTables
 ) -> tuple[Tensor, Tensor]:
-    """Track pitch in a padded batch, entirely in torch on its device.
+    """Track pitch in a padded batch with torch's operations on the device of the batch.
 
     Args:
         samples: (B, T), float32 or float64, on any device.
-        lengths: (B,) numbers of valid samples of the rows; None for all.
-        constants: the tracker's numbers and tables.
-        tables: the tracker's tables, on the device.
+        lengths: (B,): number of valid samples of each row; None if all samples are valid.
+        constants: constants of the tracker.
+        tables: tables of the tracker, on the device of the samples.
 
     Returns:
-        features: (B, frames, 2): correlation and pitch, zeros past a row's frames.
-        frames: (B,) frames of each row.
+        features: (B, frames, 2): correlation and pitch; zero after the last frame of each row.
+        frames: (B,): number of frames of each row.
     """
     utterances, longest = samples.shape
     traced = is_traced(samples)
-    max_frames = num_frames_of_size(longest, constants) if traced else constants.count_frames(longest)
+    max_frames = count_frames_of_size(longest, constants) if traced else constants.count_frames(longest)
     counts = torch.zeros(utterances, dtype=torch.long, device=samples.device)
     if max_frames == 0:
         return samples.new_zeros((utterances, 0, 2)), counts
     counts = counts + longest if lengths is None else lengths.to(counts).clamp(0, longest)
-    schedule = Schedule.of(counts, longest, max_frames, constants)
+    schedule = Schedule.from_lengths(counts, longest, max_frames, constants)
     frames = schedule.frames.clamp(max=max_frames)
     ends = constants.count_resampled(counts, finished=True).clamp(min=1)
-    signal = silent_past(downsample_audio(silent_past(samples, counts), constants, tables), ends)
+    signal = silence_past(downsample_audio(silence_past(samples, counts), constants, tables), ends)
 
-    windows = frame_windows(signal, max_frames, constants, ends)
-    # If traced, the number of blocks would become a constant of the graph.
-    parts = [
-        correlations(part, constants, tables) for part in ([windows] if traced else torch.split(windows, _BLOCK, -2))
+    windows = cut_windows(signal, max_frames, constants, ends)
+    # A traced graph has a single block, because the number of blocks would become a constant of the graph.
+    pairs = [
+        correlate_windows(block, constants, tables)
+        for block in ([windows] if traced else torch.split(windows, _BLOCK, -2))
     ]
-    inner, norm = (torch.cat(blocks, -2) for blocks in zip(*parts, strict=True))
-    energy = mean_square(signal, schedule.samples.clamp(min=1))
-    better_energy = mean_square(signal, schedule.recompute_samples[:, None].clamp(min=1))
+    inner, norm = (torch.cat(blocks, -2) for blocks in zip(*pairs, strict=True))
+    energy = compute_variances(signal, schedule.samples.clamp(min=1))
+    better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
     again = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
         searched = search_nccf(inner, norm, energy, better_energy, again, constants)
-        path = cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
-    return zero_past(path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
+        path = find_cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
+    return zero_past(gather_path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
 
 
 class Schedule(NamedTuple):
-    """Frames of a batch, and the samples that give their ballast (see :mod:`kaldi_compat.pitch.frames`)."""
+    """Numbers of frames, and numbers of resampled samples from whose energy :func:`search_nccf` computes the ballast.
 
-    frames: Tensor  # ``(B,)`` number of frames
-    samples: Tensor  # ``(B, frames)`` resampled samples whose energy gives each frame's ballast
-    recomputed: Tensor  # ``(B,)`` number of frames, from the first, that are searched again with a better energy
-    recompute_samples: Tensor  # ``(B,)`` resampled samples from which the better energy is computed
+    See :mod:`kaldi_compat.pitch.frames`, which explains the ballast.
+    """
+
+    frames: Tensor  # ``(B,)``: number of frames.
+    samples: Tensor  # ``(B, frames)``: number of samples for the ballast of each frame.
+    recomputed: Tensor  # ``(B,)``: number of frames at the start that are searched again with a better energy.
+    recompute_samples: Tensor  # ``(B,)``: number of samples for the better energy.
 
     @classmethod
-    def of(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
+    def from_lengths(cls, lengths: Tensor, longest: int, frames: int, constants: PitchConstants) -> Schedule:
         """Return the schedules of utterances.
 
         Args:
-            lengths: ``(B,)`` numbers of samples.
+            lengths: ``(B,)``: number of samples of each utterance.
             longest: upper limit of the lengths.
-            frames: number of frames in the result; frames beyond those of an utterance are undefined.
-            constants: the tracker's numbers and tables.
+            frames: number of columns of ``samples``. Columns after the last frame of an utterance are undefined.
+            constants: constants of the tracker.
         """
         samples_in = lengths[:, None]
         numbers = torch.arange(0, frames, device=lengths.device)
@@ -131,21 +135,28 @@ class Schedule(NamedTuple):
             return cls(ready[:, -1], torch.minimum(ends, end), 0 * lengths, end[:, 0])
         limit = max(0, constants.recompute_frame)
         recomputed = ready[:, -1].clip(None, limit)
-        reached = _at_frames(there, ready, torch.arange(limit - 1, limit, device=lengths.device))
+        reached = _find_received_samples(there, ready, torch.arange(limit - 1, limit, device=lengths.device))
         better = torch.where(recomputed < max(1, limit), end[:, 0], reached[:, 0])
-        return cls(ready[:, -1], _at_frames(there, ready, numbers), recomputed, better)
+        return cls(ready[:, -1], _find_received_samples(there, ready, numbers), recomputed, better)
 
 
-def _at_frames(there: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
-    """Return the samples received when a frame is computed, for ``(B, chunks + 1)`` and frames ``(n,)``."""
+def _find_received_samples(there: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
+    """Return ``(B, n)``: the number of samples that have been received when each of the frames is computed.
+
+    Args:
+        there: ``(B, chunks + 1)``: number of samples received with each chunk.
+        ready: ``(B, chunks + 1)``: number of frames that can be computed then.
+        frames: ``(n,)``: indices of the frames.
+    """
     chunk = (ready[..., None, :] <= frames[:, None]).sum(-1)
     return there.gather(-1, chunk.clip(max=ready.shape[-1] - 1))
 
 
-def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
+def count_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
     """Compute the number of frames in integer arithmetic, for sizes that may be symbols of a compiler.
 
-    For centered frames, Kaldi rounds in float32, which gives another result from 2^23 resampled samples (35 minutes).
+    For centered frames, Kaldi rounds in float32, so the result may differ from Kaldi's for 2^23 resampled samples
+    (35 minutes) and more.
     """
     count = count_resampled(samples, constants.rate_in, constants.rate_out)
     if constants.snip_edges:
@@ -157,33 +168,31 @@ def num_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
 
 
 def downsample_audio(samples: Tensor, constants: PitchConstants, tables: PitchTables) -> Tensor:
-    """Resample audio to the rate that pitch is tracked at: ``(..., samples)`` -> ``(..., fewer)``.
+    """Resample audio ``(..., samples)`` to the sampling rate of the tracker.
 
-    Summed in double, which keeps a constant signal constant to the last bit (its windows then have no energy).
+    The sums are in double precision, so that a constant signal stays constant to the last bit and its windows have no
+    energy.
     """
     starts, weights = tables.lowpass_starts, tables.lowpass_weights
     filters = dataclasses.replace(constants.period_filters, starts=starts, weights=weights)
     return resample_tensor(samples, filters, torch.float64)
 
 
-def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
-    """Cut the samples that each frame needs, with zeros past the ends.
+def cut_windows(signal: Tensor, frames: int, constants: PitchConstants, lengths: Tensor) -> Tensor:
+    """Cut the samples ``(B, frames, span)`` that the frames need, with zeros before and after the signal.
 
     Args:
-        signal: ``(B, samples)`` resampled.
-        frames: number of frames; each must start within the signal.
-        constants: the tracker's numbers and tables.
-        lengths: ``(B,)`` numbers of valid samples of each signal, which is zero past them.
-
-    Returns:
-        ``(B, frames, span)``
+        signal: ``(B, samples)``: resampled audio, which is zero after the valid samples.
+        frames: number of frames. Every frame must start within the signal.
+        constants: constants of the tracker.
+        lengths: ``(B,)``: number of valid samples of each row.
     """
     size, shift, start = constants.span, constants.shift, constants.start
     padded = torch.nn.functional.pad(signal, (max(0, -start), size + shift))
     windows = padded[..., max(0, start) :].unfold(-1, size, shift)[..., :frames, :]
     if constants.preemphasis == 0.0:
         return windows
-    # Windows are filtered separately. A first sample is its own predecessor.
+    # Kaldi applies preemphasis to each window separately, and subtracts from the first sample a part of itself.
     firsts = start + shift * torch.arange(0, frames, device=signal.device)
     position = firsts[:, None] + torch.arange(0, size, device=signal.device)
     previous = torch.cat((windows[..., :1], windows[..., :-1]), -1)
@@ -192,21 +201,23 @@ def frame_windows(signal: Tensor, frames: int, constants: PitchConstants, length
     return torch.where(inside, windows - constants.preemphasis * previous, 0 * windows)
 
 
-def correlations(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
-    """Correlate the window of a frame with later windows: ``(..., span)`` -> two of ``(..., lags)``.
+def correlate_windows(windows: Tensor, constants: PitchConstants, tables: PitchTables) -> tuple[Tensor, Tensor]:
+    """Correlate the first window of each span of samples ``(..., span)`` with the windows at all lags.
+
+    The mean of the first window is subtracted from all samples.
 
     Returns:
-        inner: dot products of the window with the windows at each lag.
-        norm: products of the energies of the two windows. The mean of the first window is subtracted from all samples.
+        inner: ``(..., lags)``: dot products of the first window and the windows at all lags.
+        norm: ``(..., lags)``: products of the energies of the two windows.
     """
     size, first = constants.window, constants.first_lag
     mean = (windows[..., :size].double().sum(-1) / size).to(windows.dtype)
     centered = windows - mean[..., None]
     base = centered[..., :size]
-    # A product of matrices would be subject to TF32 and autocast, and would copy all windows.
+    # A matrix product instead of these sums would use TF32 or autocast if enabled, and would copy all windows.
     lags = range(first, first + constants.lags)
     inner = torch.stack([(base * centered[..., k : k + size]).sum(-1) for k in lags], -1)
-    # The energy of every window at once: squares times a band of ones, which adds no cancellation.
+    # Squares times a band of ones give the energies of all windows without the cancellation of a running sum.
     energies = matmul(centered[..., first:] ** 2, tables.band.to(windows.dtype))
     return inner, (base**2).sum(-1)[..., None] * energies
 
@@ -214,72 +225,68 @@ def correlations(windows: Tensor, constants: PitchConstants, tables: PitchTables
 def nccf(inner: Tensor, norm: Tensor, ballast: Tensor | float) -> Tensor:
     """Compute the normalized cross-correlation, ``inner / sqrt(norm + ballast)``; 0 in digital silence.
 
-    The ballast (a number, or one per frame) reduces the correlation of quiet frames.
+    The ballast, which broadcasts to the shape of ``norm``, reduces the correlation of quiet frames.
     """
     squared = norm + ballast
     silent = squared <= 0
     return torch.where(silent, 0 * inner, inner / torch.sqrt(torch.where(silent, 1 + 0 * squared, squared)))
 
 
-def mean_square(signal: Tensor, counts: Tensor) -> Tensor:
-    """Compute the variance of the first samples of signals, for several counts of samples, in double.
-
-    ``(B, samples)`` and integers ``(B, n)`` -> ``(B, n)``.
-    """
+def compute_variances(signal: Tensor, counts: Tensor) -> Tensor:
+    """Compute variances ``(B, n)`` in double precision, over the first ``counts`` ``(B, n)`` samples of each signal."""
     wide, number = signal.double(), counts.double()
 
-    def mean_of_first(x: Tensor) -> Tensor:
+    def average_first(x: Tensor) -> Tensor:
         sums: Tensor = sum_cumulatively(x, -1).gather(-1, counts - 1)
         return sums / number
 
-    return mean_of_first(wide * wide) - mean_of_first(wide) ** 2
+    return average_first(wide * wide) - average_first(wide) ** 2
 
 
 def search_nccf(
     inner: Tensor, norm: Tensor, energy: Tensor, better_energy: Tensor, recomputed: Tensor, constants: PitchConstants
 ) -> Tensor:
-    """Compute the correlation that the path is searched in: with ballast, and scaled where the energy was revised.
+    """Compute the correlation ``(..., frames, lags)`` for the path search, with ballast.
+
+    If the energy has changed much when frames are searched again, their correlation is scaled for the new ballast.
 
     Args:
-        inner, norm: ``(..., frames, lags)``: results of :func:`correlations`.
-        energy: ``(..., frames)`` mean square from which each frame's ballast is computed.
-        better_energy: ``(..., 1)`` mean square known when some frames are searched again.
-        recomputed: ``(..., frames)`` mask of these frames.
-        constants: the tracker's numbers and tables.
-
-    Returns:
-        ``(..., frames, lags)``
+        inner, norm: ``(..., frames, lags)``: results of :func:`correlate_windows`.
+        energy: ``(..., frames)``: variance from which the ballast of each frame is computed.
+        better_energy: ``(..., 1)``: variance that is known when frames are searched again.
+        recomputed: ``(..., frames)``: mask of the frames that are searched again.
+        constants: constants of the tracker.
     """
-    ballast = _ballast(energy, constants)
+    ballast = _compute_ballast(energy, constants)
     correlation = nccf(inner, norm, ballast.to(inner.dtype)[..., None])
-    # Kaldi's ApproxEqual compares with the sum of both energies. A change at one frame scales all frames.
+    # Like Kaldi's ApproxEqual, compare with the sum of both energies. A change at one frame scales all these frames.
     changed = abs(energy - better_energy) > _ENERGY_CHANGE * (abs(energy) + abs(better_energy))
     changed = (changed & recomputed).any(-1)[..., None] & recomputed
     average = norm.mean(-1).double()
-    before, after = ballast + average, _ballast(better_energy, constants) + average
-    # The energy of extremely loud audio overflows. Its correlation is not scaled.
+    before, after = ballast + average, _compute_ballast(better_energy, constants) + average
+    # The energy of extremely loud audio overflows; the correlation is then not scaled.
     usable = changed & (after > 0) & torch.isfinite(before) & torch.isfinite(after)
     ratio = torch.where(usable, before, 1.0) / torch.where(usable, after, 1.0)
     return correlation * (ratio**0.5).to(inner.dtype)[..., None]
 
 
-def _ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
+def _compute_ballast(energy: Tensor, constants: PitchConstants) -> Tensor:
     return (energy * constants.window) ** 2 * constants.ballast
 
 
 def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
-    """Compute the cost of each state in each frame, eq. 5 of the paper: ``(..., lags)`` -> ``(..., states)``.
+    """Compute the costs ``(..., states)`` of states from the correlation ``(..., lags)``: eq. 5 of the paper.
 
-    The operations are in Kaldi's order, because the rounding decides between the states of silence.
+    The operations are in Kaldi's order, because in silence only their rounding decides between the states.
     """
     interpolated = matmul(correlation, tables.weights.to(correlation.dtype))
     return (1 - interpolated) + interpolated * tables.discount.to(correlation.dtype)
 
 
-def path_features(correlation: Tensor, path: Tensor, tables: PitchTables) -> Tensor:
-    """Return (NCCF, pitch in Hz) along a path.
+def gather_path_features(correlation: Tensor, path: Tensor, tables: PitchTables) -> Tensor:
+    """Return NCCF and pitch in Hz, ``(..., 2)``, for the states ``(...)`` of a path.
 
-    ``(..., lags)`` correlation without ballast and ``(...,)`` states -> ``(..., 2)``.
+    ``correlation`` has no ballast; its shape is ``(..., lags)``.
     """
     weights = tables.weights.T[path].to(correlation.dtype)
     pitch = tables.pitch[path].to(correlation.dtype)

@@ -1,9 +1,8 @@
-"""The cheapest path through the lags for tensors: on any device, and inside compiled, exported and traced models.
+"""Search of the cheapest path through the lags, on any device and in compiled, exported and traced models.
 
-Every pair of states is compared, which a GPU does faster than it would find the hull that
-:mod:`kaldi_compat.pitch.search` searches by. The two steps, from frame to frame and back, are written once;
-the loop over the frames differs: Python, which in a compiled model is one operation of the graph; TorchScript in a
-traced model; and ``scan`` in an exported one, which does not need this package to run.
+All pairs of states are compared. On a GPU this is faster than the convex hull of :mod:`kaldi_compat.pitch.search`. The
+loop over the frames is in Python, except in a traced model (TorchScript) and in an exported model (``scan``, which
+runs without this package). In a compiled model, the loop in Python is one operation of the graph.
 """
 
 from __future__ import annotations
@@ -18,16 +17,14 @@ from torch import Tensor
 from kaldi_compat.functional.array_api import ask_compiler
 
 
-def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
-    """Find the cheapest paths.
+def find_cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) -> Tensor:
+    """Return the states ``(utterances, frames)`` of the cheapest paths.
 
     Args:
-        local: ``(utterances, frames, states)`` local costs.
+        local: ``(utterances, frames, states)``: cost of each state in each frame.
         factor: cost of a step by one state. A step by ``n`` states costs ``n**2`` times ``factor``.
-        lengths: ``(utterances,)`` numbers of valid frames; None for all. States of later frames are undefined.
-
-    Returns:
-        States of the paths: ``(utterances, frames)``.
+        lengths: ``(utterances,)``: number of valid frames of each utterance; None if all are valid. The states of the
+            frames after them are undefined.
     """
     utterances, frames, states = local.shape
     place = torch.arange(states, device=local.device)
@@ -37,8 +34,8 @@ def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) 
     local, last = local.transpose(0, 1), frame == ends - 1
     search: Any = _search
     if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        search = _scripted_search()
-    elif ask_compiler(torch, "is_exporting"):  # torch before 2.7 does not distinguish it from torch.compile
+        search = _script_search()
+    elif ask_compiler(torch, "is_exporting"):  # Before torch 2.7, export cannot be told from torch.compile.
         search = _search_by_scan
     elif ask_compiler(torch, "is_compiling"):
         search = _search_as_operation
@@ -46,16 +43,20 @@ def cheapest_paths(local: Tensor, factor: float, lengths: Tensor | None = None) 
     return path.transpose(0, 1)
 
 
-def _forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the costs (B, states) of the paths one frame later, minus the lowest, their predecessors and the best."""
+def _step_forward(costs: Tensor, local: Tensor, steps: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Advance paths by one frame.
+
+    Return the costs (B, states) of the paths to each state, minus the lowest cost; the predecessor (B, states) of each
+    state; and the best state (B,).
+    """
     before, predecessors = (costs[:, None, :] + steps).min(-1)
     costs = before + local
     lowest, best = costs.min(-1)
     return costs - lowest[:, None], predecessors, best
 
 
-def _back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the states (B,) of the previous frame and of a frame, whose state is ``best`` at the last frame."""
+def _step_back(state: Tensor, predecessors: Tensor, best: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the states (B,) of the previous frame and of this frame. At the last frame, the state is ``best``."""
     state = torch.where(last, best, state)
     return predecessors.gather(-1, state[:, None])[:, 0], state
 
@@ -66,20 +67,21 @@ def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     predecessors: list[Tensor] = []
     best: list[Tensor] = []
     for frame in range(local.shape[0]):
-        costs, before, lowest = _forward(costs, local[frame], steps)
+        costs, before, lowest = _step_forward(costs, local[frame], steps)
         predecessors.append(before)
         best.append(lowest)
     state = torch.zeros_like(last[0], dtype=torch.long)
     path: list[Tensor] = []
     for frame in range(local.shape[0] - 1, -1, -1):
-        state, here = _back(state, predecessors[frame], best[frame], last[frame])
+        state, here = _step_back(state, predecessors[frame], best[frame], last[frame])
         path.append(here)
     return torch.stack(path).flip(0)
 
 
-# Inductor (of torch 2.13) cannot compile a scan over an unknown number of frames.
+# A custom operation instead of scan, because Inductor (of torch 2.13) cannot compile a scan over an unknown number of
+# frames.
 _search_as_operation: Any = _search
-if hasattr(torch.library, "custom_op"):  # from torch 2.4 on
+if hasattr(torch.library, "custom_op"):  # True for torch 2.4 and later.
     _search_as_operation = torch.library.custom_op(
         "kaldi_compat::cheapest_paths",
         _search,
@@ -93,23 +95,23 @@ if hasattr(torch.library, "custom_op"):  # from torch 2.4 on
 
 
 @functools.cache
-def _scripted_search() -> Any:
+def _script_search() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # tracing has already warned
+        warnings.simplefilter("ignore", DeprecationWarning)  # Tracing has already given the same warning.
         return torch.jit.script(_search)
 
 
 def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
-    """Compute :func:`_search` as two loops that stay loops in an exported graph."""
+    """Compute the same as :func:`_search` with ``scan``, which stays a loop in an exported graph."""
     from torch._higher_order_ops.scan import scan
 
     def forward(costs: Tensor, here: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        costs, predecessors, best = _forward(costs, here, steps)
+        costs, predecessors, best = _step_forward(costs, here, steps)
         return costs, (predecessors, best)
 
     def back(state: Tensor, here: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        before, state = _back(state, *here)
-        return before, state.clone()  # the output must not alias the input
+        before, state = _step_back(state, *here)
+        return before, state.clone()  # scan refuses an output that is the same tensor as an input.
 
     _, (predecessors, best) = scan(forward, local.new_zeros(local.shape[1:]), local)
     backwards = (predecessors.flip(0), best.flip(0), last.flip(0))

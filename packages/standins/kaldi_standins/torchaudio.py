@@ -129,7 +129,7 @@ def _name_in_compiled(feature: str, device: torch.device, vtln_warp: float, **op
     if (key, vtln_warp) not in _names:
         module = _get_module(*key)
         if vtln_warp != 1 and isinstance(module, MelFeature):
-            module = module._warped(vtln_warp)
+            module = module._copy_for_warp(vtln_warp)
         name = f"{feature}{len(_names)}"
         setattr(_compiled, name, module)
         _names[key, vtln_warp] = name

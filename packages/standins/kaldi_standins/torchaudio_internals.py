@@ -38,7 +38,7 @@ def _get_strided(waveform: Tensor, window_size: int, window_shift: int, snip_edg
     assert waveform.dim() == 1, f"waveform must have one axis, not {waveform.dim()}"
     if snip_edges and len(waveform) < window_size:
         return waveform.new_empty(0, 0)
-    return frames.frames_of(waveform, window_size, window_shift, bool(snip_edges), tracing=detect_tracing(waveform))
+    return frames.cut_frames(waveform, window_size, window_shift, bool(snip_edges), tracing=detect_tracing(waveform))
 
 
 def _feature_window_function(

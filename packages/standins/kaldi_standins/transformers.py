@@ -129,7 +129,7 @@ class Phi4MultimodalFeatureExtractor(transformers.Phi4MultimodalFeatureExtractor
         number = torch.arange(frames.shape[1], device=frames.device)
         cleared = (number >= first) & (number < end) & (lengths != lengths.max())
         frames = frames.masked_fill(cleared.unsqueeze(-1), 0.0) * fbank.options.waveform_scale
-        return fbank._features_in_blocks(frames, torch.from_numpy(self.mel_filters).to(frames)).float()
+        return fbank._compute_undithered_frames(frames, torch.from_numpy(self.mel_filters).to(frames)).float()
 
 
 class LasrFeatureExtractor(transformers.LasrFeatureExtractor):
@@ -138,7 +138,7 @@ class LasrFeatureExtractor(transformers.LasrFeatureExtractor):
     def _torch_extract_fbank_features(self, waveform: Tensor, device: Any = "cpu") -> Tensor:
         fbank = _get_fbank(read_fbank_settings(self), torch.device(device))
         frames = waveform.to(device, torch.float64).unfold(-1, self.win_length, self.hop_length)
-        return fbank._features_in_blocks(frames, self.mel_filters.to(frames))
+        return fbank._compute_undithered_frames(frames, self.mel_filters.to(frames))
 
 
 _CLASSES: dict[str, type[Any]] = {

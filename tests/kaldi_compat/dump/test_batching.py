@@ -28,7 +28,7 @@ from kaldi_compat.dump.spectral_gpu import PackedComputer, start_in_halves
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.features.spectral import SpectralFeature
-from kaldi_compat.torch.tensors.frames import frames_of
+from kaldi_compat.torch.tensors.frames import cut_frames
 from tests.support.dump_data import archive_bytes, audio, dump, job_with, make_data, matrices, part_of, said_by
 
 DEVICES = ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)]
@@ -64,7 +64,7 @@ def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_ed
     frames = samples.unfold(0, options.window_size, options.window_shift)
     assert row.frames == len(frames)
     for samples, first, count in zip(utterances, row.first_frames.tolist(), row.counts.tolist(), strict=True):
-        expected = frames_of(torch.from_numpy(samples), options.window_size, options.window_shift, snip_edges)
+        expected = cut_frames(torch.from_numpy(samples), options.window_size, options.window_shift, snip_edges)
         assert count == len(expected)
         assert torch.equal(frames[first : first + count], expected)
     wasted = len(frames) - sum(row.counts)

@@ -17,7 +17,7 @@ from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
 from tests.support.dump_data import audio, dump, failures, keys_of, make_data, said_by, write_wav
-from tests.support.dump_data import matrices as features_of
+from tests.support.dump_data import matrices as launch_features
 
 
 def plp_data(root: Path) -> Path:
@@ -33,7 +33,7 @@ def plp_data(root: Path) -> Path:
 def test_nan_is_written_uncompressed_and_reported(tmp_path: Path) -> None:
     data = plp_data(tmp_path)
     said = said_by(data, "--cmvn=global", feature="plp")
-    compressed = features_of(data / "feats.scp")
+    compressed = launch_features(data / "feats.scp")
     log = (data / "log" / "dump_plp_train.1.log").read_text()
     assert "spk0-utt001: " in log and "written uncompressed" in log
     assert "1 utterance with NaN or infinite features is not compressed" in said
@@ -41,7 +41,7 @@ def test_nan_is_written_uncompressed_and_reported(tmp_path: Path) -> None:
     statistics = io_ark.load(str(data / "cmvn.ark"), kind="double-matrix")
     assert not np.isfinite(statistics).all()  # as compute-cmvn-stats would have it
     assert dump(data, "--no-compress", feature="plp") == 0
-    plain = features_of(data / "feats.scp")
+    plain = launch_features(data / "feats.scp")
     assert np.isnan(plain["spk0-utt001"]).any(), "this data does not test anything"
     np.testing.assert_array_equal(compressed["spk0-utt001"], plain["spk0-utt001"])
     np.testing.assert_allclose(compressed["spk0-utt000"], plain["spk0-utt000"], atol=0.5)
@@ -61,7 +61,7 @@ def test_utterance_without_enough_memory_fails_alone(
 
     monkeypatch.setattr(SpectralExtractor, "compute_block", limited)
     assert dump(data) == 1
-    assert len(features_of(data / "feats.scp")) == 2
+    assert len(launch_features(data / "feats.scp")) == 2
     assert "spk0-utt001 the memory is too small" in failures(data)
 
 

@@ -109,7 +109,7 @@ def test_layers_before_an_adapter_keep_their_rows(tmp_path: Path, name: str, inn
 
 def test_model_that_does_not_tell_is_run_one_by_one(tmp_path: Path) -> None:
     computer, trial, said = computer_of(save_tiny("ast", tmp_path / "ast"))
-    assert trial.batching == "alone" and "does not tell which of its rows are padding" in said[-1]
+    assert trial.batching == "alone" and "does not report which rows are padding" in said[-1]
     waves = [io_ark.Wave(16000.0, audio(samples, seed=samples)) for samples in (16000, 24160)]
     results: list[Any] = computer.submit([Audio.from_wave(i, f"utt{i}", wave) for i, wave in enumerate(waves)])()
     assert [np.asarray(result.value).shape for result in results] == [(1214, 32)] * 2

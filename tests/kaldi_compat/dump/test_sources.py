@@ -567,7 +567,7 @@ def test_code_of_a_folder_neither_runs_nor_asks(data: Path, tmp_path: Path, monk
     (folder / "preprocessor_config.json").write_text(json.dumps({"feature_extractor_type": "Unknown", **auto}))
     (folder / "model.safetensors").touch()
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asks"))
-    assert "cannot be opened by transformers" in refused(f"--transformers={folder}", str(data))
+    assert "transformers cannot open" in refused(f"--transformers={folder}", str(data))
     assert not (tmp_path / "ran").exists()
 
 
@@ -583,7 +583,7 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
     made = open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
     assert made.model.config._attn_implementation == "sdpa"
     (folder / "adapter_config.json").write_text("{}")
-    with pytest.raises(OptionError, match="is an adapter for the weights of another model"):
+    with pytest.raises(OptionError, match="is an adapter for the weights of a base model"):
         open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
 
 

@@ -16,7 +16,7 @@ from kaldi_compat import KaldiRandom
 from kaldi_compat.exact.libm import cosf, logf, sinf
 from kaldi_compat.exact.rand import compute_rand_r_starts
 from kaldi_compat.exact.steps import draw_noise
-from kaldi_compat.torch.tensors.dither import kaldi_noise
+from kaldi_compat.torch.tensors.dither import compute_kaldi_noise
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="compares with glibc")
 
@@ -39,7 +39,7 @@ def test_rand_from_the_default_seed() -> None:
 def test_the_noise_of_a_frame_is_rand_rs() -> None:
     libc = ctypes.CDLL(None)
     seeds = KaldiRandom().frame_seeds(3)
-    fast = kaldi_noise(torch.from_numpy(seeds), 50).numpy()
+    fast = compute_kaldi_noise(torch.from_numpy(seeds), 50).numpy()
     exact = draw_noise(seeds, 50)
     for frame, seed in enumerate(seeds):
         state = ctypes.c_uint(int(seed) % 2**32)
@@ -61,7 +61,7 @@ def test_starts_of_pairs_are_states_of_rand_r() -> None:
 
 
 def test_the_noise_is_standard_normal() -> None:
-    noise = kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(500)), 400)
+    noise = compute_kaldi_noise(torch.from_numpy(KaldiRandom().frame_seeds(500)), 400)
     assert abs(noise.mean()) < 0.01
     assert abs(noise.std() - 1) < 0.01
     assert abs((noise.abs() < 1).float().mean() - 0.6827) < 0.005

@@ -23,7 +23,7 @@ from kaldi_compat.frontends.steps import Step
 from kaldi_compat.functional.normalization import utterance_cmvn
 from kaldi_compat.options.frontend import CenteredMeanOptions
 from kaldi_compat.torch import kernels
-from kaldi_compat.torch.features.engines import engine_for
+from kaldi_compat.torch.features.engines import choose_engine
 from tests.support.dump_data import make_data
 from tests.support.frontend_audio import mean_and_deviation
 from tests.support.native import computing, needs_c
@@ -177,7 +177,7 @@ def test_frames_are_added_one_after_the_other_whatever_their_layout(dim: int) ->
 
 def test_kernels_do_not_compute_what_models_compute_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "DEVICE_TYPE", "meta")
-    monkeypatch.setattr(kernels, "why_unsupported", lambda *arguments: "")
+    monkeypatch.setattr(kernels, "explain_unsupported", lambda *arguments: "")
     audio_on_device = torch.zeros(2, 16000, device="meta")
-    assert engine_for(kaldi_compat.Frontend("zipformer").feature, audio_on_device, None) == "triton"
-    assert engine_for(kaldi_compat.Frontend("medasr").feature, audio_on_device, None) == "torch"
+    assert choose_engine(kaldi_compat.Frontend("zipformer").feature, audio_on_device, None) == "triton"
+    assert choose_engine(kaldi_compat.Frontend("medasr").feature, audio_on_device, None) == "torch"

@@ -193,9 +193,9 @@ def test_half_precision_features_are_summed_in_more(dtype: torch.dtype) -> None:
 def test_invalid_arguments_of_the_module_are_refused() -> None:
     with pytest.raises(FeatureError, match="count 0 frames"):
         Cmvn(np.zeros((2, 4)))
-    with pytest.raises(FeatureError, match="statistics of dimension 3 do not fit features of 4"):
+    with pytest.raises(FeatureError, match="features of dimension 3, but the features have dimension 4"):
         Cmvn(np.ones((2, 4)))(torch.zeros(5, 4))
-    with pytest.raises(OptionError, match="need statistics: pass stats"):
+    with pytest.raises(OptionError, match="need statistics: pass statistics"):
         Cmvn(reverse=True)
     with pytest.raises(OptionError, match="Cmvn takes CmvnOptions, not SlidingCmvnOptions"):
         Cmvn(options=SlidingCmvnOptions())  # type: ignore[arg-type]

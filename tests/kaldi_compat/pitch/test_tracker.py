@@ -20,7 +20,7 @@ from kaldi_compat.pitch.frames import split_into_frames
 from kaldi_compat.pitch.online import Analysis, compute_first_pass_pitch
 from kaldi_compat.pitch.search import Lattice, find_predecessors, trace
 from kaldi_compat.pitch.tracker import track_pitches
-from kaldi_compat.torch.tensors.pitch_paths import cheapest_paths
+from kaldi_compat.torch.tensors.pitch_paths import find_cheapest_paths
 from tests.support.processes import memory_below
 from tests.support.reference import ROOT, audio, cases_of, flags_of, name_of, options_of
 
@@ -141,7 +141,7 @@ def test_narrowing_bounds_finds_the_cheapest_predecessors(seed: int, scale: floa
 def test_paths_are_those_of_a_search_over_all_pairs(factor: float) -> None:
     rng, constants = np.random.default_rng(5), PitchConstants.from_options(PitchOptions(delta_pitch=0.02))
     states = constants.states
-    expected_of = cheapest_paths(
+    expected_of = find_cheapest_paths(
         torch.from_numpy(local := rng.uniform(0, 0.05, size=(4, 30, states)).astype(np.float32)), factor
     )
     place = np.arange(states)

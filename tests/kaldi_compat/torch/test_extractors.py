@@ -72,7 +72,7 @@ def test_codec_of_two_channels_is_refused(tmp_path: Path) -> None:
     config = transformers.AutoConfig.from_pretrained(folder)
     config.audio_channels = 2
     transformers.EncodecModel(config).save_pretrained(folder)
-    with pytest.raises(OptionError, match="takes 2 channels: only models of one are supported"):
+    with pytest.raises(OptionError, match="takes 2 channels: give a model for audio of one channel"):
         extractors.open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
 
 
@@ -146,7 +146,7 @@ def test_pickled_weights_beside_other_safetensors_need_permission(tmp_path: Path
     torch.save(weights, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     save_file({"other": torch.ones(1)}, folder / "other.safetensors", {"format": "pt"})
-    with pytest.raises(OptionError, match="cannot be opened by transformers"):
+    with pytest.raises(OptionError, match="transformers cannot open"):
         extractors.open_pretrained(DumpOptions(transformers=str(folder)), "cpu")
     opened = extractors.open_pretrained(DumpOptions(transformers=str(folder), allow_pickle=True), "cpu")
     assert not opened.model.training and opened.sample_rate == 16000
@@ -158,10 +158,10 @@ def test_lengths_are_those_of_each_function_of_the_model() -> None:
         get_encoded_length=lambda length: length // 320,
         config=SimpleNamespace(hop_length=100),
     )
-    functions = extractors._length_functions(model)
+    functions = extractors._find_length_functions(model)
     assert [function(1601) for function in functions] == [400, 5, 17]
     assert all(type(function(1601)) is int for function in functions)
-    assert extractors._length_functions(SimpleNamespace(config=SimpleNamespace())) == []
+    assert extractors._find_length_functions(SimpleNamespace(config=SimpleNamespace())) == []
 
 
 def test_adapter_shortens_the_output_and_not_the_hidden_states() -> None:
@@ -171,7 +171,7 @@ def test_adapter_shortens_the_output_and_not_the_hidden_states() -> None:
     for adapter, expected in ((True, [25, 100]), (False, [25])):
         config = SimpleNamespace(add_adapter=adapter)
         model = SimpleNamespace(_get_feat_extract_output_lengths=lengths, config=config)
-        assert [function(1000) for function in extractors._length_functions(model)] == expected
+        assert [function(1000) for function in extractors._find_length_functions(model)] == expected
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ def test_adapter_shortens_the_output_and_not_the_hidden_states() -> None:
      ({"n_samples": 8, "max_length": 3}, 8)],
 )  # fmt: skip
 def test_window_is_that_of_the_feature_extractor(properties: dict[str, Any], window: int | None) -> None:
-    assert extractors._window_of(SimpleNamespace(sampling_rate=16000, **properties)) == window
+    assert extractors._find_max_samples(SimpleNamespace(sampling_rate=16000, **properties)) == window
 
 
 def counts_of(rows: int, utterances: int, width: int, lengths: list[int], mask: Any = None) -> list[int]:
     pretrained: Any = extractors._Pretrained.__new__(extractors._Pretrained)
     pretrained.length_functions = [lambda length: length // 320, lambda length: -(-length // 100)]
-    return extractors._Pretrained.counts(pretrained, extractors._Inputs({}, width, lengths), rows, utterances, mask)
+    return extractors._Pretrained.count_rows(pretrained, extractors._Inputs({}, width, lengths), rows, utterances, mask)
 
 
 def test_rows_are_counted_by_the_mask_or_by_the_function_that_fits_the_batch() -> None:
@@ -197,7 +197,7 @@ def test_rows_are_counted_by_the_mask_or_by_the_function_that_fits_the_batch() -
     assert counts_of(960, 2, 960, [960, 101]) == [960, 101]  # a row for each sample
     for width in (0, 960):
         assert counts_of(7, 1, width, [960]) == [7]
-        with pytest.raises(ValueError, match="does not tell which of its rows are padding"):
+        with pytest.raises(ValueError, match="does not report which rows are padding"):
             counts_of(7, 2, width, [960, 101])
 
 
@@ -213,17 +213,17 @@ def test_hub_that_cannot_be_reached_leaves_what_was_downloaded(monkeypatch: pyte
 
     hub = SimpleNamespace(HfApi=lambda: SimpleNamespace(model_info=fail), snapshot_download=download)
     monkeypatch.setattr(extractors, "import_extra", lambda *_: hub)
-    assert extractors.local_folder("some/model", allow_pickle=False) == str(tmp_path / "cache")
+    assert extractors.find_folder("some/model", allow_pickle=False) == str(tmp_path / "cache")
     assert (asked[0]["revision"], asked[0]["local_files_only"]) == (None, True)
     hub.HfApi = lambda: SimpleNamespace(model_info=lambda *_, **__: SimpleNamespace(sha="abc"))
-    extractors.local_folder("some/model", allow_pickle=False)
+    extractors.find_folder("some/model", allow_pickle=False)
     assert (asked[1]["revision"], asked[1]["local_files_only"]) == ("abc", False)
     hub.snapshot_download = fail
     with pytest.raises(OptionError, match=r"^--transformers=some/model is not a folder here, .* \(no route\): give"):
-        extractors.local_folder("some/model", allow_pickle=False)
+        extractors.find_folder("some/model", allow_pickle=False)
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert extractors.local_folder("m", allow_pickle=False) == str(tmp_path / "m")
+    assert extractors.find_folder("m", allow_pickle=False) == str(tmp_path / "m")
     for name in ("a/b/c", "./x", "~/x", "/x", ".x"):
         with pytest.raises(OptionError, match="the folder does not exist"):
-            extractors.local_folder(name, allow_pickle=False)
+            extractors.find_folder(name, allow_pickle=False)

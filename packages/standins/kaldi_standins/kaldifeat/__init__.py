@@ -82,16 +82,16 @@ def num_frames(num_samples: int, opts: FrameExtractionOptions, flush: bool = Tru
 def _count_frames(options: Any, num_samples: int, flush: bool) -> int:
     size, shift = options.window_size, options.window_shift
     if options.snip_edges:
-        return frames.num_frames(num_samples, size, shift)
-    count = frames.num_frames(num_samples, size, shift, snip_edges=False)
-    return count if flush else min(count, frames.num_frames(num_samples - shift // 2 + size // 2, size, shift))
+        return frames.count_frames(num_samples, size, shift)
+    count = frames.count_frames(num_samples, size, shift, snip_edges=False)
+    return count if flush else min(count, frames.count_frames(num_samples - shift // 2 + size // 2, size, shift))
 
 
 class _HtkMode(MelFeature):
     """A mel filter bank without the first FFT bin of the lowest mel bin."""
 
-    def _mel_weights(self, vtln_warp: float) -> Tensor:
-        weights = super()._mel_weights(vtln_warp).clone()
+    def _compute_mel_weights(self, vtln_warp: float) -> Tensor:
+        weights = super()._compute_mel_weights(vtln_warp).clone()
         if self.options.low_freq != 0:
             weights[weights[:, 0].nonzero()[:1], 0] = 0.0
         return weights
@@ -185,7 +185,7 @@ class OfflineFeature(nn.Module):
         """Cut audio ``(T,)`` into frames ``(frames, frame_length)``, without any processing."""
         options = self.computer.options
         recorded = detect_tracing(wave)
-        return frames.frames_of(wave, options.window_size, options.window_shift, options.snip_edges, tracing=recorded)
+        return frames.cut_frames(wave, options.window_size, options.window_shift, options.snip_edges, tracing=recorded)
 
     def compute(self, x: Tensor, vtln_warp: float = 1.0, chunk_size: int | None = None) -> Tensor:
         """Compute the features of frames.

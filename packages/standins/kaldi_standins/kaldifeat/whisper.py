@@ -32,9 +32,9 @@ class WhisperMel(SpectralFeature):
     def setup(self) -> None:
         """Compute the constants."""
         super().setup()
-        self._constant("window", torch.hann_window(self.size))
+        self._register_constant("window", torch.hann_window(self.size))
         banks = compute_librosa_filters(self.options.num_mels, self.points, self.options.sample_frequency)
-        self._constant("bank", torch.from_numpy(banks))
+        self._register_constant("bank", torch.from_numpy(banks))
 
     @property
     def dim(self) -> int:

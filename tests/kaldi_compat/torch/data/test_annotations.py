@@ -238,7 +238,7 @@ def test_numbers_of_tokens_may_be_arrays_of_any_integers(corpus: Path) -> None:
             r"utt00: .*input \d+, alignment of ark:short.ark 2\)",
         ),
         ({"alignments": "ark:short.ark"}, 1, "utt01: has no alignment in ark:short.ark"),
-        ({"alignments": "scp:post.scp"}, 0, r"post.ark:\d+: utt00: expected one integer a frame, found more"),
+        ({"alignments": "scp:post.scp"}, 0, r"post.ark:\d+: utt00: expected one integer per frame, found several"),
         ({"utt2spk": "twice"}, 0, "twice: utt00: is a duplicate key on line 2"),
         ({"text": "twice"}, 0, "twice: utt00: is a duplicate key on line 2"),
         ({"labels": "words", "parse_label": int}, 0, "utt00: the label 'b' in words is invalid: invalid literal"),

@@ -102,7 +102,7 @@ def test_seeds_differ_by_seed_epoch_and_key() -> None:
         seeds = Seeds(seed)
         for epoch in (1, 11, 111):
             seeds.epoch = epoch
-            found |= {seeds.of(key) for key in ("1", "11", " 1", "\udcff")}
+            found |= {seeds.derive(key) for key in ("1", "11", " 1", "\udcff")}
     assert len(found) == 36 and all(0 <= seed < 2**63 for seed in found)
 
 
@@ -171,7 +171,7 @@ def test_noises_are_cut_anywhere_and_repeated(tmp_path: Path) -> None:
             assert (np.diff(falls) == 100).all() and len(falls) == (0 if size == 90 else len(falls))
             found.add(int(falls[0]) if len(falls) else int(augment(speech, 8000.0)[0]))
         assert len(found) > 0.8 * starts
-    with pytest.raises(AudioError, match="ramp has 8000 Hz, but the audio 16000 Hz"):
+    with pytest.raises(AudioError, match="ramp has a rate of 8000 Hz, but the audio has 16000 Hz"):
         augment(torch.ones(100, dtype=torch.int16), 16000.0)
 
 
@@ -208,8 +208,8 @@ def test_recordings_ratios_and_probabilities_are_drawn(lists: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({}, "pass noises="), ({"noises": "n"}, "snrs must"), ({"impulse_responses": "n", "snrs": [1.0],
-      "noise_probability": 1.5}, "probability of 1.5")],
+    [({}, "pass noises="), ({"noises": "n"}, "snrs is empty"), ({"impulse_responses": "n", "snrs": [1.0],
+      "noise_probability": 1.5}, "within 0 to 1, not 1.5")],
 )  # fmt: skip
 def test_lists_and_probabilities_are_checked(options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):

@@ -119,9 +119,9 @@ ODD: list[tuple[Callable[[], object], str]] = [
     (lambda: batches(rank=0, world_size=0), "world_size=0 must be at least 1"),
     (lambda: SAMPLER.set_epoch(-1), "epoch=-1 must be at least 0"),
     (lambda: SAMPLER.state_dict(-1), "batches=-1 must be at least 0"),
-    (lambda: SAMPLER.load_state_dict({}), "is not a state that"),
+    (lambda: SAMPLER.load_state_dict({}), "is not a state of a sampler"),
     (lambda: resumed(batches=-1), "batches=-1 must be at least 0"),
-    (lambda: resumed(batches=99), "batches=99, but the epoch has 3"),
+    (lambda: resumed(batches=99), "batches=99 must be at most 3"),
     (lambda: resumed(epoch="1"), "epoch='1' must be a whole number"),
     (lambda: SpecAugment(time_mask=NAN), "time_mask=nan must be a whole number"),  # type: ignore[arg-type]
     (lambda: SpecAugment(time_mask_ratio=NAN), "time_mask_ratio=nan must lie within"),

@@ -46,7 +46,7 @@ def test_an_epoch_survives_utterances_that_cannot_be_read(workers: int, feats: P
 
 def test_each_is_warned_of_once_with_its_key(feats: Path) -> None:
     data = FeatureDataset(feats, on_error="skip")
-    with pytest.warns(UserWarning, match=r"^b: skipped, because it cannot be read: .*nosuch") as found:
+    with pytest.warns(UserWarning, match=r"^b: skipped, because the utterance cannot be read: .*nosuch") as found:
         assert [data[1].key for _ in range(3)] == ["d"] * 3
     assert [str(each.message).partition(":")[0] for each in found] == ["b", "c"]
 
@@ -147,7 +147,7 @@ def test_shortest_and_longest_utterances_are_left_out() -> None:
         sampler = BucketBatchSampler(lengths, batch_size=2, min_length=2.5, max_length=11, shuffle=shuffle)
         assert sorted(index for batch in sampler for index in batch) == [0, 1, 3]
     state = sampler.state_dict()
-    with pytest.raises(OptionError, match="other lengths, limits"):
+    with pytest.raises(OptionError, match="different lengths, limits"):
         BucketBatchSampler(lengths, batch_size=2, max_length=11).load_state_dict(state)
     with pytest.raises(OptionError, match="no utterance has a length from 40 to inf"):
         BucketBatchSampler(torch.tensor(lengths), max_seconds=5, min_length=40)

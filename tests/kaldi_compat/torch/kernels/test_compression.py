@@ -83,7 +83,7 @@ def on_device(matrices: list[np.ndarray], method: int) -> dict[int, bytes | None
     found: dict[int, bytes | None] = {}
     for parts in compress_rows(features, places, CompressionMethod(method)):
         arrays = [each.cpu().numpy() for each in parts.tensors]
-        objects = zip(*parts.objects(arrays), strict=True)
+        objects = zip(*parts.cut_objects(arrays), strict=True)
         made = [None if head is None else head + codes for head, codes in objects]
         found |= dict(zip(parts.members.tolist(), made, strict=True))
     return found
@@ -132,8 +132,8 @@ def test_kernels_that_compress_wrongly_are_not_used(
     from kaldi_compat.torch.kernels import compression
 
     right = compression.ranges_kernel
-    compression.fault_of_compression.cache_clear()
-    assert compression.fault_of_compression(DEVICE) == ""
+    compression.find_compression_fault.cache_clear()
+    assert compression.find_compression_fault(DEVICE) == ""
 
     class Broken:
         def __getitem__(self, grid: tuple[int, ...]) -> object:
@@ -143,9 +143,9 @@ def test_kernels_that_compress_wrongly_are_not_used(
             return run
 
     monkeypatch.setattr(compression, "ranges_kernel", Broken())
-    compression.fault_of_compression.cache_clear()
-    assert "differs" in compression.fault_of_compression(DEVICE) and "on the CPU" in caplog.text
-    compression.fault_of_compression.cache_clear()
+    compression.find_compression_fault.cache_clear()
+    assert "differs" in compression.find_compression_fault(DEVICE) and "on the CPU" in caplog.text
+    compression.find_compression_fault.cache_clear()
 
 
 def test_a_device_that_compression_broke_is_not_used_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,11 +154,11 @@ def test_a_device_that_compression_broke_is_not_used_any_more(monkeypatch: pytes
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    compression.fault_of_compression.cache_clear()
+    compression.find_compression_fault.cache_clear()
     monkeypatch.setattr(compression, "compress_rows", broken)
     monkeypatch.setattr(kernels, "is_broken", lambda device: True)
     with pytest.raises(KaldiCompatError, match="KALDI_COMPAT_KERNELS=0"):
-        compression.fault_of_compression(DEVICE)
+        compression.find_compression_fault(DEVICE)
 
 
 @pytest.mark.skipif(not KALDI, reason="KALDI_PROGRAMS does not name the directory of Kaldi's programs")

@@ -22,7 +22,7 @@ from kaldi_compat.errors import KaldiCompatError, OptionError
 from kaldi_compat.functional import checks
 from kaldi_compat.functional.array_api import detect_tracing
 from kaldi_compat.torch import kernels
-from kaldi_compat.torch.features.engines import engine_for
+from kaldi_compat.torch.features.engines import choose_engine
 from kaldi_compat.torch.features.spectral import SpectralFeature
 
 pytest.importorskip("triton", minversion="3.6")
@@ -60,21 +60,21 @@ OPTIONS = {
 }
 
 
-LOOK = kernels._fault_of
+LOOK = kernels._find_fault
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kernels serve the device that the tests have."""
     monkeypatch.setattr(kernels, "DEVICE_TYPE", DEVICE.type)
-    monkeypatch.setattr(kernels, "_fault_of", lambda *_: "")
+    monkeypatch.setattr(kernels, "_find_fault", lambda *_: "")
     monkeypatch.delenv(kernels.SWITCH, raising=False)
     yield
 
 
 def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let kernels be tested before they are used, as if none had been."""
-    monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    monkeypatch.setattr(kernels, "_find_fault", LOOK)
     monkeypatch.setattr(kernels, "_faults", {})
 
 
@@ -120,7 +120,7 @@ def test_kernels_are_as_exact_as_the_plain_operations(
     lengths = torch.tensor([x.shape[1], x.shape[1] * 2 // 3], device=DEVICE) if data.draw(st.booleans()) else None
     if lengths is not None and data.draw(st.booleans()):
         lengths = lengths.int()
-    assert engine_for(module, x, lengths) == "triton"
+    assert choose_engine(module, x, lengths) == "triton"
     by_kernels = module(x, lengths, vtln_warp=warp)
     found, plain, exact = (
         result if lengths is None else result[0]
@@ -183,13 +183,13 @@ def test_a_frame_is_the_same_whatever_its_program_computed_before(
     module = kind(dither=0.0, sample_frequency=frequency, **more).to(DEVICE)
     x = audio(module.size + module.shift * 8, 1)  # an odd number of frames
     x[0, : module.size] = 32767  # whose spectrum must not show in those of later frames
-    monkeypatch.setattr(launch, "_programs", lambda device, points: 99)
+    monkeypatch.setattr(launch, "_count_programs", lambda device, points: 99)
     whole = module(x, vtln_warp=0.9)
     assert whole.isfinite().all()
     # No sums run over what was in memory before, not even those of a frame beside the last one, which nobody needs.
     assert kind is Spectrogram or made[-1].isfinite().all()
     for programs in (1, 2):
-        monkeypatch.setattr(launch, "_programs", lambda device, points, programs=programs: programs)
+        monkeypatch.setattr(launch, "_count_programs", lambda device, points, programs=programs: programs)
         assert torch.equal(module(x, vtln_warp=0.9), whole)
 
 
@@ -202,7 +202,7 @@ def test_sparse_filters_hold_all_weights(data: st.DataObject, banks: int, bins: 
         end = min(end, first + rng.integers(0, 20))
         weights[bank, first:end, band] = rng.uniform(0.1, 1, end - first)
     width = bins - 1 + launch.PADDING
-    first_bins, rows, group_rows = (each.numpy() for each in launch.sparse_filters(weights, width))
+    first_bins, rows, group_rows = (each.numpy() for each in launch.make_band_filters(weights, width))
     found = np.zeros((banks, width, first_bins.shape[1]), np.float32)
     for bank, band in np.ndindex(*first_bins.shape):
         group, lane = divmod(band, launch.GROUP)
@@ -217,7 +217,7 @@ def test_sparse_filters_hold_all_weights(data: st.DataObject, banks: int, bins: 
 
 def test_audio_on_the_wrong_scale_gets_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_warned", set())
-    monkeypatch.setattr(kernels, "_fault_of", LOOK)
+    monkeypatch.setattr(kernels, "_find_fault", LOOK)
     with pytest.warns(UserWarning, match="waveform_scale"):
         Fbank(dither=0.0).to(DEVICE)(torch.rand(1000, device=DEVICE))
 
@@ -247,7 +247,7 @@ def noisy(kind: type[SpectralFeature] = Fbank, **options: Any) -> SpectralFeatur
 def test_dithering_in_the_kernel_is_kaldis(options: dict[str, Any]) -> None:
     module = noisy(**options, snip_edges=False)
     x = audio(900, 2)
-    assert engine_for(module, x, None) == "triton"
+    assert choose_engine(module, x, None) == "triton"
     source, exact_source = KaldiRandom(), KaldiRandom()
     found = module(x, generator=source)
     torch.testing.assert_close(found.cpu(), exactly(module, x, generator=exact_source), rtol=1e-4, atol=1e-4)
@@ -286,7 +286,7 @@ def test_noise_of_kernels_is_standard_normal_and_follows_the_generator() -> None
 
 def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
     from kaldi_compat.exact.rand import compute_rand_r_starts
-    from kaldi_compat.torch.tensors.dither import kaldi_noise
+    from kaldi_compat.torch.tensors.dither import compute_kaldi_noise
 
     frames, size = 64, 512
     seeds = torch.from_numpy(KaldiRandom().frame_seeds(frames))
@@ -295,7 +295,7 @@ def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
     probes.draw[(frames,)](
         seeds.to(DEVICE), torch.from_numpy(compute_rand_r_starts(size)).to(DEVICE), kaldi, philox, SIZE=size
     )
-    torch.testing.assert_close(kaldi.cpu(), kaldi_noise(seeds, size), rtol=1e-5, atol=5e-6)
+    torch.testing.assert_close(kaldi.cpu(), compute_kaldi_noise(seeds, size), rtol=1e-5, atol=5e-6)
     for noise in (kaldi, philox):
         values = noise.double().cpu()
         assert abs(float(values.mean())) < 0.02 and abs(float(values.var()) - 1) < 0.03
@@ -310,7 +310,7 @@ def test_numbers_of_each_kind_of_noise_are_normal_and_independent() -> None:
 def test_each_row_may_have_its_own_vtln_factor(kind: type[SpectralFeature]) -> None:
     module, x = kind(dither=0.0).to(DEVICE), audio(400 + 160 * 3, 3)
     warps = [0.9, 1.0, 1.1]
-    assert engine_for(module, x, None) == "triton"
+    assert choose_engine(module, x, None) == "triton"
     found = module(x, vtln_warp=warps)
     for row, warp in enumerate(warps):
         torch.testing.assert_close(found[row], plainly(module, x[row], vtln_warp=warp), rtol=0, atol=1e-4)
@@ -319,7 +319,7 @@ def test_each_row_may_have_its_own_vtln_factor(kind: type[SpectralFeature]) -> N
 def test_parts_of_a_row_may_have_their_own_vtln_factors() -> None:
     module, x = Fbank(dither=0.0).to(DEVICE), audio(400 + 160 * 8, 1)[0]
     firsts, warps = [0, 3, 6], [0.9, 1.0, 0.9]
-    found = launch.row_features(module, x, launch.Spans(np.array(firsts), warps), None)
+    found = launch.launch_row(module, x, launch.Spans(np.array(firsts), warps), None)
     for first, end, warp in zip(firsts, [3, 6, 9], warps, strict=True):
         expected = plainly(module, x, vtln_warp=warp)[first:end]
         torch.testing.assert_close(found[first:end], expected, rtol=0, atol=1e-4)
@@ -331,8 +331,8 @@ def test_lengths_beyond_the_row_do_not_read_behind_it(kind: type[SpectralFeature
     assert x[1, :100].any()  # what must not be read
     for snip_edges in (False, True):
         module = kind(dither=0.0, snip_edges=snip_edges).to(DEVICE)
-        right, counts = kernels.features(module, x, torch.tensor([700, 0], device=DEVICE), 1.0)
-        found, found_counts = kernels.features(module, x, torch.tensor([1100, -5], device=DEVICE), 1.0)
+        right, counts = kernels.compute_features(module, x, torch.tensor([700, 0], device=DEVICE), 1.0)
+        found, found_counts = kernels.compute_features(module, x, torch.tensor([1100, -5], device=DEVICE), 1.0)
         assert torch.equal(found_counts, counts) and torch.equal(found, right)
 
 
@@ -350,10 +350,10 @@ def test_indices_of_reflected_samples_do_not_overflow(
     x = audio(1200, 2)
     module = kind(dither=0.0, snip_edges=False).to(DEVICE)
     lengths = torch.tensor([1200, 650], device=DEVICE)
-    expected = kernels.features(module, x, lengths, 1.0)[0]
+    expected = kernels.compute_features(module, x, lengths, 1.0)[0]
     monkeypatch.setattr(launch, "WIDE", 100)
     # Another variant of the kernel, which a compiler may contract otherwise.
-    torch.testing.assert_close(kernels.features(module, x, lengths, 1.0)[0], expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(kernels.compute_features(module, x, lengths, 1.0)[0], expected, rtol=0, atol=1e-4)
     # the longest row whose doubled length, and a frame more, fit into 32 bits
     monkeypatch.undo()
     assert 2 * (launch.WIDE + 2**20) < 2**31 and kernels.MAX_SAMPLES + 2**20 <= 2**31
@@ -366,8 +366,8 @@ def test_places_in_a_row_of_more_than_2_to_the_30_samples_do_not_overflow() -> N
     excerpt = audio(400, 1, seed=3)[0]
     for frame in range(frames):
         row[frame * shift + shift // 2 - 200 :][:400] = excerpt
-    found = kernels.features(module, row, None, 1.0)
-    expected = kernels.features(Fbank(dither=0.0).to(DEVICE), excerpt, None, 1.0)
+    found = kernels.compute_features(module, row, None, 1.0)
+    expected = kernels.compute_features(Fbank(dither=0.0).to(DEVICE), excerpt, None, 1.0)
     assert isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor) and len(found) == frames
     torch.testing.assert_close(found, expected.expand(frames, -1), rtol=0, atol=1e-5)
 
@@ -389,7 +389,7 @@ def test_nan_in_the_audio_is_nan_in_the_features(kind: type[SpectralFeature]) ->
     x = audio(400 + 160 * 3, 1).float()
     x[0, 200] = float("nan")
     found, plain = module(x), plainly(module, x)
-    assert engine_for(module, x, None) == "triton"
+    assert choose_engine(module, x, None) == "triton"
     assert plain[0, :2].isnan().all() and not plain[0, 2:].isnan().any()
     assert torch.equal(found.isnan(), plain.isnan())
 
@@ -398,7 +398,7 @@ def test_nan_in_the_audio_is_nan_in_the_features(kind: type[SpectralFeature]) ->
 def test_what_kernels_do_not_support_is_computed_as_by_the_exact_engine(case: str) -> None:
     module, x, lengths, warp = UNSERVED[case]()
     module = module.to(DEVICE)
-    assert engine_for(module, x, lengths, detect_tracing(x)) == "torch"
+    assert choose_engine(module, x, lengths, detect_tracing(x)) == "torch"
     found = module(x, lengths, vtln_warp=warp)
     exact = exactly(module, x, lengths, vtln_warp=warp)
     torch.testing.assert_close(found.cpu().float(), exact, rtol=1e-3, atol=1e-3)
@@ -416,9 +416,9 @@ def test_compilers_and_vmap_see_plain_operations() -> None:
 
 def test_environment_variable_disables_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = Fbank(dither=0.0).to(DEVICE), audio(1000, 1)
-    assert engine_for(module, x, None) == "triton"
+    assert choose_engine(module, x, None) == "triton"
     monkeypatch.setenv(kernels.SWITCH, "0")
-    assert engine_for(module, x, None) == "torch"
+    assert choose_engine(module, x, None) == "torch"
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
@@ -427,9 +427,9 @@ def test_kernels_are_tested_before_use(
 ) -> None:
     untried(monkeypatch)
     module, x = kind(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
-    assert engine_for(module, x, None) == "triton", caplog.text
+    assert choose_engine(module, x, None) == "triton", caplog.text
     assert list(kernels._faults.values()) == [""]
-    assert not kernels.faults()
+    assert not kernels.list_faults()
 
 
 VARIANTS: dict[str, tuple[dict[str, Any], Any, Any, Any]] = {
@@ -452,7 +452,7 @@ def test_each_variant_is_tested_before_use_and_given_up_by_itself(
     untried(monkeypatch)
     monkeypatch.setattr(launch, "WIDE", 500 if variant == "wide" else launch.WIDE)
     seen: list[tuple[object, ...]] = []
-    constants_of = launch.kernel_options
+    constants_of = launch.make_kernel_options
 
     def spoilt(*arguments: Any, **more: Any) -> dict[str, Any]:
         found = constants_of(*arguments, **more)
@@ -461,7 +461,7 @@ def test_each_variant_is_tested_before_use_and_given_up_by_itself(
             raise RuntimeError("this variant does not compile")
         return found
 
-    monkeypatch.setattr(launch, "kernel_options", spoilt)
+    monkeypatch.setattr(launch, "make_kernel_options", spoilt)
     module = Fbank(sample_frequency=4000.0, **({"dither": 0.0} | options)).to(DEVICE)
     x = audio(1000, 2)
     found = module(x, lengths, vtln_warp=warp, generator=generator)
@@ -476,7 +476,7 @@ def test_a_broken_device_is_not_used_on(monkeypatch: pytest.MonkeyPatch) -> None
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     untried(monkeypatch)
-    monkeypatch.setattr(launch, "features_of", broken)
+    monkeypatch.setattr(launch, "launch_features", broken)
     monkeypatch.setattr(kernels, "is_broken", lambda device: True)
     with pytest.raises(KaldiCompatError, match="KALDI_COMPAT_KERNELS=0"):
         Fbank(dither=0.0).to(DEVICE)(audio(1000, 1))
@@ -501,7 +501,7 @@ class Late(torch.Tensor):
 def test_faulty_kernels_are_reported_once_and_not_used(
     fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    right = launch.features_of
+    right = launch.launch_features
 
     def broken(*args: Any, **more: Any) -> Any:
         if fault == "absent":
@@ -511,7 +511,7 @@ def test_faulty_kernels_are_reported_once_and_not_used(
         return right(*args, **more) + (0.01 if fault == "wrong" else float("nan"))
 
     untried(monkeypatch)
-    monkeypatch.setattr(launch, "features_of", broken)
+    monkeypatch.setattr(launch, "launch_features", broken)
     module, x = Fbank(dither=0.0, sample_frequency=8000.0).to(DEVICE), audio(1000, 1)
     expected = plainly(module, x)
     assert torch.equal(module(x), expected) and torch.equal(module(x), expected)

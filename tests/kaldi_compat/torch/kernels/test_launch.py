@@ -59,9 +59,9 @@ def test_tables_of_a_captured_graph_outlive_the_caches(monkeypatch: pytest.Monke
     monkeypatch.setattr(launch, "feature_kernel", kernel)
     monkeypatch.setattr(launch, "is_capturing", lambda device: True)
     monkeypatch.setattr(launch, "_captured", [])
-    launch.features_of(Fbank(dither=0.0), torch.zeros(999), None, 0.917)
-    launch._filters.cache_clear()
-    launch._tables.cache_clear()
+    launch.launch_features(Fbank(dither=0.0), torch.zeros(999), None, 0.917)
+    launch._get_filters.cache_clear()
+    launch._make_tables.cache_clear()
     read = [weakref.ref(each) for each in kernel.launches.pop() if isinstance(each, torch.Tensor)]
     assert sum(each() is not None for each in read) == 8  # three of filters, factors, and bins, in place of others too
 
@@ -71,7 +71,7 @@ def test_lengths_of_each_type_take_the_code_that_was_tried(monkeypatch: pytest.M
     kernel = Recorder()
     monkeypatch.setattr(launch, "feature_kernel", kernel)
     module = Fbank(dither=0.0, snip_edges=False)
-    launch.features_of(module, torch.zeros((2, 999)), torch.tensor([999, 500], dtype=dtype), 1.0)
+    launch.launch_features(module, torch.zeros((2, 999)), torch.tensor([999, 500], dtype=dtype), 1.0)
     assert kernel.launches[0][2].dtype == torch.int64
 
 
@@ -79,13 +79,13 @@ def test_filter_banks_of_factors_met_later_are_added_in_the_same_layout(monkeypa
     monkeypatch.setattr(launch, "MAX_BANKS", 4)
     table = launch.FilterTable(Fbank, FbankOptions(), torch.device("cpu"))
     made: list[int] = []
-    filters_of_warps = launch._filters_of_warps
+    filters_of_warps = launch._make_filters
 
     def counted(kind: Any, options: Any, warps: Sequence[float], least: Sequence[int] = ()) -> launch.Filters:
         made.append(len(warps))
         return filters_of_warps(kind, options, warps, least)
 
-    monkeypatch.setattr(launch, "_filters_of_warps", counted)
+    monkeypatch.setattr(launch, "_make_filters", counted)
     # The third is wider than all before; the fifth is one too many.
     for warps, work in (([0.9, 1.0], [2]), ([1.0, 0.9, 1.0], []), ([1.2], [1, 3]), ([1.1], [1]), ([0.8, 1.0], [2])):
         made.clear()
@@ -108,8 +108,8 @@ def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.M
 
     monkeypatch.setattr(launch, "to_device", counted)
     device = torch.device("cpu")
-    launch._noise(1.0, 2, 50, None, None, device)  # the seed of the generator
-    launch._noise(1.0, 2, 50, None, kernels.KaldiRandom(), device)  # a state for each frame
+    launch._make_noise(1.0, 2, 50, None, None, device)  # the seed of the generator
+    launch._make_noise(1.0, 2, 50, None, kernels.KaldiRandom(), device)  # a state for each frame
     launch.FilterTable(Fbank, FbankOptions(), device).find([0.913, 1.087])
     assert copied[:2] == [(1,), (2, 50)] and len(copied[2:]) == 3 and (2, 32) in copied
 
@@ -117,7 +117,7 @@ def test_noise_and_filter_banks_are_copied_without_waiting(monkeypatch: pytest.M
 def test_filter_bank_of_a_vtln_factor_is_copied_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[tuple[int, ...]] = []
     monkeypatch.setattr(constants, "to_device", lambda tensor, device: copied.append(tuple(tensor.shape)) or tensor)
-    Fbank(dither=0.0)._filter_bank(0.917)
+    Fbank(dither=0.0)._get_filter_bank(0.917)
     assert copied == [(257, 23)]
 
 
@@ -138,8 +138,8 @@ def test_kaldis_noise_does_not_wait_for_lengths_that_the_host_knows(
 
     if by_kernels:
         monkeypatch.setattr(kernels, "DEVICE_TYPE", "meta")
-        monkeypatch.setattr(kernels, "_fault_of", lambda *_: "")
-        monkeypatch.setattr(launch, "_features", computed)
+        monkeypatch.setattr(kernels, "_find_fault", lambda *_: "")
+        monkeypatch.setattr(launch, "_launch", computed)
     features, counts = module(samples, lengths, generator=kernels.KaldiRandom())
     assert features.shape == (2, 4, 23) and features.device == counts.device == device
     assert [None if each is None else each.shape.numel() for each in seeds] == [8] * by_kernels
@@ -152,7 +152,7 @@ def test_many_vtln_factors_need_one_launch(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(launch, "feature_kernel", kernel)
     module, row = Fbank(dither=0.0), torch.zeros(400 + 160 * 199, dtype=torch.int16)
     spans = launch.Spans(10 * np.arange(20), [0.9 + 0.01 * i for i in range(20)])
-    assert launch.row_features(module, row, spans, None).shape == (200, 23)
+    assert launch.launch_row(module, row, spans, None).shape == (200, 23)
     assert len(kernel.launches) == 1
 
 
@@ -160,13 +160,13 @@ def test_plain_operations_work_on_a_bounded_number_of_frames(monkeypatch: pytest
     monkeypatch.setattr(spectral, "DEVICE_BLOCK", 64)
     monkeypatch.setattr(spectral, "BLOCK", 64)
     seen: list[int] = []
-    features = Fbank._features_of_frames
+    features = Fbank._compute_frames
 
     def counted(self: Fbank, frames: torch.Tensor, *arguments: Any) -> torch.Tensor:
         seen.append(frames.shape[:-1].numel())
         return features(self, frames, *arguments)
 
-    monkeypatch.setattr(Fbank, "_features_of_frames", counted)
+    monkeypatch.setattr(Fbank, "_compute_frames", counted)
     module = Fbank(dither=0.0, engine="torch")
     assert module(torch.zeros(2, 16000 * 5)).shape == (2, 498, 23)
     assert sum(seen) == 2 * 498 and max(seen) <= 64 * torch.get_num_threads()

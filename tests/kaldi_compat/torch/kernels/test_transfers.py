@@ -22,9 +22,9 @@ from kaldi_compat.dump.sources import convert_to_array, split_by_utterance
 from kaldi_compat.dump.spectral_gpu import PackedComputer
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.extractors import pad
-from kaldi_compat.torch.features.rows import features_of_row
+from kaldi_compat.torch.features.rows import compute_row
 from kaldi_compat.torch.kernels.transfers import Transfers
-from kaldi_compat.torch.tensors.frames import num_frames
+from kaldi_compat.torch.tensors.frames import count_frames
 from tests.emulator.fake_gpu import GPU, RUBBISH, Event, FakeGpu, Stream, gpu
 from tests.support.dump_data import audio, job_with, part_of, write_wav
 from tests.support.native import needs_c
@@ -84,8 +84,8 @@ def test_batches_under_way_do_not_mix_unless_a_synchronization_is_missing(
     computer.transfers = Transfers(GPU)
     assert computer.transfers._in is not None
     computer.transfers._in.ahead = ahead
-    queued = gpu.queued(lambda samples, module, *row: features_of_row(module, samples, *row)[0])
-    monkeypatch.setattr(spectral_gpu, "features_of_row", lambda module, *row: (queued(row[0], module, *row[1:]), False))
+    queued = gpu.queued(lambda samples, module, *row: compute_row(module, samples, *row)[0])
+    monkeypatch.setattr(spectral_gpu, "compute_row", lambda module, *row: (queued(row[0], module, *row[1:]), False))
     if missing:
         monkeypatch.setattr(owner, missing, lambda *_: None)
     assert (contents(computer, *batches) == expected) == (not missing)
@@ -232,7 +232,7 @@ def test_rows_hold_the_samples_of_all_utterances(utterances: list[tuple[int, str
     end = 0
     for values, first, count in zip(samples, row.first_frames.tolist(), row.counts.tolist(), strict=True):
         assert first * shift >= end and np.array_equal(sent[first * shift :][: len(values)].numpy(), values)
-        assert count == num_frames(len(values), options.window_size, shift, True)
+        assert count == count_frames(len(values), options.window_size, shift, True)
         end = first * shift + len(values)
     assert end <= row.length
     piece_end = 0

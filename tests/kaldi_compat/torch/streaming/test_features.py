@@ -320,10 +320,11 @@ def test_module_makes_its_stream_which_takes_no_other(stream: Any, module: Any) 
         assert type(made) is stream
         assert_same(made(items, final=True), module(items))
     assert module.stream(3).slots == 3
-    with pytest.raises(OptionError, match=f"^{stream.__name__} takes a module: {type(module).__name__}.*, not Fbank"):
+    message = f"^{stream.__name__} takes a module such as {type(module).__name__}.*, not Fbank"
+    with pytest.raises(OptionError, match=message):
         stream(Fbank(dither=0.0))
     with pytest.raises(
-        OptionError, match=rf"^FeatureStream takes a module: Fbank\(dither=0.0\), not {stream.__name__[:3]}"
+        OptionError, match=rf"^FeatureStream takes a module such as Fbank\(dither=0.0\), not {stream.__name__[:3]}"
     ):
         FeatureStream(module.options)
 
@@ -331,7 +332,7 @@ def test_module_makes_its_stream_which_takes_no_other(stream: Any, module: Any) 
 def test_module_that_repeats_the_edges_of_each_order_has_no_stream() -> None:
     with pytest.raises(OptionError, match=r"^RepeatedDeltas needs whole utterances and has no stream"):
         RepeatedDeltas().stream()
-    with pytest.raises(OptionError, match=r"^DeltaStream takes a module: Deltas\(\), not RepeatedDeltas"):
+    with pytest.raises(OptionError, match=r"^DeltaStream takes a module such as Deltas\(\), not RepeatedDeltas"):
         DeltaStream(RepeatedDeltas())
 
 

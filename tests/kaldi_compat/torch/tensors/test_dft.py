@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kaldi_compat import Fbank, Mfcc, OptionError, Plp, Spectrogram
 from kaldi_compat.numpy import Fbank as ArrayFbank
-from kaldi_compat.torch.tensors.dft import dft_matrix
+from kaldi_compat.torch.tensors.dft import make_dft_matrix
 from tests.support.reference import ROOT
 
 FEATURES: list[tuple[Any, dict[str, Any]]] = [
@@ -85,7 +85,7 @@ def test_wrong_dft_is_accepted() -> None:
 
 
 def test_dft_matrix_is_not_the_dft() -> None:
-    rounded, rest = dft_matrix(5, 8)
+    rounded, rest = make_dft_matrix(5, 8)
     x = np.random.default_rng(0).standard_normal(5)
     parts = (x @ (rounded.double() + rest.double()).numpy()).reshape(5, 2)
     expected = np.fft.rfft(x, 8)

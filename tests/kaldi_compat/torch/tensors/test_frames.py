@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kaldi_compat import Spectrogram
 from kaldi_compat.exact.tables import make_window
 from kaldi_compat.options.spectral import WINDOW_TYPES
-from kaldi_compat.torch.tensors.frames import frames_of, num_frames, preemphasize, reflected
+from kaldi_compat.torch.tensors.frames import count_frames, cut_frames, preemphasize, reflect_indices
 
 
 def by_counting(num_samples: int, size: int, shift: int) -> int:
@@ -20,14 +20,14 @@ def by_counting(num_samples: int, size: int, shift: int) -> int:
 
 @given(st.integers(0, 3000), st.integers(2, 500), st.integers(1, 300))
 def test_frames_wholly_in_the_audio(num_samples: int, size: int, shift: int) -> None:
-    count = num_frames(num_samples, size, shift)
+    count = count_frames(num_samples, size, shift)
     assert count == by_counting(num_samples, size, shift)
-    assert num_frames(torch.tensor([num_samples]), size, shift).tolist() == [count]
+    assert count_frames(torch.tensor([num_samples]), size, shift).tolist() == [count]
 
 
 @given(st.integers(0, 3000), st.integers(1, 300))
 def test_one_frame_a_shift_without_snipping(num_samples: int, shift: int) -> None:
-    count = num_frames(num_samples, 400, shift, snip_edges=False)
+    count = count_frames(num_samples, 400, shift, snip_edges=False)
     assert abs(count * shift - num_samples) * 2 <= shift
 
 
@@ -40,7 +40,7 @@ def walk(index: int, length: int) -> int:
 
 @given(st.integers(-2000, 2000), st.integers(1, 50))
 def test_repeated_reflection(index: int, length: int) -> None:
-    assert reflected(torch.tensor(index), length).item() == walk(index, length)
+    assert reflect_indices(torch.tensor(index), length).item() == walk(index, length)
 
 
 @given(
@@ -52,14 +52,14 @@ def test_repeated_reflection(index: int, length: int) -> None:
 )
 def test_frames_alone_and_padded(length: int, padding: int, size: int, shift: int, snip_edges: bool) -> None:
     samples = np.arange(length, dtype=np.float32)
-    count = num_frames(length, size, shift, snip_edges)
+    count = count_frames(length, size, shift, snip_edges)
     first = 0 if snip_edges else shift // 2 - size // 2
     naive = [[walk(first + f * shift + i, length) for i in range(size)] for f in range(count)]
-    alone = frames_of(torch.from_numpy(samples), size, shift, snip_edges)
+    alone = cut_frames(torch.from_numpy(samples), size, shift, snip_edges)
     np.testing.assert_array_equal(alone.numpy(), np.array(naive).reshape(count, size))
     garbage = torch.full((1, length + padding), float("nan"))
     garbage[0, :length] = torch.from_numpy(samples)
-    padded = frames_of(garbage, size, shift, snip_edges, torch.tensor([length]))
+    padded = cut_frames(garbage, size, shift, snip_edges, torch.tensor([length]))
     torch.testing.assert_close(padded[0, :count], alone)
 
 
