@@ -49,7 +49,7 @@ API = {
         "kaldi_compat.frontends.*",
     ),
     "Explaining and grading features": ("kaldi_explain", "kaldi_explain.grading"),
-    "Functions": ("kaldi_compat.functional.*",),
+    "Functions": ("kaldi_compat:functional.*", "kaldi_compat.functional.*"),
     "Random numbers and errors": ("kaldi_compat:exact.*", "kaldi_compat:errors"),
     "Interfaces of other libraries": ("kaldi_standins.*",),
     "io_ark": ("io_ark", "io_ark.codecs", "io_ark.errors", "io_ark.models"),

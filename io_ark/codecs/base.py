@@ -18,10 +18,9 @@ from io_ark.blocks import ArrayInfo
 from io_ark.blocks.base import refuse_masks
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.ranges import extract_range
-from io_ark.codecs.scan import KindScan, Scan
+from io_ark.codecs.scan import Scan, make_scan
 from io_ark.codecs.text_parse import round_to_float32
 from io_ark.errors import ArkError, FormatError
-from io_ark.native import NATIVE
 from io_ark.specifier import Range
 from io_ark.streams.foreign import refuse_foreign_file
 from io_ark.streams.source import Source
@@ -92,7 +91,7 @@ class Codec(Generic[T]):
 
     def scan(self) -> Scan | None:
         """Return a reader of blocks of small objects in C, or None if this kind or the C library has none."""
-        return KindScan(self.scan_kind) if self.scan_kind and NATIVE.in_use else None
+        return make_scan(self.scan_kind)
 
     def pack(self, binary: bool) -> Pack:
         """Return the functions that encode all entries of a block at once."""

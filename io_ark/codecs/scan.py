@@ -190,12 +190,18 @@ def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
+def make_scan(kind: str | None) -> KindScan | None:
+    """Return the scan of a kind of object. Return None without the C library, or for a kind without a scan."""
+    return KindScan(kind) if kind and NATIVE.in_use else None
+
+
 def scan_line(kind: str, line: bytes) -> Any:
     """Return the object in a line of text.
 
     Return None without the C library, or if the line does not have the layout that Kaldi writes.
     """
-    return KindScan(kind).scan_line(line) if NATIVE.in_use else None
+    scan = make_scan(kind)
+    return scan.scan_line(line) if scan else None
 
 
 class ShapeScan:

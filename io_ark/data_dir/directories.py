@@ -295,7 +295,10 @@ def copy(
         with exits_with(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
-        if src.find("utt2uniq") or utt_prefix or utt_suffix:
+        # Without utt2uniq in the source, Kaldi's script moves its own new file to the backup. If an older job left a file in
+        # the target, the backup keeps that file, which cannot be made again.
+        is_old = not src.find("utt2uniq") and bool(DataFiles(target).find("utt2uniq"))
+        if src.find("utt2uniq") or ((utt_prefix or utt_suffix) and not is_old):
             stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
         utt2spk = src.find("utt2spk")
         stage.write("utt2spk", speakers.rename_lines(utt2spk, 2, utterances.rename_lines(utt2spk)))
@@ -308,7 +311,7 @@ def copy(
         stage.write_from(src, COPIED_BY_SPEAKER, speakers.rename_lines)
         stage.write_from(src, COPIED_UNCHANGED)
         say(f"copied data from {source} to {target}")
-        if stage.find("utt2uniq") and not src.find("utt2uniq"):  # Kaldi's script moves its own new file as well.
+        if not src.find("utt2uniq") and not is_old and stage.find("utt2uniq"):
             say(f"file utt2uniq exists in dest {target} but not in src {source}.  Moving it to")
             say.write(f" ... {target}/.backup/utt2uniq")
             stage.move_to_backup("utt2uniq")

@@ -7,13 +7,13 @@ import json
 import logging
 import os
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from io_ark.streams.unfinished import choose_temporary_name, is_replaceable, put_in_place
 from kaldi_compat.dump.errors import DumpError, OutputError
-from kaldi_compat.native.crc32 import crc32
 
 try:
     import fcntl
@@ -117,7 +117,7 @@ class WholeFile:
         with writing(self.path):
             self._file.write(data)
         self.size += len(data)
-        self.checksum = crc32(data, self.checksum)
+        self.checksum = zlib.crc32(data, self.checksum)
 
     def tell(self) -> int:
         return self.size
@@ -200,7 +200,7 @@ def read_sealed(path: Path) -> list[Any]:
 
 
 def _make_seal(body: bytes) -> bytes:
-    return json.dumps({"crc32": crc32(body)}).encode()
+    return json.dumps({"crc32": zlib.crc32(body)}).encode()
 
 
 def check_system() -> None:

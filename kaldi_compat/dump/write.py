@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,6 @@ from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import CHUNK, WholeFile, check_place, read_in_chunks, read_sealed, write_sealed, writing
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
-from kaldi_compat.native.crc32 import crc32
 
 # Number of processed utterances, including failures; seconds of audio; number of failures.
 Counts = tuple[int, float, int]
@@ -112,7 +112,7 @@ def _check(path: Path, size: int, checksum: int | None) -> None:
 def compute_fingerprint(path: Path) -> Fingerprint:
     size, checksum = 0, 0
     for chunk in read_in_chunks(path):
-        size, checksum = size + len(chunk), crc32(chunk, checksum)
+        size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
     return size, checksum
 
 
@@ -226,7 +226,7 @@ class _Verification:
             room = memoryview(bytearray(CHUNK))
             while self._size < size and (got := file.readinto(room[: size - self._size])):
                 self._size += got
-                self._checksum = crc32(room[:got], self._checksum)
+                self._checksum = zlib.crc32(room[:got], self._checksum)
 
     def finish(self) -> None:
         """Read the remaining data of the closed file.

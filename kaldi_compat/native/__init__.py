@@ -14,3 +14,8 @@ library = NATIVE.library
 function = NATIVE.function
 structure = NATIVE.structure
 twin = NATIVE.twin
+
+
+def load_before_tracing() -> None:
+    """Load the library now, because torch.compile cannot trace the first look-up, which loads the library."""
+    _ = NATIVE.in_use

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.array_api import UNTRACED, Tracing, ask_compiler
-from kaldi_compat.native import NATIVE
+from kaldi_compat.native import NATIVE, load_before_tracing
 from kaldi_compat.options.spectral import Engine
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.tensors.dither import Generator
@@ -26,8 +26,7 @@ logger = logging.getLogger("kaldi_compat")
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 Cls = TypeVar("Cls")
-# The first look-up loads the library, which torch.compile cannot trace, so it is done here.
-_ = NATIVE.in_use
+load_before_tracing()
 _accelerated: set[type] = set()
 _SINGLE = frozenset((torch.int16, torch.float32, torch.float16, torch.bfloat16))
 
