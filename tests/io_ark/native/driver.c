@@ -42,7 +42,7 @@ static int64_t scan_all(const uint8_t *data, int64_t size, int kind, int64_t val
     all.data = data;
     all.size = size;
     all.places = places;
-    all.most = most;
+    all.max_entries = most;
     all.largest = 1 << 14;
     all.values_room = values;
     all.lists_room = lists;
@@ -129,14 +129,14 @@ static void test_lists(int rounds)
     for (int i = 0; i < rounds; i++) {
         const int64_t count = draw(40), lengths[] = {count / 2, 0, count - count / 2};
         const int first_type = "ifd"[draw(3)], second_type = "ifd"[draw(3)], text = (int)draw(2);
-        uint8_t *const first = exactly((size_t)(bytes_of(first_type) * count)), *const second = exactly(
-                                                                                    (size_t)(bytes_of(second_type) *
+        uint8_t *const first = exactly((size_t)(count_bytes(first_type) * count)), *const second = exactly(
+                                                                                    (size_t)(count_bytes(second_type) *
                                                                                              count));
-        for (int64_t k = 0; k < bytes_of(first_type) * count; k++)
+        for (int64_t k = 0; k < count_bytes(first_type) * count; k++)
             first[k] = (uint8_t)draw(256);
-        for (int64_t k = 0; k < bytes_of(second_type) * count; k++)
+        for (int64_t k = 0; k < count_bytes(second_type) * count; k++)
             second[k] = (uint8_t)draw(256);
-        const int64_t longest = text ? 30 : 2 + bytes_of(first_type) + bytes_of(second_type);
+        const int64_t longest = text ? 30 : 2 + count_bytes(first_type) + count_bytes(second_type);
         uint8_t *const room = exactly((size_t)(longest * count + 15)), *const pairs =
                                                                            exactly((size_t)(19 * count + 20));
         int64_t ends[3];
