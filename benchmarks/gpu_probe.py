@@ -220,7 +220,7 @@ def check_overlapped_dump(folder: Path) -> bool:
     (data / "wav.scp").write_text("".join(f"{key} {key}.wav\n" for key in keys))
     (data / "utt2warp").write_text("".join(f"{key} {0.9 + i % 100 / 500}\n" for i, key in enumerate(keys)))
     conf.write_text("--num-mel-bins=80\n--subtract-mean=true\n")
-    job = Job(Layout.of(data, "fbank"), DumpOptions(conf=str(conf), cmvn="global"))
+    job = Job(Layout.from_paths(data, "fbank"), DumpOptions(conf=str(conf), cmvn="global"))
     computer = PackedComputer(job, make_plan(job), DEVICE)
     rng = np.random.default_rng(0)
     end = 600 if IN_INTERPRETER else 99999

@@ -297,7 +297,7 @@ def compute_sliding_mean_and_variance(
         ``(..., frames)`` (``(frames,)`` without lengths).
     """
     lengths = check_features(features, lengths)
-    options = make_options("sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
+    options = make_options("compute_sliding_mean_and_variance", SlidingCmvnOptions, options, changes)
     xp = get_namespace(features)
     frames = features.shape[-2]
     time = arange(0, frames, features)
@@ -389,7 +389,7 @@ def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, le
 def apply_mean_and_variance(
     features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions
 ) -> Array:
-    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see sliding_mean_and_variance)."""
+    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see compute_sliding_mean_and_variance)."""
     xp = get_namespace(features)
     centered = float64(features) - mean
     if options.norm_vars:

@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, Any] = {
     "filters": [(0.5, 1.0)], "firsts": [1], "sample_frequency": 8000.0, "new_dimension": 4, "stop": 4,
     "error": ValueError,
 }  # fmt: skip
-# Modules for blocks of utterances, which are arrays, and of checks.
+# Modules of blocks of utterances, of checks and of scores, which take NumPy arrays only.
 OF_BLOCKS = (
     "blocks",
     "block_cmvn",
@@ -47,18 +47,19 @@ OF_BLOCKS = (
     "checks",
     "columns",
     "compiler",
+    "detection",
     "means",
     "online_cmvn",
 )
 OF_FUNCTIONS: dict[str, dict[str, Any]] = {
     "arange": {"start": 1},
     "check_statistics": {"dim": 3},
-    "energy_threshold": {"frames": np.array([20])},
+    "compute_energy_threshold": {"frames": np.array([20])},
     "filter_frames": {"frames": 4},
-    "frames_inside": {"lengths": np.array(30)},
-    "packed_product": {"a": (SIGNAL, SIGNAL), "b": (SIGNAL, SIGNAL)},
-    "padded_count": {"frames": np.array([5])},
-    "low_frame_rate_count": {"frames": np.array([5])},
+    "mask_frames": {"lengths": np.array(30)},
+    "multiply_packed_spectra": {"a": (SIGNAL, SIGNAL), "b": (SIGNAL, SIGNAL)},
+    "count_padded_frames": {"frames": np.array([5])},
+    "count_joined_frames": {"frames": np.array([5])},
 }
 
 
@@ -72,7 +73,7 @@ def functions() -> Iterator[Callable[..., Any]]:
             if inspect.isfunction(function) and function.__module__ == module.__name__ and name[0] != "_":
                 given = [str(each.annotation) for each in inspect.signature(function).parameters.values()]
                 takes_array = any("Array" in each or each in ("Any", "object") for each in given)
-                if takes_array and name != "compiler_says":  # which takes the module torch
+                if takes_array and name != "ask_compiler":  # which takes the module torch
                     yield function
 
 

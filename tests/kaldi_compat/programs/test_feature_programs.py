@@ -92,7 +92,7 @@ def test_listed_keys_with_wide_spaces_are_found() -> None:
 def test_an_unsorted_second_table_fails_between_blocks() -> None:
     values = {key: np.ones((rows, 13), np.float32) for key, rows in (("b", 1), ("a", 1), ("c", 9000), ("d", 1))}
     first, second = save("in.ark", values), "ark,s:in.ark"
-    message = "a: comes after 'b': the table is not sorted"
+    message = "a: comes after 'b': the table has the option s, but is not sorted"
     check_refused(main_of("paste-feats"), first, second, "ark:out.ark", message=message)
 
 

@@ -157,7 +157,7 @@ def test_stereo_of_soundfile_is_refused() -> None:
     ("engine", "samples", "reason"),
     [
         ("exact", torch.zeros(800, dtype=torch.float64), "float64"),
-        ("exact", torch.zeros(800, requires_grad=True), "gradients"),
+        ("exact", torch.zeros(800, requires_grad=True), "autograd"),
         ("triton", torch.zeros(800), "not on CUDA"),
     ],
 )

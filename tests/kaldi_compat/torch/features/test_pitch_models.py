@@ -147,7 +147,7 @@ def test_no_value_is_read_on_the_host(lengths: Tensor | None) -> None:
     module = Pitch()
     expected = module(batch) if lengths is None else module(batch, lengths)[0]
     with NoNumberRead():
-        features, _ = track_batch(batch, lengths, module._constants, module._tables())
+        features, _ = track_batch(batch, lengths, module._constants, module._get_tables())
     torch.testing.assert_close(features, expected, rtol=0, atol=2e-6)
 
 

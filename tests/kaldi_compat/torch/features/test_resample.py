@@ -85,7 +85,7 @@ def test_every_period_is_filtered_alike(rate_in: int, rate_out: int) -> None:
 def test_filters_hold_what_the_window_does(rate_in: int, rate_out: int, num_zeros: int) -> None:
     """A filter for each output sample of a period, no wider than the window: not as wide as the period."""
     cutoff = 0.45 * min(rate_in, rate_out)
-    filters = PeriodFilters.of(make_resampling_filters(rate_in, rate_out, cutoff, num_zeros))
+    filters = PeriodFilters.from_filters(make_resampling_filters(rate_in, rate_out, cutoff, num_zeros))
     window = num_zeros / cutoff * rate_in  # in input samples
     phases, taps = filters.weights.shape
     assert phases == filters.phases == rate_out // math.gcd(rate_in, rate_out)
