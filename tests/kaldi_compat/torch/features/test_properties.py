@@ -361,11 +361,15 @@ def test_post_processing_is_the_same_alone_and_in_any_batch(frames: list[int], p
 
 
 def test_table_of_supported_properties_is_current(request: pytest.FixtureRequest) -> None:
-    """Each cell of the committed table has its test, and each test its cell."""
+    """Each cell of the committed table has its test, and each test its cell. Some cells have slow tests."""
     folder = request.config.rootpath / "tests"
     collected = {item.path.name for item in request.session.items}
     if not {"test_properties.py", "test_export.py"} <= collected:
         pytest.skip(f"needs all the tests of {folder} that write the table")
     written = supported.cells_in_document()
-    assert {(name, feature) for name, feature, _ in written} == supported.cells_of(request.session.items)
+    cells, collected_cells = (
+        {(name, feature) for name, feature, _ in written},
+        supported.cells_of(request.session.items),
+    )
+    assert collected_cells == cells if not request.config.option.markexpr else collected_cells < cells
     assert {entry for *_, entry in written} <= {supported.YES, supported.NO, supported.UNTRIED}
