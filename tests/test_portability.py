@@ -100,7 +100,7 @@ print(main(["dump", "fbank", "data"]))
     done = run(tmp_path, "import multiprocessing, subprocess, tempfile, numpy", WINDOWS, parts)
     assert "commands need a POSIX system" in done.stdout and done.stdout.endswith("255\n"), done
     assert done.stderr == (
-        "kaldi-compat: kaldi-compat dump needs a POSIX system, such as Linux, macOS or WSL (Windows lacks file locks)\n"
+        "kaldi-compat: kaldi-compat dump needs file locks, which Windows lacks: use Linux, macOS or WSL\n"
     )
 
 

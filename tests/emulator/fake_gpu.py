@@ -122,18 +122,18 @@ class FakeGpu:
         weakref.finalize(own, block.free)  # which the tensors in it hold
         return torch.from_numpy(own).view(like.dtype).view(like.shape)
 
-    def create_block(self, tensor: torch.Tensor) -> Block | None:
+    def find_block(self, tensor: torch.Tensor) -> Block | None:
         """Return the memory that a tensor is in; None for ordinary memory."""
         places = ((each, tensor.data_ptr() - each.memory.ctypes.data) for each in self.blocks)
         return next((each for each, place in places if 0 <= place < len(each.memory)), None)
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
-        block = self.create_block(tensor)
+        block = self.find_block(tensor)
         return block is not None and block.owner is None
 
     def memory_of(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a tensor on the same memory that does not hold it, unless it is ordinary memory."""
-        block = self.create_block(tensor)
+        block = self.find_block(tensor)
         if block is None:
             return tensor
         start = tensor.data_ptr() - block.memory.ctypes.data
@@ -143,12 +143,12 @@ class FakeGpu:
     def queue_copy(self, target: torch.Tensor, source: torch.Tensor, copy: Callable[..., Any]) -> None:
         to, of = self.memory_of(target), self.memory_of(source)
         self.current.add(lambda: copy(to, of))
-        for block in map(self.create_block, (target, source)):
+        for block in map(self.find_block, (target, source)):
             if block is not None and block.owner is None:  # PyTorch records copies of pinned memory by itself
                 block.uses.append((self.current, len(self.current.queue)))
 
     def record(self, tensor: torch.Tensor, stream: Stream) -> None:
-        block = self.create_block(tensor)
+        block = self.find_block(tensor)
         if block is not None:
             block.streams.add(stream)
 
@@ -191,7 +191,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
 
     def fake_copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
         if not non_blocking:
-            if fake.create_block(source) or fake.create_block(target):  # which waits
+            if fake.find_block(source) or fake.find_block(target):  # which waits
                 fake.current.run(len(fake.current.queue))
             return copy(target, source)
         assert fake.is_pinned(target) or fake.is_pinned(source), "this copy would wait for all that is being computed"

@@ -108,7 +108,7 @@ def test_faults_of_a_compiled_kernel_are_found(
         launch, "feature_kernel", Emulated(kernel, without_barriers) if kind == "race" else Emulated(kernel)
     )
     if kind != "race":  # a frame more than there is room for
-        monkeypatch.setattr(launch, "num_frames", lambda *size: 12)
+        monkeypatch.setattr(launch, "count_frames", lambda *size: 12)
     with pytest.raises(PtxError, match=kind):
         launch.launch_features(module, row, None, 1.0)
 

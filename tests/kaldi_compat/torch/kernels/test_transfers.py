@@ -138,8 +138,8 @@ def test_files_read_in_place_give_the_features_of_copied_ones(
     assert [each.key[-1] for each in utterances if each.place is None] == ["4", "5", "7"]
     assert contents(computer, utterances) == expected and len(expected) == 8
     # Whatever was read in place was sent from there, but for short pieces.
-    blocks = {gpu.create_block(each.place.tensor) for each in utterances if each.place is not None}
-    direct = sum(len(each) for each in gpu.sent if gpu.create_block(each) in blocks)
+    blocks = {gpu.find_block(each.place.tensor) for each in utterances if each.place is not None}
+    direct = sum(len(each) for each in gpu.sent if gpu.find_block(each) in blocks)
     assert blocks and direct >= {0: 9000 + 300 + 5000 + 1600 + 48000, 6000: 9000 + 48000}.get(largest_copy, 0)
     assert (direct == 0) == (largest_copy == 10**9)
 
@@ -246,7 +246,7 @@ def test_audio_and_outputs_of_an_extractor_pass_through_pinned_memory(
     gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def device_of(tensor: torch.Tensor) -> torch.device:
-        block = gpu.block_of(tensor)
+        block = gpu.find_block(tensor)
         return torch.device("cpu") if block is None or block.owner is None else GPU
 
     monkeypatch.setattr(torch.Tensor, "device", property(device_of), raising=False)
