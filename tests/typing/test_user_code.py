@@ -142,7 +142,6 @@ def test_subclass_with_its_own_constructor_has_its_own_signature() -> None:
     [
         ("from kaldi_compat import Fbank\nFbank(num_m", "num_mel_bins="),
         ("import kaldi_compat\nkaldi_compat.Cmvn(norm_v", "norm_vars="),
-        ("from kaldi_compat import PitchOptions\nPitchOptions(min_f", "min_f0="),
         pytest.param(
             "from kaldi_compat import FbankOptions\nFbankOptions(num_m",
             "num_mel_bins=",
