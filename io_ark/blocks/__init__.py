@@ -23,6 +23,7 @@ from io_ark.blocks.base import MapError as MapError
 from io_ark.blocks.base import ObjectBlock as ObjectBlock
 from io_ark.blocks.base import PackedBlock as PackedBlock
 from io_ark.blocks.base import Skip as Skip
+from io_ark.blocks.base import join_keys as join_keys
 from io_ark.blocks.base import split_keys as split_keys
 from io_ark.blocks.construct import concatenate as concatenate
 from io_ark.blocks.construct import create_block as create_block

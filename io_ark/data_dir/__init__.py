@@ -12,7 +12,7 @@ _MODULES = {
     "segment_times": "TO_THE_END",
     "segments": "Segment load_segments load_spk2utt load_text load_utt2spk parse_segment",
     "audio_commands": "split_speed",
-    "stage": "DataDirError",
+    "stage": "DATA_FILES DataDirError decode_key",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from io_ark.data_dir.segments import load_text as load_text
     from io_ark.data_dir.segments import load_utt2spk as load_utt2spk
     from io_ark.data_dir.segments import parse_segment as parse_segment
+    from io_ark.data_dir.stage import DATA_FILES as DATA_FILES
     from io_ark.data_dir.stage import DataDirError as DataDirError
+    from io_ark.data_dir.stage import decode_key as decode_key
 
 
 def __getattr__(name: str) -> object:

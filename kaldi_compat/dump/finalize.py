@@ -14,7 +14,7 @@ import numpy as np
 
 import io_ark
 from io_ark.codecs import codec
-from io_ark.data_dir.stage import decode_key
+from io_ark.data_dir import decode_key
 from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.files import encode_name, make_directory, read_in_chunks, whole_file, write_whole

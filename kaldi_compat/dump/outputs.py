@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
-from io_ark.data_dir.stage import DATA_FILES
+from io_ark.data_dir import DATA_FILES
 from io_ark.specifier import Rspecifier, decode_file_name, parse_rspecifier
 from io_ark.streams.unfinished import clear_directory, remove_unfinished
 from io_ark.tables.overwriting import refuse_equal_files, refuse_replacing

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from io_ark.data_dir.stage import decode_key
+from io_ark.data_dir import decode_key
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.inputs import UTT2SPK
 from kaldi_compat.dump.options import BY_SPEAKER, Job

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.blocks import ArrayBlock, PackedBlock, Skip
-from io_ark.blocks.base import join_keys
+from io_ark.blocks import ArrayBlock, PackedBlock, Skip, join_keys
 from io_ark.codecs import CompressionMethod
 from kaldi_compat.cli.compute import select_feature_options
 from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, FeaturesOrFailure

@@ -389,7 +389,7 @@ def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, le
 def apply_mean_and_variance(
     features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions
 ) -> Array:
-    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation (see compute_sliding_mean_and_variance)."""
+    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation, of the window of each frame."""
     xp = get_namespace(features)
     centered = float64(features) - mean
     if options.norm_vars:

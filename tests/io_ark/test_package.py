@@ -62,11 +62,6 @@ INTERNAL = {
     },
     "dump/files.py": {"streams.unfinished": "temporary files"},
     "dump/finalize.py": {"cli.ark": "writes an output in another format"},
-    "dump/outputs.py": {
-        "data_dir.stage": "the files of a data directory",
-        "streams.unfinished": "what killed dumps left",
-        "tables.overwriting": "no output is one of the inputs",
-    },
     "dump/plan.py": {"data_dir.stage": "refuses a directory that a killed job left half changed"},
     "dump/read.py": {
         "streams.files": "the cache of open files of its readers",
@@ -78,9 +73,18 @@ INTERNAL = {
         "data_dir.perturb": "writes the directory of several speeds as the scripts do",
         "data_dir.stage": "the files of a data directory, and how they are replaced",
     },
+    "dump/outputs.py": {
+        "streams.unfinished": "what killed dumps left",
+        "tables.overwriting": "no output is one of the inputs",
+    },
     "dump/write.py": {"streams.unfinished": "what killed dumps left of an archive"},
     "programs/feat_to_dim.py": {"tables.overwriting": "no output is one of the inputs"},
     "torch/export.py": {"tables.overwriting": "no output is one of the inputs"},
+    "cli/speakers.py": {
+        "codecs.text_format": "the digits of scores",
+        "tables.overwriting": "no output is one of the inputs",
+    },
+    "programs/ivector_compute_plda.py": {"models.speaker_statistics": "statistics of one speaker at a time"},
     "cli/tables.py": {"tables.prefetch": "reads tables ahead in a thread"},
     "cli/files.py": {
         "streams.system": "how files are opened for writing",

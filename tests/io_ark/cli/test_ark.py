@@ -243,7 +243,7 @@ def test_ls_of_a_single_object_says_so_and_shows_it(kind: Any, value: object, de
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("o.npz", "is a zip file, such as NumPy (.npz), not an archive: convert it to a table with `ark convert`"), ("o.npy", "NumPy (.npy)"),
+    [("o.npz", "such as NumPy (.npz), not an archive: convert it to a table with"), ("o.npy", "NumPy (.npy)"),
      ("o.tar", "WebDataset (.tar)"), ("o.jsonl", "lhotse manifest (.jsonl)"),
      ("fbank.conf", "is a configuration file"), ("mfcc.conf", "is a configuration file")],
 )  # fmt: skip
