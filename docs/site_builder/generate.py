@@ -230,7 +230,7 @@ def all_options() -> list[type[BaseOptions]]:
     from kaldi_compat.options import pitch, postprocessing, spectral
 
     values = [value for module in (spectral, postprocessing, pitch) for value in vars(module).values()]
-    bases = ("BaseOptions", "EnergyOptions", "FrameOptions", "MelOptions", "MelFeatureOptions")
+    bases = ("BaseOptions", "FrameOptions", "MelFeatureOptions")
     return [
         value
         for value in values

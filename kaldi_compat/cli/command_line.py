@@ -13,8 +13,9 @@ from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from io_ark import __version__
-from kaldi_compat.options.base import BaseOptions, Scalar, option
+from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import Flag, UsageError, find_flag, get_flags, normalize, read_config, split_flag
+from kaldi_compat.options.declaration import Scalar, option
 
 UNQUOTED = frozenset("[]~#^_-+=:.,/")
 

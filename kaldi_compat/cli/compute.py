@@ -29,7 +29,8 @@ from kaldi_compat.exact.engine import compute, make_batch, subtract_mean
 from kaldi_compat.exact.plan import KINDS, Plan, make_plan
 from kaldi_compat.exact.rand import KaldiRandom, NoiseSource
 from kaldi_compat.exact.resample import choose_waveform_filter, resample_waveform
-from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.base import as_float32, require
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.registry import SPECTRAL_FEATURES, FeatureType
 from kaldi_compat.options.spectral import Engine, FrameOptions
 

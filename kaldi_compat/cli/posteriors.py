@@ -8,7 +8,8 @@ from io_ark.blocks import PosteriorArrays
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import require
+from kaldi_compat.options.declaration import option
 
 
 class PosteriorOptions(FileOptions):

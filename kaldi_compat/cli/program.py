@@ -50,8 +50,9 @@ from kaldi_compat.cli.in_process import commands_in_process
 from kaldi_compat.cli.log import log_error, logging_as_kaldi, say
 from kaldi_compat.cli.memory import SETTINGS
 from kaldi_compat.errors import INTERRUPTED_STATUS, KaldiCompatError, OptionError
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import UsageError, spell_as_flags
+from kaldi_compat.options.declaration import option
 
 USAGE_STATUS = 1
 ERROR_STATUS = 255

@@ -9,8 +9,9 @@ from io_ark.errors import FormatError, RangeError
 from io_ark.text import split_words
 from kaldi_compat.cli.objects import compute_duration
 from kaldi_compat.errors import AudioError
-from kaldi_compat.options.base import BaseOptions, as_float32, option
+from kaldi_compat.options.base import BaseOptions, as_float32
 from kaldi_compat.options.config import parse_real
+from kaldi_compat.options.declaration import option
 
 
 def parse_segment(line: str) -> Segment:

@@ -10,7 +10,8 @@ from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.objects import Indices, Matrix
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 
 class TruncateOptions(BaseOptions):

@@ -11,8 +11,9 @@ from kaldi_compat.cli.compute import make_program_options
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import PITCH, PITCH_CONF, PROCESS_CONF, DumpOptions, Job, get_spectral_part
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import Scalar, require
+from kaldi_compat.options.base import require
 from kaldi_compat.options.config import Flag, get_flags, normalize, parse_config, spell_as_flags
+from kaldi_compat.options.declaration import Scalar
 from kaldi_compat.options.pitch import PitchOptions, ProcessPitchOptions
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import BaseOptions, require
 from kaldi_compat.options.config import parse_real
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import Engine
 

@@ -3,6 +3,7 @@
 The declaration defines flags of the programs, lines of configuration files, keyword arguments of the modules,
 signatures, help texts and documentation. For example, the field ``num_mel_bins`` is the flag ``--num-mel-bins``.
 
+>>> from kaldi_compat.options.declaration import option
 >>> class LoudnessOptions(BaseOptions):
 ...     gain: float = option(0.0, "added to the level", unit="dB", ge=-60, le=60)
 >>> get_infos(LoudnessOptions)["gain"].description
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from kaldi_compat.errors import OptionError
+from kaldi_compat.options.declaration import OptionInfo, get_info, get_infos
 
 if TYPE_CHECKING:
     import inspect
@@ -37,101 +39,10 @@ else:  # Python 3.10 does not have it.
 Options = TypeVar("Options", bound="BaseOptions")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-Scalar = bool | int | float | str
-
-LIMIT = 1e9  # Upper bound on rates in Hz and times in ms, so that numbers of samples fit into 64 bits.
-# Names of common options in other libraries, for suggestions in error messages.
-RATE_NAMES = ("sample_rate", "sampling_rate", "samp_freq", "sr", "fs", "rate")
-LENGTH_NAMES = ("win_length", "window_length", "window_size", "winlen", "n_fft", "frame_size")
-SHIFT_NAMES = ("hop_length", "hop_size", "window_shift", "winstep", "stride", "frame_step")
 MAX_FLOAT_BITS = 1023  # An integer with more bits may be infinite in double precision.
 MAX_SHOWN_BITS = 128  # Size of the largest integer that an error message shows.
 INT32 = range(-(2**31), 2**31)
 TYPE_NAMES = {bool: "True or False", int: "an integer of 32 bits", float: "a number", str: "a string"}
-
-
-@dataclass(frozen=True)
-class OptionInfo:
-    """Declaration of an option, without its name, type and default."""
-
-    meaning: str  # One line, without unit and range.
-    unit: str = ""  # Unit of a number, such as "Hz".
-    ge: float | None = None  # Smallest value. None for no bound.
-    gt: float | None = None  # The value must be greater. An infinite bound requires a finite number.
-    le: float | None = None  # Largest value.
-    lt: float | None = None  # The value must be less. An infinite bound requires a finite number.
-    choices: tuple[str, ...] = ()  # Allowed strings. Empty if all strings are allowed.
-    flag: str = ""  # Name on the command line, if it is not the field's name with hyphens.
-    known_as: tuple[str, ...] = ()  # Names of this option in other libraries, for error messages.
-
-    def allows(self, value: Scalar) -> bool:
-        """Return True if a value of the option's type lies in the range. NaN lies outside every range."""
-        if isinstance(value, str):
-            return not self.choices or value in self.choices
-        return (
-            (self.ge is None or value >= self.ge)
-            and (self.gt is None or value > self.gt)
-            and (self.le is None or value <= self.le)
-            and (self.lt is None or value < self.lt)
-        )
-
-    @property
-    def range(self) -> str:
-        """Description of the range, or "" if all values of the type are allowed."""
-        if self.choices:
-            return f"one of {', '.join(self.choices)}"
-        if self.ge is not None and self.le is not None:
-            return f"from {self.ge:g} to {self.le:g}"
-        bounds = []
-        if self.ge is not None:
-            bounds.append(f"at least {self.ge:g}")
-        if self.gt is not None and math.isfinite(self.gt):
-            bounds.append("positive" if self.gt == 0 else f"greater than {self.gt:g}")
-        if self.le is not None:
-            bounds.append(f"at most {self.le:g}")
-        if self.lt is not None:
-            bounds.append(f"less than {self.lt:g}" if math.isfinite(self.lt) else "finite")
-        return " and ".join(bounds)
-
-    @property
-    def description(self) -> str:
-        """Meaning, unit and range in one line."""
-        unit = f", in {self.unit}" if self.unit else ""
-        allowed = f"; {self.range}" if self.range else ""
-        meaning, semicolon, more = self.meaning.partition(";")
-        return f"{meaning}{unit}{semicolon}{more}{allowed}"
-
-
-def option(
-    default: Scalar,
-    meaning: str,
-    *,
-    unit: str = "",
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-    choices: tuple[str, ...] = (),
-    flag: str = "",
-    known_as: tuple[str, ...] = (),
-) -> Any:
-    """Declare an option as a dataclass field. The option has the type of its default.
-
-    See :class:`OptionInfo` for the arguments. Check conditions on several options in ``__post_init__`` of the class.
-    """
-    described = OptionInfo(meaning, unit, ge, gt, le, lt, choices, flag, known_as)
-    return dataclasses.field(default=default, metadata={"option": described})
-
-
-def get_info(field: dataclasses.Field[Any]) -> OptionInfo:
-    """Return the declaration of an option from its dataclass field."""
-    described: OptionInfo = field.metadata["option"]
-    return described
-
-
-def get_infos(options: type[Any]) -> dict[str, OptionInfo]:
-    """Map the names of a class's options to their declarations."""
-    return {field.name: get_info(field) for field in dataclasses.fields(options)}
 
 
 def format_changes(options: Any) -> str:

@@ -21,7 +21,8 @@ from typing import Any, TypeVar, cast
 
 from io_ark.text import WHITE_SPACE, split_words
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import INT32, OptionInfo, Scalar, find_nearest_option, get_info
+from kaldi_compat.options.base import INT32, find_nearest_option
+from kaldi_compat.options.declaration import OptionInfo, Scalar, get_info
 
 OptionsType = TypeVar("OptionsType")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from io_ark.text import format_html_table
-from kaldi_compat.options.base import get_info
+from kaldi_compat.options.declaration import get_info
 
 WIDTH = 100  # Width of the lists in characters.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import BaseOptions, require
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import SlidingCmvnOptions, VadOptions
 
 MAX_FRAMES = 1_000_000  # Limit on a preset's length, because a preset from an unknown source must not take all memory.

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from kaldi_compat.options.base import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES, BaseOptions, option, require
+from kaldi_compat.options.base import BaseOptions, require
+from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES, option
 
 MAX_PITCHES = 32000  # Limit on the tracker's pitch candidates.
 MAX_LAG_WEIGHTS = 1 << 26  # Limit on lags times candidates, so that their weights fit into memory.

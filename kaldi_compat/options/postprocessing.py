@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import BaseOptions, require
+from kaldi_compat.options.declaration import option
 
 
 class DeltaOptions(BaseOptions):

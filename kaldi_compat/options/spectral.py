@@ -5,16 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from kaldi_compat.options.base import (
-    LENGTH_NAMES,
-    LIMIT,
-    RATE_NAMES,
-    SHIFT_NAMES,
-    BaseOptions,
-    as_float32,
-    option,
-    require,
-)
+from kaldi_compat.options.base import BaseOptions, as_float32, require
+from kaldi_compat.options.declaration import LENGTH_NAMES, LIMIT, RATE_NAMES, SHIFT_NAMES, option
 
 Engine = Literal["auto", "exact", "torch", "triton"]
 Dft = Literal["fft", "matmul"]
@@ -98,8 +90,8 @@ class FrameOptions(BaseOptions):
         raise NotImplementedError
 
 
-class MelOptions(BaseOptions):
-    """The mel filter bank (Kaldi: MelBanksOptions)."""
+class MelFeatureOptions(FrameOptions):
+    """Options of all features on a mel filter bank (Kaldi: MelBanksOptions, and the energy options of each feature)."""
 
     num_mel_bins: int = option(
         23,
@@ -127,18 +119,9 @@ class MelOptions(BaseOptions):
     allow_empty_bins: bool = option(
         False, "accept mel bins too narrow to contain an FFT bin, as torchaudio does; their energy is 0"
     )
-
-
-class EnergyOptions(BaseOptions):
-    """The log energy of a frame, as a first column or in place of C0."""
-
     use_energy: bool = option(False, "use the frame's log energy", known_as=("append_energy", "energy"))
     energy_floor: float = option(0.0, "floor on the energy (before the log), absolute; 0 is none")
     raw_energy: bool = option(True, "energy before preemphasis and windowing")
-
-
-class MelFeatureOptions(EnergyOptions, MelOptions, FrameOptions):
-    """Options of all features on a mel filter bank."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

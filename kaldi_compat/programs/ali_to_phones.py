@@ -13,7 +13,8 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import Sink, map_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import BaseOptions, require
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Converts alignments from transition-ids to phones: one integer for each phone, or each frame with --per-frame; or a

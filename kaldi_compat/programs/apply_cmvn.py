@@ -19,7 +19,7 @@ from kaldi_compat.functional.cmvn import (
     replace_statistics,
     scale_and_offset,
 )
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import CmvnOptions
 
 USAGE = """

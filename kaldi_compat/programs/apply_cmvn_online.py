@@ -11,7 +11,7 @@ from kaldi_compat.cli.loop import map_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.functional.online_cmvn import OnlineCmvn
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import OnlineCmvnOptions
 
 USAGE = """

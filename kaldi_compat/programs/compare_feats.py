@@ -12,7 +12,8 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.sums import compute_dot_products
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Logs the similarity of two sets of features, per dimension and on average: 1 if they are identical, less otherwise. The

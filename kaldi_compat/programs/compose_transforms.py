@@ -13,7 +13,7 @@ from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import OptionError
 from kaldi_compat.functional.transform import compose_transforms
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Multiplies transforms, A B, so that B is applied first. Each is linear or affine, and a file or a table.

@@ -17,7 +17,8 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.functional.block_cmvn import compute_statistics
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Computes statistics for cepstral mean and variance normalization: of each utterance, of each speaker with --spk2utt, or

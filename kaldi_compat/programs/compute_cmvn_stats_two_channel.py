@@ -18,7 +18,8 @@ from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.block_cmvn import compute_statistics
 from kaldi_compat.functional.cmvn import weigh_two_channels
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Computes normalization statistics of recordings with two sides, such as telephone calls. In each frame, the louder side

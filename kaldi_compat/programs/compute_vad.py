@@ -5,7 +5,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.functional import block_vad as vad
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.postprocessing import VadOptions
 
 USAGE = """

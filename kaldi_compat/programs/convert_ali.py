@@ -12,7 +12,8 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Converts alignments from one model and tree to another. Phones whose topology or number of frames changes

@@ -12,7 +12,8 @@ from kaldi_compat.cli.loop import are_tables, map_table
 from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import require
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Copies features and optionally changes their format: text, binary or compressed; reads HTK and Sphinx files, too.

@@ -8,7 +8,8 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import visit_blocks
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Writes the features of each utterance to a file in HTK format, named after the utterance.

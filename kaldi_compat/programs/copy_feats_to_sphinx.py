@@ -4,7 +4,8 @@ from functools import partial
 
 from io_ark.codecs.sphinx import encode_sphinx_block
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 from kaldi_compat.programs.copy_feats_to_htk import write_files
 
 USAGE = """

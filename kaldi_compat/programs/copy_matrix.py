@@ -10,7 +10,8 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.libm import expf, logf
 from kaldi_compat.exact.products import scale_vector
-from kaldi_compat.options.base import as_float32, option, require
+from kaldi_compat.options.base import as_float32, require
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Copies matrices (features, transforms); optionally applies, in this order: scale, log, exp, softmax, power.

@@ -7,7 +7,8 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table, pack_if_possible
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Copies tables of posteriors, optionally scaled.

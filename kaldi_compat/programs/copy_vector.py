@@ -8,7 +8,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import are_tables, convert
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.exact.products import scale_vector
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Copies vectors (speaker vectors, accumulators); optionally scales them or changes their dimension.

@@ -6,7 +6,8 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert, stack_matrices
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.functional.transform import extend_transform
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import require
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Extends a linear or affine transform to more dimensions, which the transform leaves unchanged.

@@ -16,7 +16,8 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import ERROR_STATUS, program
 from kaldi_compat.cli.segments import parse_segment
 from kaldi_compat.cli.tables import LookupReader, Tables
-from kaldi_compat.options.base import BaseOptions, as_float32, option
+from kaldi_compat.options.base import BaseOptions, as_float32
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Cuts segments from features. A line of the segments file is

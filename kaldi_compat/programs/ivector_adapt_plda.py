@@ -9,7 +9,7 @@ from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.speakers import require_usable
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Adapts a PLDA model to the vectors of another domain, whose speakers may be unknown.

@@ -13,7 +13,7 @@ from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.speakers import require_usable
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Estimates an LDA transform from the vectors of utterances and their speakers. The transform is affine: it subtracts the

@@ -14,7 +14,7 @@ from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.speakers import find_speaker_vectors, require_usable
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Estimates a PLDA model from the vectors of the utterances of speakers.

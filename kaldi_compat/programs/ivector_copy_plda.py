@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io_ark
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Copies a PLDA model. --smoothing increases its within-speaker covariance.

@@ -16,7 +16,8 @@ from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError, OptionError
 from kaldi_compat.exact.products import scale_vector
 from kaldi_compat.exact.sums import compute_signal_sums
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Averages the vectors of the utterances of each speaker; given four arguments, writes the number of utterances, too.

@@ -7,7 +7,8 @@ from kaldi_compat.cli.log import format_number, log_verbose, logger
 from kaldi_compat.cli.loop import convert_table, stack_vectors
 from kaldi_compat.cli.objects import Matrix, Vector
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Scales speaker vectors to the length sqrt(dimension), or to the length 1 with --scaleup=false.

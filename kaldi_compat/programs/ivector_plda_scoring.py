@@ -15,7 +15,8 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.speakers import Trials
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.errors import FeatureError, OptionError
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Computes the log-likelihood ratios of trials with a PLDA model. A line of the trials has the keys of a speaker and of an

@@ -10,7 +10,8 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import sum_of_vectors
 from kaldi_compat.cli.tables import Tables
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Subtracts from each speaker vector of a table their mean, or, given three arguments, the mean in a file.

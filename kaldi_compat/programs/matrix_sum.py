@@ -3,7 +3,8 @@
 from kaldi_compat.cli.program import FileOptions, program
 from kaldi_compat.cli.sums import recognize_form, sum_files, sum_table, sum_tables
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import option, require
+from kaldi_compat.options.base import require
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Adds up matrices: those of one key in several tables, all matrices of one table, or those in several files.

@@ -7,7 +7,8 @@ from kaldi_compat.cli.loop import convert_table, stack_matrices
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.functional.cmvn import compute_mean_and_variance, replace_statistics
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Copies normalization statistics. Sets the given dimensions to zero mean and unit variance, so that they will not be

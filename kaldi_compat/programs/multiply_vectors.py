@@ -10,7 +10,7 @@ import io_ark
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.paste import combine_files, combine_tables, find_common_lengths, join_columns
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Multiplies vectors of several tables (or files) element by element.

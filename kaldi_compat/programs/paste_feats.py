@@ -5,7 +5,7 @@ from functools import partial
 import io_ark
 from kaldi_compat.cli.paste import combine_files, combine_tables, paste_columns
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Appends features of several tables (or files) to each other, frame by frame.

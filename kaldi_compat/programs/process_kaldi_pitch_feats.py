@@ -5,7 +5,7 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, stack_rows
 from kaldi_compat.cli.program import program
 from kaldi_compat.exact.rand import KaldiRandom
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.pitch import ProcessPitchOptions
 from kaldi_compat.pitch.process import has_positive_pitch, process_pitch, process_ragged
 

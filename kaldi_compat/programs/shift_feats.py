@@ -7,7 +7,7 @@ from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert, stack_rows
 from kaldi_compat.cli.program import FileOptions, program
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Shifts features in time, keeping the number of frames: the first or last frame is repeated.

@@ -7,7 +7,8 @@ from io_ark.blocks import ArrayBlock, Skip
 from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table, require_one_entry, stack_rows
 from kaldi_compat.cli.program import program
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import BaseOptions, require
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Keeps every n-th frame of features; with a negative n, repeats each frame -n times.

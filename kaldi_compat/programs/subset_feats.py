@@ -11,7 +11,8 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option, require
+from kaldi_compat.options.base import BaseOptions, require
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Copies the features of some utterances: the first n, those in a list, or those not in a list.

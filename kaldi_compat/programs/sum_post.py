@@ -18,7 +18,8 @@ from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.orders import order_by_sort
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Adds up two sets of posteriors for each utterance; --scale2=-1 gives their difference.

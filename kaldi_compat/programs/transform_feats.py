@@ -14,7 +14,8 @@ from kaldi_compat.cli.objects import Matrix
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import LookupReader, Tables
 from kaldi_compat.exact.products import multiply_by_transpose
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Applies a transform (LDA, MLLT, fMLLR ...) to features: linear if it has as many columns as the features, affine if it

@@ -2,7 +2,8 @@
 
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.sums import recognize_form, sum_files, sum_table, sum_tables
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Adds up vectors: those of one key in several tables, all vectors of one table, or those in several files.

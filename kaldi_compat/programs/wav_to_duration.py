@@ -11,7 +11,8 @@ from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.objects import compute_duration
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import AudioError
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Writes a table of the durations of audio files in seconds.

@@ -10,7 +10,8 @@ from kaldi_compat.cli.loop import map_table
 from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.program import program
 from kaldi_compat.cli.tables import Tables
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Multiplies the posteriors of each frame by its weight. A weight of 0 removes the entries of its frame.

@@ -19,8 +19,9 @@ from kaldi_compat.cli.log import logger
 from kaldi_compat.cli.loop import convert_table
 from kaldi_compat.cli.program import program
 from kaldi_compat.errors import FeatureError
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import FLOAT32_END
+from kaldi_compat.options.declaration import option
 
 USAGE = """
 Scales the posteriors of silence phones. A scale of 0 removes them.

@@ -142,11 +142,7 @@ def test_subclass_with_its_own_constructor_has_its_own_signature() -> None:
     [
         ("from kaldi_compat import Fbank\nFbank(num_m", "num_mel_bins="),
         ("import kaldi_compat\nkaldi_compat.Cmvn(norm_v", "norm_vars="),
-        pytest.param(
-            "from kaldi_compat import FbankOptions\nFbankOptions(num_m",
-            "num_mel_bins=",
-            marks=pytest.mark.xfail(reason="jedi does not follow dataclass_transform through several base classes"),
-        ),
+        ("from kaldi_compat import FbankOptions\nFbankOptions(num_m", "num_mel_bins="),
     ],
 )
 def test_editor_completes_options(code: str, completion: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from kaldi_compat.frontends.description import convert_to_dict
 from kaldi_compat.frontends.preset import FEATURES, FORMAT, SET_BY_PRESET, Preset, list_presets
 from kaldi_compat.frontends.steps import STEPS
-from kaldi_compat.options.base import get_info
+from kaldi_compat.options.declaration import get_info
 
 NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 ABOUT = {

@@ -7,14 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import (
-    BaseOptions,
-    ConstructorSignature,
-    OptionInfo,
-    find_nearest_option,
-    get_info,
-    get_infos,
-)
+from kaldi_compat.options.base import BaseOptions, ConstructorSignature, find_nearest_option
+from kaldi_compat.options.declaration import OptionInfo, get_info, get_infos
 
 # Maps names of Kaldi's options to the shorter names that kaldifeat and kaldi_native_fbank use.
 SHORT_NAMES = {

@@ -26,8 +26,9 @@ from kaldi_compat.cli.program import program
 from kaldi_compat.dump import cli as dump
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options import config
-from kaldi_compat.options.base import BaseOptions, option
+from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import get_flags, load_options
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.pitch import PitchOptions
 from kaldi_compat.options.spectral import FbankOptions
 from tests.support.processes import output_of

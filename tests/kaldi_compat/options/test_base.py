@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from kaldi_compat.errors import OptionError
-from kaldi_compat.options.base import BaseOptions, get_info, option
+from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import FLOAT32_END, UsageError, get_flags, load_options, parse_real, spell_as_flags
+from kaldi_compat.options.declaration import get_info, option
 from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, SpliceOptions
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions
 

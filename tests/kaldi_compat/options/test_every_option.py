@@ -12,7 +12,7 @@ import torch
 from kaldi_compat.exact import engine
 from kaldi_compat.exact.engine import make_batch
 from kaldi_compat.exact.plan import make_plan
-from kaldi_compat.options.base import get_info
+from kaldi_compat.options.declaration import get_info
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 from kaldi_compat.options.spectral import FrameOptions
 from tests.support.native import LEVELS, computing

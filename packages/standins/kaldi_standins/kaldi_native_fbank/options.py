@@ -46,10 +46,10 @@ FrameExtractionOptions = _make_class(
 )
 MelBanksOptions = _make_class(
     "MelBanksOptions",
-    "The mel filter bank: :class:`~kaldi_compat.options.spectral.MelOptions` with the original's names.",
-    spectral.MelOptions,
+    "The mel filter bank: :class:`~kaldi_compat.options.spectral.MelFeatureOptions` with the original's names.",
+    spectral.MelFeatureOptions,
     *make_fields(
-        spectral.MelOptions,
+        spectral.MelFeatureOptions,
         *("num_mel_bins", "low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel"),
         num_mel_bins=25,  # The options of the features use 23.
     ),
@@ -103,7 +103,7 @@ NemoFbankOptions = _make_feature_class(
     object,
     *make_fields(spectral.FrameOptions, "sample_frequency", "frame_shift", "frame_length"),
     ("num_mel_bins", int, 80, "number of mel bins"),
-    *make_fields(spectral.MelOptions, "low_freq", "high_freq", low_freq=0.0),
+    *make_fields(spectral.MelFeatureOptions, "low_freq", "high_freq", low_freq=0.0),
     *make_fields(spectral.FrameOptions, "preemphasis_coefficient"),
     ("buffered_capacity", int, 0, "most frames of a request, to which its audio is cut; 0 does not cut"),
 )

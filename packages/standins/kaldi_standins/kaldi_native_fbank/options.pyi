@@ -40,7 +40,7 @@ class FrameExtractionOptions(ListedOptions):
 
 @dataclass(eq=False)
 class MelBanksOptions(ListedOptions):
-    """The mel filter bank: :class:`~kaldi_compat.options.spectral.MelOptions` with the original's names.
+    """The mel filter bank: :class:`~kaldi_compat.options.spectral.MelFeatureOptions` with the original's names.
 
     Attributes:
         num_bins: number of triangular mel bins; at least 3.

@@ -43,10 +43,10 @@ FrameExtractionOptions = make_options_class(
 MelBanksOptions = make_options_class(
     "MelBanksOptions",
     Options,
-    "The mel filter bank: :class:`~kaldi_compat.options.spectral.MelOptions` with kaldifeat's names.",
-    ours.MelOptions,
+    "The mel filter bank: :class:`~kaldi_compat.options.spectral.MelFeatureOptions` with kaldifeat's names.",
+    ours.MelFeatureOptions,
     *make_fields(
-        ours.MelOptions,
+        ours.MelFeatureOptions,
         *("num_mel_bins", "low_freq", "high_freq", "vtln_low", "vtln_high", "debug_mel"),
         num_mel_bins=25,  # The options of the features use 23.
     ),

@@ -36,7 +36,7 @@ class FrameExtractionOptions(Options):
 
 @dataclass
 class MelBanksOptions(Options):
-    """The mel filter bank: :class:`~kaldi_compat.options.spectral.MelOptions` with kaldifeat's names.
+    """The mel filter bank: :class:`~kaldi_compat.options.spectral.MelFeatureOptions` with kaldifeat's names.
 
     Attributes:
         num_bins: number of triangular mel bins; at least 3.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.librosa_mel import compute_librosa_filters
-from kaldi_compat.options.base import option
+from kaldi_compat.options.declaration import option
 from kaldi_compat.options.spectral import FrameOptions
 from kaldi_compat.torch.features.spectral import SpectralFeature
 from kaldi_compat.torch.tensors.energies import power_spectrum
