@@ -63,7 +63,7 @@ def say(text: str) -> None:
 class StandardErrorHandler(logging.Handler):
     """Writes records to standard error as Kaldi does (src/base/kaldi-error.cc), with control characters escaped.
 
-    Commands that run within this process log without verbose messages, as they do in a process of their own.
+    Commands that run within this process log without verbose messages, as they do in a separate process.
     """
 
     def __init__(self, program: str) -> None:

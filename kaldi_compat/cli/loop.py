@@ -229,7 +229,7 @@ def are_tables(source: str, target: str) -> bool:
     """Return True if source and target are tables, False if both are single files.
 
     Raises:
-        OptionError: one of them is a table and the other a file.
+        OptionError: one argument is a table and the other is a file.
     """
     source_is: bool = io_ark.is_table_rspecifier(source)
     target_is: bool = io_ark.is_table_wspecifier(target)
@@ -263,7 +263,7 @@ def convert(
         output_first: open the target table before the source (see :class:`~kaldi_compat.cli.tables.Tables`).
 
     Raises:
-        OptionError: one of source and target is a table and the other a file, or a single file has no output.
+        OptionError: only one of source and target is a table, or a single file has no output.
     """
     if are_tables(source, target):
         return convert_table(function, kind, source, target, kind_out=kind_out, output_first=output_first)

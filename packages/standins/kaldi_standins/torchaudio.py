@@ -251,7 +251,7 @@ def spectrogram(
 
     Args:
         waveform: audio on Kaldi's scale, ``(channels, T)``, ``(B, channels, T)``, or a list of ``(channels, T)``.
-        channel: the channel, from 0 on. -1 is the first channel, too.
+        channel: the channel, from 0 on. -1 also selects the first channel.
         min_duration: duration in seconds. Shorter audio gives an empty tensor of shape (0,).
         subtract_mean: subtract each column's mean.
 

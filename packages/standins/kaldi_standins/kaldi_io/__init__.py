@@ -448,7 +448,7 @@ def _get_element_size(token: bytes) -> int:
 
 
 def _read_exactly(fd: Any, size: int) -> bytes:
-    """Read ``size`` bytes, or fewer at the end, in pieces, so that the size in a damaged file allocates no memory."""
+    """Read ``size`` bytes, or fewer at the end, in chunks, so that the size in a damaged file allocates no memory."""
     pieces: list[bytes] = []
     while size > 0 and (piece := fd.read(min(size, _PIECE))):
         pieces.append(piece)
