@@ -28,7 +28,7 @@ from kaldi_compat.functional.checks import CheckedAudio, check_list
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions
 from kaldi_compat.torch.calls import StreamCall
 from kaldi_compat.torch.features import model_input
-from kaldi_compat.torch.features.engines import computes_in_numpy
+from kaldi_compat.torch.features.engines import is_exact, view_in_numpy
 from kaldi_compat.torch.features.fbank import Fbank
 from kaldi_compat.torch.features.mfcc import Mfcc
 from kaldi_compat.torch.features.module import FeatureModule, eager_with_old_compilers
@@ -152,14 +152,16 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
             utterances = check_list(samples, lengths, ("T",), Tensor, AudioError)
             return [self(utterance, sampling_rate=rate) for utterance in utterances]
         recorded = detect_tracing(samples)
-        if not computes_in_numpy(samples, recorded):
+        array = view_in_numpy(samples, recorded)
+        if array is None:
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, recorded)
             return self._compute_model_input(audio)
-        array = (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
         counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
         audio = prepare_audio(array, counts, rate, self.preset, self.feature.size, resample_rows)
-        ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
-        return self._compute_model_input(CheckedAudio(torch.from_numpy(audio.samples), ends))
+        if self.preset.shortens_frame or not is_exact(self.feature):
+            ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
+            audio = CheckedAudio(torch.from_numpy(audio.samples), ends)
+        return self._compute_model_input(audio)
 
     def stream(self, slots: int = 1) -> FrontendStream:
         """Return a stream, which computes the model's input from chunks of ``slots`` utterances at the same time.

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, TypeVar, get_args
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -46,24 +47,30 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise OptionError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
-def computes_in_numpy(values: Tensor, recorded: Tracing) -> bool:
-    """Return True for a plain tensor on a CPU, of single precision at most, whose operations nothing records.
+def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
+    """Return a plain tensor on a CPU as an array, int16 or float32, or None if NumPy cannot take the tensor's place.
 
-    NumPy and C compute with such a tensor, so that tensors and arrays give the same bits.
+    NumPy and C compute with the array, so that tensors and arrays give the same bits. A tensor is plain if nothing
+    records its operations and its precision is at most single.
     """
-    return (
+    if (
         not recorded.traced_or_differentiated
         and type(values) in (Tensor, torch.nn.Parameter)
         and values.dtype in _SINGLE
         and values.device.type == "cpu"
         and values.layout == torch.strided
         and not values.is_nested
-    )
+    ):
+        array: npt.NDArray[Any] = (values if values.dtype == torch.int16 else values.float()).numpy(force=True)
+        return array
+    return None
 
 
 def is_exact(module: Any) -> bool:
     """Return True if the exact engine computes this module's features on a CPU without gradients."""
-    return type(module) in _accelerated and module.engine in ("auto", "exact") and NATIVE.in_use
+    is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"  # Tests let Triton interpret the kernels on a CPU.
+    is_selected = module.engine == "exact" or (module.engine == "auto" and is_fastest)
+    return is_selected and type(module) in _accelerated and module.window.device.type == "cpu"
 
 
 def choose_engine(
@@ -86,13 +93,10 @@ def choose_engine(
         OptionError: the requested engine cannot compute the features. The message has the reason.
     """
     requested: Engine = module.engine
-    has_kernels = samples.device.type == kernels.DEVICE_TYPE  # Tests set it to "cpu", where Triton interprets kernels.
-    is_exact_asked = requested == "exact" or (is_exact(module) and not has_kernels)
-    is_on_host = module.window.device.type == "cpu" and computes_in_numpy(samples, tracing)
-    if is_exact_asked and is_on_host and type(module) in _accelerated:
+    if is_exact(module) and view_in_numpy(samples, tracing) is not None:
         return "exact"
     fastest: Engine = "exact"
-    if has_kernels:
+    if samples.device.type == kernels.DEVICE_TYPE:
         fastest = "torch" if module._has_accurate_fft else "triton"  # The FFT of the kernels is less accurate.
     engine = fastest if requested == "auto" else requested
     if engine == "torch":
@@ -105,7 +109,7 @@ def choose_engine(
             _log_once(reason)
     if requested != "auto" and reason:
         raise OptionError(f"engine={requested!r} cannot compute this: {reason}; pass engine='auto' or 'torch'")
-    return "torch" if reason or (engine == "exact" and not is_exact_asked) else engine
+    return "torch" if reason or (engine == "exact" and not is_exact(module)) else engine
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -37,7 +38,7 @@ from kaldi_compat.options.postprocessing import (
     SpliceOptions,
 )
 from kaldi_compat.torch.calls import PostProcessingCall
-from kaldi_compat.torch.features.engines import computes_in_numpy
+from kaldi_compat.torch.features.engines import view_in_numpy
 from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.postprocessing import (
     DeltaStream,
@@ -71,10 +72,9 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         """
         return self._function(features, self.options, lengths=lengths)
 
-    def _process_in_numpy(self, features: Tensor, lengths: Tensor | None) -> Any:
+    def _process_in_numpy(self, features: npt.NDArray[Any], lengths: Tensor | None) -> Any:
         """Call :meth:`_process` with arrays, so that tensors and arrays give the same bits."""
-        counts = None if lengths is None else lengths.numpy(force=True)
-        processed = self._process(features.numpy(force=True), counts)
+        processed = self._process(features, None if lengths is None else lengths.numpy(force=True))
         return tuple(map(torch.as_tensor, processed)) if isinstance(processed, tuple) else torch.from_numpy(processed)
 
     def _compute_lengths(self, lengths: Tensor) -> Tensor:
@@ -102,8 +102,9 @@ class PostProcessing(PostProcessingCall, ConfiguredModule):
         lengths, recorded = check_features(features, lengths), detect_tracing(features)
         if recorded.traced_or_differentiated:  # NaN in the padding would make the gradient of the padding NaN.
             features = zero_past(features, lengths)
-        if self._adds_frames and features.dtype == torch.float32 and computes_in_numpy(features, recorded):
-            processed = self._process_in_numpy(features, lengths)
+        array = view_in_numpy(features, recorded) if self._adds_frames and features.dtype == torch.float32 else None
+        if array is not None:
+            processed = self._process_in_numpy(array, lengths)
         else:
             processed = self._process(features, lengths)
         if lengths is None or isinstance(processed, tuple):

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar, get_args
 
+import numpy as np
 import torch
 from torch import Tensor, get_num_threads
 
@@ -28,7 +29,7 @@ from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, Warps, wa
 from kaldi_compat.options.spectral import Dft, Engine, FrameOptions, MelFeatureOptions
 from kaldi_compat.torch import kernels
 from kaldi_compat.torch.calls import SpectralCall, Warp
-from kaldi_compat.torch.features.engines import ENGINES, check_choice, choose_engine, is_exact
+from kaldi_compat.torch.features.engines import ENGINES, check_choice, choose_engine, is_exact, view_in_numpy
 from kaldi_compat.torch.features.module import ConfiguredModule, eager_with_old_compilers
 from kaldi_compat.torch.streaming.features import FeatureStream
 from kaldi_compat.torch.tensors.constants import Constants
@@ -166,7 +167,11 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
-        return self._compute(self._check_audio(samples, lengths, vtln_warp, detect_tracing(samples)), generator)
+        tracing = detect_tracing(samples)
+        if is_exact(self) and (array := view_in_numpy(samples, tracing)) is not None:
+            ends = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
+            return self._compute(self._check_audio(array, ends, vtln_warp), generator)
+        return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing), generator)
 
     def _compute_frames(self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None) -> Tensor:
         """Compute the features (..., dim) of frames of audio. The features of a frame depend on no other frame.
@@ -194,27 +199,29 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
     def _make_exact_plan(self) -> Plan | None:
         """Return the plan of the exact engine, or None if the torch engine computes plain audio on a CPU."""
-        return self._make_plan() if is_exact(self) else None
-
-    def _make_plan(self) -> Plan:
-        return make_plan(self.options, accurate_fft=self._has_accurate_fft)
+        return make_plan(self.options, accurate_fft=self._has_accurate_fft) if is_exact(self) else None
 
     def _count_frames(self, num_samples: Any) -> Any:
         return count_frames(num_samples, self.size, self.shift, self.options.snip_edges)
 
     def _compute(self, audio: CheckedAudio, generator: Generator) -> Any:
-        """Compute the features of checked audio; with lengths, return the features and the numbers of frames."""
+        """Compute the features of checked audio; with lengths, return the features and the numbers of frames.
+
+        The exact engine computes the features of an array.
+        """
         samples, lengths, warps, recorded = audio
-        engine = choose_engine(self, samples, lengths, recorded, warps, generator)
-        if engine == "torch":
-            return self._compute_in_torch(audio, generator)
-        if engine == "triton":
-            return kernels.compute_features(self, samples, lengths, warps, generator)
-        ends = None if lengths is None else lengths.numpy()
+        if isinstance(samples, Tensor):
+            engine = choose_engine(self, samples, lengths, recorded, warps, generator)
+            if engine == "torch":
+                return self._compute_in_torch(audio, generator)
+            if engine == "triton":
+                return kernels.compute_features(self, samples, lengths, warps, generator)
+            samples, lengths = _to_array(samples), None if lengths is None else lengths.numpy()
         seeds = make_seed_source(generator) if self.options.dither != 0 else None
         features, counts = compute_row_features(
-            self._make_plan(), _to_array(samples), ends, warps, seeds, get_num_threads()
-        )
+            make_plan(self.options, accurate_fft=self._has_accurate_fft), samples, lengths, warps, seeds,
+            get_num_threads(),
+        )  # fmt: skip
         computed = torch.from_numpy(features)
         return computed if counts is None else (computed, torch.from_numpy(counts))
 
@@ -227,7 +234,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         arrays = [_to_array(utterance.samples) for utterance in utterances]
         warps: Any = [utterance.warps for utterance in utterances]
         seeds = make_seed_source(generator) if self.options.dither != 0 else None
-        features = compute_list_features(self._make_plan(), arrays, warps, seeds, get_num_threads())
+        plan = make_plan(self.options, accurate_fft=self._has_accurate_fft)
+        features = compute_list_features(plan, arrays, warps, seeds, get_num_threads())
         return [torch.from_numpy(utterance) for utterance in features]
 
     def _compute_in_torch(self, audio: CheckedAudio, generator: Generator) -> Any:
@@ -297,8 +305,10 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         """Convert an array to a tensor."""
         return torch.tensor(samples)
 
-    def _check_row_lengths(self, lengths: Any, samples: Tensor) -> Any:
+    def _check_row_lengths(self, lengths: Any, samples: Any) -> Any:
         """Check lengths. A list or a tensor on the CPU stays there; other lengths move to the samples' device."""
+        if isinstance(samples, np.ndarray):
+            return super()._check_row_lengths(lengths, samples)
         are_on_host = not isinstance(lengths, Tensor) or lengths.device.type == "cpu"
         if are_on_host and samples.device.type != "cpu" and not is_traced(samples):
             return check_lengths(lengths, torch.zeros((), device="cpu").expand(samples.shape), -1, AudioError)
@@ -307,7 +317,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
 
 def _to_array(samples: Tensor) -> Any:
-    return (samples if samples.dtype in (torch.int16, torch.float32) else samples.float()).numpy(force=True)
+    return (samples if samples.dtype == torch.int16 else samples.float()).numpy(force=True)
 
 
 def _is_exported() -> bool:
