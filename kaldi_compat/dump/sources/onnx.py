@@ -108,7 +108,8 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
         try:
             return tuple(sorted(_find_locations(content)))
         except ValueError as error:
-            raise DumpError(f"--onnx={path} cannot be opened: it is not an ONNX model ({error}): export it again") from None
+            text = f"--onnx={path} cannot be opened: it is not an ONNX model"
+            raise DumpError(f"{text} ({error}): export it again") from None
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
@@ -129,7 +130,7 @@ def _find_locations(content: mmap.mmap) -> set[str]:
 
 
 def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the number, the start and the end of each field of a message whose value is a string, bytes or a message."""
+    """Yield the number, start and end of the fields of a message that hold a string, bytes or a message."""
     while place < end:
         tag, place = _read_varint(content, place, end)
         size, wire_type = 0, tag & 7
@@ -146,7 +147,7 @@ def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[
 
 
 def _read_varint(content: mmap.mmap, place: int, end: int) -> tuple[int, int]:
-    """Return a number that takes a byte for each 7 bits, and the place after it. All bytes but the last are above 127."""
+    """Return a number that has a byte for each 7 bits, and the place after it. All bytes but the last exceed 127."""
     value = 0
     for shift, at in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
         value |= (content[at] & 127) << 7 * shift
