@@ -108,6 +108,11 @@ class Preset:
     def __post_init__(self) -> None:
         if len(self.steps) > MAX_STEPS:
             raise OptionError(f"there are {len(self.steps)} steps: use at most {MAX_STEPS}")
+        if self.shortens_frame and self.feature == "spectrogram":
+            raise OptionError(
+                "shortens_frame needs another feature than spectrogram, whose number of columns follows from the "
+                "length of the frame: leave shortens_frame out"
+            )
         columns = count_columns(self.options, self.steps)
         if columns > MAX_COLUMNS:
             raise OptionError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,22 @@ from kaldi_compat.dump.sources import ALONE, DEFAULT_RATE, NO_DIGESTS, Array, Di
 from kaldi_compat.dump.sources.preset import PresetSource
 from kaldi_compat.errors import AudioError
 
-# The entry of external_data in onnx.proto that names a file of weights, up to the length of the name.
-LOCATION = b"\n\x08location\x12"
-EXTERNAL_DATA = b"j"  # Tag of the field, which is before the length of the entry.
+# Fields of onnx.proto that lead to the entries of external_data: the type of the field's message, by type and number.
+ENTRY = "entry"
+FIELDS: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: ENTRY},
+}
+KEY, VALUE = 1, 2  # Fields of an entry.
+VARINT, BYTES = 0, 2  # Wire types of protocol buffers.
+FIXED_BYTES = {1: 8, 5: 4}  # Number of bytes of a value, by wire type.
+MAX_VARINT_BYTES = 10
 
 
 class OnnxSource(ExtractorSource):
@@ -85,19 +98,59 @@ def _remove_batch_axis(name: str, value: Any) -> Array:
 def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
     """Return the names of the files, relative to the model, that hold tensors of the model.
 
-    A model is a message of protocol buffers, in which an entry has the same bytes wherever it is nested.
+    Raises:
+        DumpError: the file is not a model, or has a deprecated form of protocol buffers.
     """
-    names: set[str] = set()
-    if not stamp or not stamp[2]:
+    # onnxruntime's own format (.ort) has no external files.
+    if not stamp or not stamp[2] or path.suffix.lower() == ".ort":
         return ()
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        place = content.find(LOCATION)
-        while place >= 0:
-            # A length takes a byte for each 7 bits, and each byte but the last is 128 or more.
-            start = place + len(LOCATION)
-            lengths = content[start : start + 2] + b"\0"
-            size, first = (lengths[0] & 127) + ((lengths[1] & 127) << 7) * (lengths[0] > 127), 1 + (lengths[0] > 127)
-            if EXTERNAL_DATA in content[max(place - 3, 0) : place - 1]:
-                names.add(content[start + first : start + first + size].decode("utf-8", "surrogateescape"))
-            place = content.find(LOCATION, start)
-    return tuple(sorted(names))
+        try:
+            return tuple(sorted(_find_locations(content)))
+        except ValueError as error:
+            text = f"--onnx={path} cannot be opened: it is not an ONNX model"
+            raise DumpError(f"{text} ({error}): export it again") from None
+
+
+def _find_locations(content: mmap.mmap) -> set[str]:
+    """Return the locations of the tensors of a model that are in other files."""
+    locations: set[str] = set()
+    messages = [("model", 0, len(content))]
+    while messages:
+        kind, start, end = messages.pop()
+        entry: dict[int, bytes] = {}
+        for number, first, last in _iterate_fields(content, start, end):
+            if kind == ENTRY:
+                entry[number] = content[first:last]
+            elif number in FIELDS[kind]:
+                messages.append((FIELDS[kind][number], first, last))
+        if entry.get(KEY) == b"location":
+            locations.add(entry.get(VALUE, b"").decode("utf-8", "surrogateescape"))
+    return locations
+
+
+def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the number, start and end of the fields of a message that hold a string, bytes or a message."""
+    while place < end:
+        tag, place = _read_varint(content, place, end)
+        size, wire_type = 0, tag & 7
+        if wire_type in (VARINT, BYTES):
+            size, place = _read_varint(content, place, end)
+        elif wire_type not in FIXED_BYTES:
+            raise ValueError(f"wire type {wire_type}")
+        stop = place if wire_type == VARINT else place + FIXED_BYTES.get(wire_type, size)
+        if stop > end:
+            raise ValueError("it is cut off")
+        if wire_type == BYTES:
+            yield (tag & 0xFFFFFFFF) >> 3, place, stop
+        place = stop
+
+
+def _read_varint(content: mmap.mmap, place: int, end: int) -> tuple[int, int]:
+    """Return a number that has a byte for each 7 bits, and the place after it. All bytes but the last exceed 127."""
+    value = 0
+    for shift, at in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
+        value |= (content[at] & 127) << 7 * shift
+        if content[at] < 128:
+            return value, at + 1
+    raise ValueError("it is cut off")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from io_ark import DataDir
-from io_ark.data_dir import DataDirError, scripts
+from io_ark.data_dir import DataDirError, directories, scripts
 from io_ark.data_dir.scripts import SCRIPTS
 from io_ark.data_dir.stage import Printer
 
@@ -620,3 +620,19 @@ def test_entries_that_end_are_read_for_durations(tmp_path: Path, monkeypatch: py
 def test_number_of_a_part_is_within_the_parts(arguments: str, said: str) -> None:
     with pytest.raises(DataDirError, match=f"Invalid job number/index values for {said}"):
         run(f"split_scp.pl {arguments}", "text")
+
+
+def test_repetitions_are_removed_without_recordings_as_by_the_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """fix_data_dir.sh stops if segments has no wav.scp, but remove_dup_utts.sh ignores its status."""
+    source, target = full(tmp_path / "data"), tmp_path / "out"
+    (source / "wav.scp").unlink()
+    (source / "text").write_text("".join(f"{key} yes\n" for key in SPEAKERS))
+    run("remove_dup_utts.sh", "2", str(source), str(target))
+    assert keys(target / "utt2spk") == keys(target / "segments") == [*SPEAKERS]
+    assert keys(target / "text") == ["b-1", "c-1"] and not (target / ".backup").exists()
+    assert f"fix_data_dir.sh: {target}/segments exists but not {target}/wav.scp" in capsys.readouterr().out
+    with pytest.raises(DataDirError, match=r"segments exists but not .*/wav\.scp"):
+        directories.remove_repetitions(Printer("data", as_script=False), "2", str(source), str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()

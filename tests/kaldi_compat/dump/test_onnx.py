@@ -114,6 +114,52 @@ def test_weights_of_a_graph_that_is_nested_without_end_are_known(tmp_path: Path)
         assert list(source(tmp_path / f"{depth}.onnx").list_files()) == ["--onnx", "--onnx/w"]
 
 
+ENTRIES = {
+    "value first": field(2, b"w") + field(1, b"location"),
+    "another field between": field(1, b"location") + field(9, b"?") + field(2, b"w"),
+    "key twice": field(1, b"offset") + field(2, b"w") + field(1, b"location"),
+    "value twice": field(2, b"0") + field(1, b"location") + field(2, b"w"),
+    "a long form of the lengths": b"\x8a\x00\x88\x00location\x92\x80\x00\x81\x80\x00w",
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_entry_of_external_data_is_read_in_every_form(tmp_path: Path, entry: bytes) -> None:
+    content = field(7, field(5, field(13, field(1, b"offset") + field(2, b"0")) + field(13, entry)))
+    assert onnx.ModelProto.FromString(content).graph.initializer[0].external_data[1].value == "w"
+    (tmp_path / "m.onnx").write_bytes(content)
+    assert list(source(tmp_path / "m.onnx").list_files()) == ["--onnx", "--onnx/w"]
+
+
+def test_other_content_that_has_the_bytes_of_an_entry_names_no_file(tmp_path: Path) -> None:
+    entry = field(13, field(1, b"location") + field(2, b"\xff\0" * 99))
+    text = onnx.helper.make_tensor("text", onnx.TensorProto.STRING, [1], [entry])
+    raw = onnx.helper.make_tensor("raw", onnx.TensorProto.UINT8, [len(entry)], entry, raw=True)
+    graph = onnx.helper.make_graph([], "g", [], [], [text, raw], doc_string="j\x0d\n\x08location\x12\x01w")
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
+    assert list(source(tmp_path / "m.onnx").list_files()) == ["--onnx"]
+
+
+def test_names_of_external_files_keep_their_bytes(tmp_path: Path) -> None:
+    for name in ("../w", "/w", "\u00fc/\u65e5", "w" * 200, "a b"):
+        (tmp_path / "m.onnx").write_bytes(with_weights_at(("graph", "initializer"), name))
+        assert source(tmp_path / "m.onnx").list_files()[f"--onnx/{name}"] == tmp_path / name
+        (tmp_path / "m.onnx").unlink()
+
+
+@pytest.mark.parametrize("content", [b"\x0b\x0c", b"\x3a\x05\x08", b"\x3a", b"\xff" * 20, b"\x0a\x01"])
+def test_content_whose_external_files_cannot_be_known_is_refused(tmp_path: Path, content: bytes) -> None:
+    """The first content is a group, which onnxruntime passes over; the others are damaged."""
+    (tmp_path / "m.onnx").write_bytes(with_weights_at(("graph", "initializer"), "w") + content)
+    with pytest.raises(DumpError, match=r"m\.onnx cannot be opened: it is not an ONNX model .*: export it again$"):
+        source(tmp_path / "m.onnx").list_files()
+
+
+def test_format_of_onnxruntime_has_no_external_files(tmp_path: Path) -> None:
+    (tmp_path / "m.ort").write_bytes(b"\x18\0\0\0ORTM" + bytes(16))
+    assert list(source(tmp_path / "m.ort").list_files()) == ["--onnx"]
+
+
 def opened(monkeypatch: pytest.MonkeyPatch, device: str, threads: int, available: list[str]) -> SimpleNamespace:
     """Return what onnxruntime is asked for."""
     asked = SimpleNamespace()
