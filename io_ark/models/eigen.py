@@ -21,7 +21,7 @@ TINY = float(np.finfo(np.float64).tiny)  # Smallest normal float64, which preven
 
 
 def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
-    """Return the eigenvalues of a symmetric matrix, from the largest to the smallest, and its eigenvectors.
+    """Return the eigenvalues of a symmetric matrix in descending order of their absolute values, and its eigenvectors.
 
     LAPACK, which NumPy calls, chooses different signs of the eigenvectors than Kaldi. This function uses Kaldi's
     algorithm and has Kaldi's signs, except for eigenvectors of equal eigenvalues, which depend on rounding errors.
@@ -41,7 +41,7 @@ def eigen_decomposition(matrix: Float64) -> tuple[Float64, Float64]:
     diagonal, off_diagonal, rows = _tridiagonalize(matrix)
     _diagonalize(diagonal, off_diagonal, rows)
     values = np.array(diagonal)
-    order = np.argsort(-values, kind="stable")
+    order = np.argsort(-np.abs(values), kind="stable")
     return values[order], rows[order].T
 
 

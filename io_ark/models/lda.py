@@ -15,7 +15,7 @@ import numpy.typing as npt
 from io_ark.errors import FormatError
 from io_ark.logs import logger
 from io_ark.models.eigen import eigen_decomposition
-from io_ark.models.speaker_statistics import check_vectors, format_vector, group_by_speaker
+from io_ark.models.speaker_statistics import check_vectors, format_vector, group_by_speaker, round_option
 
 Array = npt.NDArray[Any]
 Float64 = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ class Lda:
             the offset that subtracts the mean.
 
     Raises:
-        FormatError: the matrix does not have two dimensions.
+        FormatError: the matrix does not have two dimensions, or is empty.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -44,8 +44,9 @@ class Lda:
     matrix: Array
 
     def __post_init__(self) -> None:
-        if np.ndim(self.matrix) != 2:
-            raise FormatError(f"an LDA transform is a matrix, not an array of shape {np.shape(self.matrix)}")
+        object.__setattr__(self, "matrix", np.asarray(self.matrix))
+        if self.matrix.ndim != 2 or 0 in self.matrix.shape:
+            raise FormatError(f"an LDA transform is a matrix, not an array of shape {self.matrix.shape}")
 
     def __repr__(self) -> str:
         return f"Lda(dim={self.dim})"
@@ -80,14 +81,14 @@ class Lda:
 
         Raises:
             FormatError: the shapes are inconsistent, a vector contains NaN, ``dim`` is larger than the input dimension,
-                or the number of vectors or speakers is too small.
+                an option is not finite, or the number of vectors or speakers is too small.
         """
         array = check_vectors(vectors)
         num_vectors, input_dim = array.shape
-        if not 0 < dim <= input_dim:
+        if not (isinstance(dim, (int, np.integer)) and 0 < dim <= input_dim):
             raise FormatError(f"dim={dim} must be from 1 to {input_dim}, the dimension of the vectors")
-        if covariance_floor < 0:
-            raise FormatError(f"covariance_floor={covariance_floor:g} must not be negative")
+        factor = round_option("total_covariance_factor", total_covariance_factor)
+        floor = round_option("covariance_floor", covariance_floor, signed=False)
         center = array.mean(axis=0, dtype=np.float64).astype(array.dtype)
         logger.info("2-norm of iVector mean is %g", np.linalg.norm(center))
         groups = [group.astype(np.float64) for group in group_by_speaker(array - center, speakers)]
@@ -100,9 +101,8 @@ class Lda:
         deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])
         weighted = means * np.sqrt([[len(group)] for group in groups])
         within, between = deviations.T @ deviations / num_vectors, weighted.T @ weighted / num_vectors
-        factor, floor = map(float, np.array([total_covariance_factor, covariance_floor], np.float32))
         linear = _find_discriminants(within + factor * between, between, factor, floor)[:dim].astype(array.dtype)
-        matrix = np.append(linear, -(linear @ center)[:, None], axis=1).astype(np.float32)
+        matrix = np.append(linear, (0 - linear @ center)[:, None], axis=1).astype(np.float32)
         return cls(matrix)
 
     def transform_vectors(self, vectors: npt.ArrayLike) -> Array:

@@ -26,6 +26,7 @@ from io_ark.models.speaker_statistics import (
     diagonalize_covariances,
     format_vector,
     group_by_speaker,
+    round_option,
 )
 
 Float64 = npt.NDArray[np.float64]
@@ -113,21 +114,20 @@ class Plda:
             between_covar_scale: share of the excess that is added to the between-speaker covariance.
 
         Raises:
-            FormatError: the vectors do not have the model's dimension, a vector contains NaN, or ``mean_diff_scale`` is
-                negative.
+            FormatError: the vectors do not have the model's dimension, a vector contains NaN, a scale is not finite,
+                ``mean_diff_scale`` is negative, or ``within_covar_scale`` is too small.
         """
         array = check_vectors(vectors).astype(np.float64)
         if array.shape[1] != self.dim:
             raise FormatError(
                 f"vectors of {array.shape[1]} dimensions do not fit a PLDA model of {self.dim} dimensions"
             )
-        if mean_diff_scale < 0:
-            raise FormatError(f"mean_diff_scale={mean_diff_scale:g} must not be negative")
-        # Kaldi's options are float32.
-        scales = np.array([mean_diff_scale, within_covar_scale, between_covar_scale], np.float32).astype(np.float64)
+        shift_scale = round_option("mean_diff_scale", mean_diff_scale, signed=False)
+        within_scale = round_option("within_covar_scale", within_covar_scale)
+        between_scale = round_option("between_covar_scale", between_covar_scale)
         mean = array.mean(axis=0)
         deviations, shift = array - mean, mean - self.mean
-        variance = deviations.T @ deviations / len(array) + scales[0] * np.outer(shift, shift)
+        variance = deviations.T @ deviations / len(array) + shift_scale * np.outer(shift, shift)
         whitening = self.transform * (1 + self.psi)[:, None] ** -0.5  # Gives the model a unit total covariance.
         values, vectors_of_variance = eigen_decomposition(whitening @ variance @ whitening.T)
         logger.info(
@@ -144,7 +144,11 @@ class Plda:
                 i, value, inside, across,
             )  # fmt: skip
         excess = np.maximum(values - 1, 0)
-        within, between = within + np.diag(excess * scales[1]), between + np.diag(excess * scales[2])
+        within, between = within + np.diag(excess * within_scale), between + np.diag(excess * between_scale)
+        if np.linalg.eigvalsh(within)[0] <= 0:
+            raise FormatError(
+                f"within_covar_scale={within_covar_scale:g} makes the within-speaker covariance negative: increase it"
+            )
         try:
             back = np.linalg.inv(rotation @ whitening)
         except np.linalg.LinAlgError:
@@ -298,7 +302,7 @@ class Plda:
         if not 0 <= factor <= 1:
             raise FormatError(f"the smoothing factor must be between 0 and 1, not {factor}")
         logger.info("Smoothing within-class covariance by %g, Psi is initially: %s", factor, format_vector(self.psi))
-        within = 1 + float(np.float32(factor)) * self.psi  # Kaldi's option is a float32.
+        within = 1 + round_option("smoothing", factor) * self.psi
         smoothed = Plda(self.mean, self.transform * (within**-0.5)[:, None], self.psi / within)
         logger.info("New value of Psi is %s", format_vector(smoothed.psi))
         return smoothed

@@ -35,6 +35,21 @@ def check_vectors(vectors: npt.ArrayLike) -> Array:
     return array
 
 
+def round_option(name: str, value: float, *, signed: bool = True) -> float:
+    """Round a number to float32, the precision of Kaldi's options.
+
+    Raises:
+        FormatError: the number is not finite in this precision, or it is negative and not ``signed``.
+    """
+    with np.errstate(over="ignore"):
+        rounded = float(np.float32(value))
+    if not np.isfinite(rounded):
+        raise FormatError(f"{name}={value} must be finite in single precision")
+    if rounded < 0 and not signed:
+        raise FormatError(f"{name}={value:g} must not be negative")
+    return rounded
+
+
 def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterator[Array]:
     """Yield the vectors of each speaker, in the order of the sorted speakers.
 
@@ -43,11 +58,14 @@ def group_by_speaker(vectors: Array, speakers: Sequence[Any] | Array) -> Iterato
         speakers: (vectors,): speaker of each vector, as strings or integers.
 
     Raises:
-        FormatError: the number of speakers differs from the number of vectors.
+        FormatError: the number of speakers differs from the number of vectors, or speakers cannot be compared.
     """
     if np.shape(speakers) != vectors.shape[:1]:
         raise FormatError(f"expected {len(vectors)} speakers, not an array of shape {np.shape(speakers)}")
-    numbers = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
+    try:
+        numbers = np.unique(np.asarray(speakers), return_inverse=True)[1].reshape(-1)
+    except TypeError:
+        raise FormatError("speakers must be strings or integers, all of one type") from None
     order = np.argsort(numbers, kind="stable")
     bounds = np.flatnonzero(np.diff(numbers[order])) + 1
     yield from (vectors[group] for group in np.split(order, bounds))

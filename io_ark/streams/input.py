@@ -10,16 +10,23 @@ from functools import partial
 from io import BytesIO
 from typing import Any
 
-from io_ark.errors import OpenError, PipeError
+from io_ark.errors import OpenError, PipeError, hide_secrets
+from io_ark.logs import logger
 from io_ark.specifier import Rxfilename, parse_rxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import OpenFile, OpenFiles, open_file
 from io_ark.streams.pipes import STANDARD_STREAMS, describe_status, run_in_process, spawn, wait_for
 from io_ark.streams.source import Source, StreamSource
+from io_ark.streams.system import SIGPIPE
+
+# Exit statuses of a command that was killed because its output was not read to the end, and of a shell that runs it.
+STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 class Input(AbstractContextManager["Input"]):
     """An opened rxfilename, with the resources to close.
+
+    As in Kaldi, leaving the context of a pipe without an exception logs a warning if its command failed.
 
     Attributes:
         source: source of the bytes.
@@ -46,8 +53,10 @@ class Input(AbstractContextManager["Input"]):
         if status:
             raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        status = self.close()
+        if kind is None and status not in (0, *STOPPED_READING):
+            logger.warning("Pipe %s %s", hide_secrets(self.source.name), describe_status(status))
 
 
 def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files: OpenFiles | None = None) -> Input:

@@ -10,21 +10,16 @@ from typing import Any, Literal
 from io_ark import codecs
 from io_ark.codecs import Codec
 from io_ark.codecs.ranges import extract_range
-from io_ark.errors import ArkError, OpenError, PipeError, SpecifierError, hide_secrets
-from io_ark.logs import logger
+from io_ark.errors import ArkError, OpenError, PipeError, SpecifierError
 from io_ark.specifier import Range, Rxfilename, decode_file_name, is_url, parse_rxfilename, split_range
 from io_ark.streams.access import Access
 from io_ark.streams.files import MAX_OPEN_FILES, MAX_OPEN_FILES_SEQUENTIAL, OpenFiles
-from io_ark.streams.input import open_input
+from io_ark.streams.input import STOPPED_READING, open_input
 from io_ark.streams.pipes import describe_status
 from io_ark.streams.source import FileSource, Source
-from io_ark.streams.system import SIGPIPE
 
 RelativeTo = Literal["script"]
 MAX_OFFSET_DIGITS = 19  # An offset of fewer digits fits into 64 bits. parse_rxfilename refuses offsets of more digits.
-
-# Exit statuses of a command that was killed because its output was not read to the end, and of a shell that runs it.
-_STOPPED_READING = (-SIGPIPE, 128 + SIGPIPE)
 
 
 def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
@@ -51,13 +46,11 @@ def read_place(
         value = codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
     except BaseException as error:
         status = opened.close()
-        if status in (0, *_STOPPED_READING) or not isinstance(error, ArkError):
+        if status in (0, *STOPPED_READING) or not isinstance(error, ArkError):
             raise
         message = f"the command {describe_status(status)} ({error.message})"
         raise PipeError(message, file=error.file) from error
-    # The object is complete, so a failure of the command is a warning only.
-    if (status := opened.close()) not in (0, *_STOPPED_READING):
-        logger.warning("Pipe %s %s", hide_secrets(opened.source.name), describe_status(status))
+    opened.__exit__()  # The object is complete, so a failure of the command is a warning only.
     return value
 
 

@@ -120,13 +120,15 @@ class Trials:
 
     def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float]]:
         """Score the pairs whose keys both have values. Return these pairs and the scores. Log missing keys."""
-        values = [find([pair[side] for pair in pairs]) for side, find in enumerate(self.find)]
-        complete = []
-        for index, (pair, *sides) in enumerate(zip(pairs, *values, strict=True)):
-            missing = next((side for side, value in enumerate(sides) if value is None), None)
-            if missing is None:
-                complete.append(index)
-            else:
+        firsts = self.find[0]([first for first, _ in pairs])
+        seconds = iter(self.find[1]([pair[1] for pair, first in zip(pairs, firsts, strict=True) if first is not None]))
+        scored, values = list[list[str]](), list[tuple[Any, Any]]()
+        for pair, first in zip(pairs, firsts, strict=True):
+            second = None if first is None else next(seconds)
+            if second is None:
+                missing = 0 if first is None else 1
                 logger.warning("Key %s not present in %s.", pair[missing], self.tables[missing])
-        first, second = ([side[index] for index in complete] for side in values)
-        return [pairs[index] for index in complete], self.score(first, second).tolist() if complete else []
+            else:
+                scored.append(pair)
+                values.append((first, second))
+        return scored, self.score(*map(list, zip(*values, strict=True))).tolist() if values else []

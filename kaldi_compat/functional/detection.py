@@ -64,8 +64,8 @@ def min_dcf(
     """
     if not 0 < p_target < 1:
         raise OptionError(f"p_target must be between 0 and 1, not {p_target:g}")
-    if not (c_miss > 0 and c_fa > 0):
-        raise OptionError(f"c_miss and c_fa must be above 0, not {c_miss:g} and {c_fa:g}")
+    if not (0 < c_miss < np.inf and 0 < c_fa < np.inf):
+        raise OptionError(f"c_miss and c_fa must be above 0 and finite, not {c_miss:g} and {c_fa:g}")
     values, is_target = parse_trials(scores, labels)
     is_target = is_target[np.argsort(values, kind="stable")]  # Kaldi keeps the order of equal scores.
     miss_rates = np.cumsum(is_target) / is_target.sum()
@@ -84,9 +84,11 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     if values.ndim != 1 or values.shape != kinds.shape:
         raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
     values = values if values.dtype.kind == "f" else values.astype(np.float64)
-    is_text = kinds.dtype.kind in "UO"
-    is_target: npt.NDArray[np.bool_] = kinds == ("target" if is_text else 1)
-    is_nontarget = kinds == ("nontarget" if is_text else 0)
+    dtype_kind = kinds.dtype.kind  # An array of objects may hold texts or numbers.
+    is_target, is_nontarget = (
+        np.logical_or(dtype_kind in "UO" and kinds == text, dtype_kind != "U" and kinds == number)
+        for text, number in (("target", 1), ("nontarget", 0))
+    )
     if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
         raise OptionError(f"invalid label {kinds[invalid[0]]!r}: use True and False, or 'target' and 'nontarget'")
     for kind, of_kind in (("target", is_target), ("non-target", is_nontarget)):

@@ -48,9 +48,11 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
         logger.info("Reading train iVectors")
         speakers, missing = Vectors("training", "speaker"), 0
         for block in train_blocks:
-            entries = list(block.entries()) if numbers is None else select_numbered(block, numbers)
+            entries, num_utts = (
+                select_numbered(block, numbers) if numbers is not None else (list(block.entries()), None)
+            )
             missing += len(block) - len(entries)
-            speakers.add(plda, options, entries, None if numbers is None else [numbers[key] for key, _ in entries])
+            speakers.add(plda, options, entries, num_utts)
         logger.info("Read %d training iVectors, errors on %d", len(speakers.mapped), missing)
         speakers.log_scale()
         logger.info("Reading test iVectors")
@@ -70,15 +72,19 @@ def main(options: Options, model: str, train: str, test: str, trials: str, targe
     return counts.status
 
 
-def select_numbered(block: Block, numbers: LookupReader[int]) -> list[tuple[str, Vector]]:
-    """Select the entries of a block whose keys have a number of utterances. Log the other keys."""
-    entries = []
+def select_numbered(block: Block, numbers: LookupReader[int]) -> tuple[list[tuple[str, Vector]], list[int]]:
+    """Select the entries of a block whose keys have a number of utterances. Return them and the numbers.
+
+    Log the other keys.
+    """
+    entries, counts = [], []
     for key, vector in block.entries():
         if numbers.has(key):
             entries.append((key, vector))
+            counts.append(numbers[key])
         else:
             logger.warning("Number of utterances not given for speaker %s", key)
-    return entries
+    return entries, counts
 
 
 class Vectors:

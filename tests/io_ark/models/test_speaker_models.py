@@ -194,7 +194,7 @@ def test_adaptation_gives_the_variance_of_the_data_to_the_model() -> None:
 )
 def test_eigenvectors_diagonalize_special_matrices(matrix: Array) -> None:
     values, vectors = eigen_decomposition(matrix)
-    assert (np.diff(values) <= 0).all()
+    assert (np.diff(np.abs(values)) <= 0).all()
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(matrix)), atol=1e-12)
     assert_close(vectors * values @ vectors.T, matrix, 1e-12) if matrix.any() else np.testing.assert_array_equal(
         values, 0
@@ -206,8 +206,18 @@ def test_eigenvalues_are_those_of_lapack(dim: int) -> None:
     matrix = np.random.default_rng(dim).standard_normal((dim, dim))
     matrix = matrix + matrix.T
     values, vectors = eigen_decomposition(matrix)
-    assert_close(values[::-1], np.linalg.eigvalsh(matrix), 1e-12)
+    assert_close(np.sort(values), np.linalg.eigvalsh(matrix), 1e-12)
     assert_close(vectors * values @ vectors.T, matrix, 1e-12)
+
+
+def test_eigenvalues_are_ordered_by_their_size_as_in_kaldi() -> None:
+    values, vectors = eigen_decomposition(np.diag([1.0, -3, 2, -0.5]))
+    assert values.tolist() == [-3, 2, 1, -0.5]
+    np.testing.assert_array_equal(np.abs(vectors), np.eye(4)[:, [1, 2, 0, 3]])
+
+
+def test_lda_is_a_matrix_of_any_nested_numbers() -> None:
+    assert Lda([[1.0, 2.0, 3.0]]).transform_vectors([[1, 1], [0, 0]]).tolist() == [[6], [3]]  # type: ignore[arg-type]
 
 
 BAD = np.array([[1, 2], [np.nan, 1], [2, 3]])
@@ -237,6 +247,20 @@ BAD = np.array([[1, 2], [np.nan, 1], [2, 3]])
         (lambda v, s: Plda.fit(v, s).adapt(v[:, 1:]), "vectors of 2 dimensions do not fit a PLDA model of 3"),
         (lambda v, s: Plda.fit(v, s).adapt(v, mean_diff_scale=-1), "mean_diff_scale=-1 must not be negative"),
         (lambda v, s: Plda.fit(v, s).adapt(v[:0]), r"not \(0, 3\)"),
+        (lambda v, s: Plda.fit(v, [None] * 20), "speakers must be strings or integers"),
+        (lambda v, s: Lda.fit(v, s, dim=np.float64(2)), "dim=2.0 must be from 1 to 3"),
+        (lambda v, s: Lda(np.zeros((2, 0))), "an LDA transform is a matrix"),
+        (lambda v, s: Plda.fit(v, s).adapt(9 * v, within_covar_scale=-1), "within_covar_scale=-1 makes the within-sp"),
+        *(
+            (lambda v, s, name=name, value=value: Plda.fit(v, s).adapt(v, **{name: value}), f"{name}=.* must be finite")
+            for name in ("mean_diff_scale", "within_covar_scale", "between_covar_scale")
+            for value in (np.nan, np.inf, 1e39)
+        ),
+        *(
+            (lambda v, s, name=name, value=value: Lda.fit(v, s, dim=1, **{name: value}), f"{name}=.* must be finite")
+            for name in ("total_covariance_factor", "covariance_floor")
+            for value in (np.nan, -np.inf, 1e39)
+        ),
     ],
 )  # fmt: skip
 def test_vectors_that_determine_no_model_are_refused(fit: Any, message: str) -> None:

@@ -35,7 +35,15 @@ def test_rates_are_those_of_kaldi(case: str, percent: float, costs: tuple[float,
 
 
 @pytest.mark.parametrize(
-    "labels", [[1, 1, 0, 0], [True, True, False, False], np.array(["target"] * 2 + ["nontarget"] * 2)]
+    "labels",
+    [
+        [1, 1, 0, 0],
+        [True, True, False, False],
+        np.array([1.0, 1, 0, 0]),
+        np.array(["target"] * 2 + ["nontarget"] * 2),
+        *(np.array(labels, object) for labels in ([1, 1, 0, 0], [True, True, False, False])),
+        np.array(["target"] * 2 + ["nontarget"] * 2, object),
+    ],
 )
 def test_labels_are_truth_values_or_strings(labels: Any) -> None:
     scores = [2.0, 0.5, 1.0, -1.0]
@@ -72,8 +80,11 @@ def test_rate_of_many_scores_is_the_crossing_of_the_error_rates() -> None:
         ([1, 2], [1, 0, 1], {}, r"expected one label for each score, not shapes \(2,\) and \(3,\)"),
         ([1, 2], [1, 2], {}, "invalid label .*2.*: use True and False, or 'target' and 'nontarget'"),
         ([1, 2], ["target", "nontrget"], {}, "invalid label .*'nontrget'"),
+        ([1, 2], np.array([1, None]), {}, "invalid label None"),
+        ([1, 2], np.array(["target", None]), {}, "invalid label None"),
+        ([1, 2], [1, 0], {"c_miss": np.inf}, "c_miss and c_fa must be above 0 and finite, not inf and 1"),
         ([1, 2], [1, 0], {"p_target": 1}, "p_target must be between 0 and 1, not 1"),
-        ([1, 2], [1, 0], {"c_fa": 0}, "c_miss and c_fa must be above 0, not 1 and 0"),
+        ([1, 2], [1, 0], {"c_fa": 0}, "c_miss and c_fa must be above 0 and finite, not 1 and 0"),
     ],
 )
 def test_trials_without_a_rate_are_refused(scores: Any, labels: Any, options: dict[str, Any], message: str) -> None:

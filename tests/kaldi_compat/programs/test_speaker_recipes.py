@@ -187,7 +187,7 @@ def test_scores_in_blocks_of_any_size_are_those_of_kaldi(size: int, tmp_path: Pa
     lines = (speakers / "trials").read_text().splitlines()
     Path("trials").write_text("".join(f"{line.rsplit(' ', 1)[0]}\n" for line in lines))
     tables = f"ark:{speakers}/speakers.txt", f"ark:{speakers}/vectors.txt"
-    numbers = f"--num-utts=ark:{speakers}/num_utts"
+    numbers = f"--num-utts=ark,s,cs:{speakers}/num_utts"
     assert run_words(["ivector-plda-scoring", numbers, f"{speakers}/plda", *tables, "trials", "scores"])[0] == 0
     assert Path("scores").read_bytes() == (expected / "024" / "scores").read_bytes()
     assert run_words(["ivector-compute-dot-products", "trials", *tables, "products"])[0] == 0

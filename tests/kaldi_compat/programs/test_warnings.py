@@ -111,6 +111,19 @@ SAID: dict[str, tuple[int | str, ...]] = {
         "Pipe cat a.wav; kill -15 $$ | had nonzero return status 15",
     ),
     "copy-matrix 'cat square.mat; exit 3|' o.mat": (0, "Pipe cat square.mat; exit 3| had nonzero return status 768"),
+    "ivector-compute-dot-products 'echo u u; exit 4 |' ark:v ark:v o": (
+        0,
+        "Pipe echo u u; exit 4 | had nonzero return status 1024",
+        "Processed 1 trials 0 had errors.",
+    ),
+    # A key of the second table is looked up only if the first table has the other key.
+    "ivector-compute-dot-products 'echo x u; echo u u |' ark:v ark,o:v o": (
+        0,
+        "Key x not present in 1st table of ivectors.",
+        "Processed 1 trials 1 had errors.",
+    ),
+    "compute-eer 'echo 1 target; echo 0 nontarget; exit 3 |'": (0, "echo 0 nontarget; exit 3 | had nonzero"),
+    "subset-feats --include='echo u; exit 3 |' ark:f ark:o.ark": (0, "Pipe echo u; exit 3 | had nonzero return sta"),
     "transform-feats zero.mat ark:a.ark ark:o.ark": (
         0,
         "Matrix has bad logdet -inf",
