@@ -78,16 +78,17 @@ def save(
     network: bool = True,
     **options: Any,
 ) -> None:
-    """Save one object, which :func:`load` can read.
+    """Save one object to a file or command. :func:`load` reads the object.
 
     Args:
-        wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
+        wxfilename: path of a file, ``-`` for standard output, or a command that starts with ``|``.
         value: the object.
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec; None: detected.
-        binary: write binary, else text.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. None infers the kind from the
+            value.
+        binary: True for the binary format, False for text.
         compress: compression method of a float matrix, as for :func:`writer`.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         options: arguments of the kind's codec, such as ``method`` for "compressed-matrix".
 
     Raises:

@@ -103,7 +103,7 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError("the elements have no bytes")
         length, present = math.prod(shape) * dtype.itemsize, size - file.tell()
         if length > present:
-            raise ValueError(f"{length} bytes should follow the header, {present} are available")
+            raise ValueError(f"expected {length} bytes after the header, but only {present} are available")
         data = bytearray(length)
         if file.readinto(data) != length:
             raise ValueError("the file is truncated")

@@ -346,7 +346,7 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
 def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
     """Convert ``value`` to a vector (1 dimension) or matrix (2 dimensions). An empty matrix gets the shape (0, 0).
 
-    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
+    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail when they read one.
     """
     array = value if type(value) is np.ndarray else as_array(value)
     if array.dtype == dtype and array.ndim == dimensions and array.size:

@@ -265,7 +265,11 @@ def _read_foreign_file(source: Source, header: _Header, max_duration: float = ma
 
 
 def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
-    """Return the header of a wave file, or the fields of other audio, decoding it if it must be counted."""
+    """Return the header of a WAV file, or the :class:`WaveInfo` of audio in another format.
+
+    Audio whose header does not give the number of samples is decoded to count the samples. ``max_duration`` limits the
+    decoded WAV audio in seconds. ``any_encoding`` allows encodings other than 16-bit integers.
+    """
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
     header = read_header(source, any_encoding)

@@ -337,10 +337,12 @@ def is_inside(folder: str, name: str) -> bool:
 
 
 def check_place(folder: str, name: str) -> None:
-    """Raise DataDirError if a name in a directory cannot be replaced, because it is, for example, a folder or a device."""
+    """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
-        raise DataDirError("is behind a link or a file, which is not followed: move the link or file away", path)
+        raise DataDirError(
+            "has a parent that is a link or a file instead of a folder: move the link or file away", path
+        )
     if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
         raise DataDirError("is not a regular file: move it away", path)
 

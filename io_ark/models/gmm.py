@@ -129,7 +129,8 @@ class AmDiagGmm:
 
     def __post_init__(self) -> None:
         if len({gmm.dim for gmm in self.densities}) != 1:
-            raise FormatError("an acoustic model needs one or more mixtures, which must have the same dimension")
+            raise FormatError("an acoustic model needs one or more mixtures of the same dimension, not mixtures of "
+                              f"dimensions {sorted({gmm.dim for gmm in self.densities})}")  # fmt: skip
 
     def __repr__(self) -> str:
         return f"AmDiagGmm(num_pdfs={len(self.densities)}, num_gauss={self.num_gauss}, dim={self.dim})"

@@ -315,7 +315,9 @@ class Source:
 
     def _raise_truncated(self, size: int, present: int) -> NoReturn:
         raise TruncatedError(
-            f"ends too early: {size} bytes should follow, {present} are available", file=self.name, offset=self.tell()
+            f"ends too early: expected {size} more bytes, but only {present} are available",
+            file=self.name,
+            offset=self.tell(),
         )
 
     def _fill(self, count: int) -> bool:
@@ -497,8 +499,8 @@ class FileSource(StreamSource):
         """Read ``size`` bytes at an offset of the file without moving."""
         data = self._pread(size, offset)
         if len(data) < size:
-            raise TruncatedError(f"ends too early: {size} bytes should follow, {len(data)} are available",
-                                 file=self.name, offset=offset)  # fmt: skip
+            raise TruncatedError(f"ends too early: expected {size} more bytes, but only {len(data)} are "
+                                 "available", file=self.name, offset=offset)  # fmt: skip
         return data
 
     def _pread(self, size: int, offset: int) -> bytes:

@@ -253,7 +253,7 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
-            raise DumpError(f"{layout.get_archive(shard.number)} is not complete: create it with --resume")
+            raise DumpError(f"{layout.get_archive(shard.number)} is not complete: run the job again with --resume")
         yield manifest
 
 

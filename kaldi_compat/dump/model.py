@@ -101,7 +101,7 @@ class DeviceExtractor:
         self.source = source
         with guard(source.label):
             self.extractor: Extractor = open_extractor(source, device, threads)
-        self.has_reduced = False  # True once a matrix was reduced to a vector or to labels.
+        self.has_reduced = False  # True once a matrix has been reduced to a vector or to labels.
         self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:

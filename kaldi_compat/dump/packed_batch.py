@@ -92,7 +92,9 @@ def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) 
     # Without snip_edges, the frames of an utterance extend beyond its samples.
     spans = lengths if options.snip_edges else np.where(counts > 0, (counts - 1) * shift + size, 0)
     steps = -(-spans // shift)  # Frames from an utterance's first frame to the first frame of the next utterance.
-    runs: list[tuple[int, int, OnGrid | None]] = []  # First utterance, end, and place of utterances on the grid.
+    # Runs of consecutive utterances whose samples are not copied: index of the first utterance, index after the
+    # last utterance, and place of the first sample.
+    runs: list[tuple[int, int, OnGrid | None]] = []
     begin = 0
     for part in parts:
         end = begin + len(part.lengths)

@@ -29,7 +29,7 @@ ELSEWHERE = {
     ),
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
-FORMAT = 1  # Version of the format of the files.
+FORMAT_VERSION = 1  # Version of the JSON format of presets.
 # Limits that keep a preset from an untrusted file from using all memory.
 MAX_COLUMNS = 1 << 20  # Largest number of columns of a frame after the steps.
 MAX_STEPS = 100  # Largest number of steps.
@@ -166,7 +166,7 @@ class Preset:
 
     @classmethod
     def from_dict(cls, description: Any) -> Preset:
-        """Return a preset from its description, the content of a json file.
+        """Return a preset from its description, the content of a JSON file.
 
         Args:
             description: ``name`` and ``feature``; and optionally the other attributes of this class, with ``options``
@@ -194,8 +194,8 @@ class Preset:
             if key not in description:
                 raise OptionError(f"the entry {key!r} is missing: add it")
         values = dict(description)
-        if (number := values.pop("format", FORMAT)) != FORMAT:
-            raise OptionError(f"format is {number}, and this version reads {FORMAT}: upgrade kaldi-compat")
+        if (number := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:
+            raise OptionError(f"format is {number}, and this version reads {FORMAT_VERSION}: upgrade kaldi-compat")
         values.pop("columns", None)  # It follows from the other entries.
         feature = values["feature"]
         if feature not in FEATURES:

@@ -25,10 +25,15 @@ _warned: set[str] = set()
 
 
 def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = False) -> None:
-    """Raise unless audio of this shape can be (T,) or (B, T).
+    """Raise an error if the shape of audio looks like (T, channels) instead of (B, T).
+
+    Args:
+        shape: shape of the audio. The last axis must be time.
+        window_size: samples per frame.
+        has_lengths: True if the caller passes lengths, which confirm that the last axis is time.
 
     Raises:
-        AudioError: the shape is empty, or the time axis seems to be the first of two axes.
+        AudioError: the last axis is shorter than a frame, and the axis before it is not.
     """
     if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
         samples = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"

@@ -176,7 +176,7 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
     if options.norm_vars and shape[-2] == 1:
         raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
     if options.norm_vars and not bool(get_namespace(statistics).isfinite(statistics).all()):
-        raise FeatureError("the CMVN statistics hold infinite or NaN values")
+        raise FeatureError("the CMVN statistics contain NaN or infinity: compute them again from finite features")
     # A count of one is valid, because a plain offset may be stored as statistics of one frame.
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
         least = float(statistics[..., 0, -1].min())

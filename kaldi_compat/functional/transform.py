@@ -84,6 +84,8 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     Raises:
         FeatureError: the shapes do not match, or a matrix is empty.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.transform import compose_transforms
     >>> compose_transforms(np.array([[2.0, 5.0]]), np.array([[3.0, 1.0]]), b_is_affine=True).tolist()
     [[6.0, 7.0]]
     """

@@ -114,7 +114,8 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
     if total == 0:
         return
-    # The end is known together with the last chunk, before frames are requested.
+    # The end of the audio is known when the last samples arrive, so the chunk with these samples and the empty chunk
+    # after it are one step.
     chunks = [(end, False) for end in dict.fromkeys(frames.ready[:-2].tolist()) if end > 0]
     for end, finished in [*chunks, (total, True)]:
         if finished or end >= options.recompute_frame:

@@ -62,7 +62,9 @@ def _search_in_c(
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
-        raise MemoryError("no memory for a block of frames")
+        raise MemoryError(
+            "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
+        )
     if status:
         raise make_overflow_error()
 

@@ -115,7 +115,7 @@ class Vectors:
         wide = np.stack([vector for _, vector in entries]).astype(np.float64)
         mapped = plda.transform_vectors(wide, normalize_length=False)
         simple = options.simple_length_normalization
-        factors = plda.length_factors(mapped, numbers, simple_length_normalization=simple)
+        factors = plda.compute_length_factors(mapped, numbers, simple_length_normalization=simple)
         self.total_scale = sum(factors.astype(np.float32).tolist(), self.total_scale)
         if options.normalize_length:
             mapped *= factors[:, None]

@@ -154,10 +154,14 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 def find_folder(name: str, *, allow_pickle: bool) -> str:
-    """Return the folder of the model of ``--transformers``, and download a model of the hub if necessary.
+    """Return the local folder of a transformers model, and download the model from the Hugging Face Hub if necessary.
+
+    Args:
+        name: existing folder, or name of a model on the hub, such as "facebook/hubert-base-ls960".
+        allow_pickle: also download weights in ``*.bin`` files, which are pickles.
 
     Raises:
-        OptionError: the name is not a folder, and the hub lacks the model or cannot be reached.
+        OptionError: the name is not a folder, and the model is not on the hub or the hub cannot be reached.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
@@ -174,8 +178,8 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
         return str(folder)
     except Exception as error:
         raise OptionError(
-            f"--transformers={name} is not a folder here, and the hub cannot be reached or does not have it "
-            f"({(reason or _to_one_line(error))[:200]}): give the folder of a downloaded model"
+            f"--transformers={name} is neither a local folder nor a model that the Hugging Face Hub returns "
+            f"({(reason or _to_one_line(error))[:200]}): give the folder of a downloaded model, or correct the name"
         ) from error
 
 

@@ -18,7 +18,7 @@ from kaldi_compat.dump.sources import ALONE, DEFAULT_RATE, NO_DIGESTS, Array, Di
 from kaldi_compat.dump.sources.preset import PresetSource
 from kaldi_compat.errors import AudioError
 
-# The entry of external_data in onnx.proto that names a file of weights, up to the length of the name.
+# First bytes of the external_data entry (onnx.proto) that names a file of weights. The length of the name follows.
 LOCATION = b"\n\x08location\x12"
 EXTERNAL_DATA = b"j"  # Tag of the field, which is before the length of the entry.
 

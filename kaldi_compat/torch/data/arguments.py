@@ -28,7 +28,7 @@ def check_positive_number(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
     if not 0 < number < math.inf:
-        raise OptionError(f"{name}={value!r} must be a positive number")
+        raise OptionError(f"{name}={value!r} must be a positive, finite number")
     return number
 
 

@@ -421,7 +421,10 @@ def find_first_column(sheet: Sheet) -> int:
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
-    """Return the mask of rows below the level of one-bit noise, where resamplers differ."""
+    """Return the mask of rows with a value below the level of one-bit noise, where resamplers differ.
+
+    All rows of rearranged features are returned, because such rows do not belong to single frames.
+    """
     if settled.arrangement.words:
         return np.ones(len(settled.target), bool)
     plain = settled.candidate.remove_levels()

@@ -110,7 +110,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     recording = np.atleast_2d(recording)
     if len(recording) > THRESHOLDS.channels:
         raise AudioError(
-            f"audio of shape {recording.shape} has too many channels: pass (channels, T), not (T, channels)"
+            f"audio of shape {recording.shape} has more than {THRESHOLDS.channels} channels: pass "
+            "(channels, T), not (T, channels)"
         )
     if recording.shape[-1] < 0.025 * rate:
         raise AudioError(

@@ -430,7 +430,7 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
 
 
 def _read_mat_ascii(fd: Any) -> Array:
-    """Read a matrix in text from an open file after its first bracket."""
+    """Read a text matrix from an open file whose opening bracket has already been consumed."""
     lines = [b"["]
     while not lines[-1].rstrip().endswith(b"]"):
         lines.append(fd.readline())

@@ -61,10 +61,11 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
 
 
 def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
-    """Write the bytes of a wave file.
+    """Write samples as a WAV file. ``rate`` is the sampling rate in Hz.
 
     Raises:
-        FormatError: the samples are not int16 or uint8, or not of shape ``(samples,)`` or ``(samples, channels)``.
+        FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
+            channels)``, or exceed the size limits of a WAV file.
     """
     samples = as_array(samples)
     if samples.dtype not in (np.int16, np.uint8):
