@@ -28,14 +28,14 @@ MAX_CAUSES = 8  # Number of causes that are listed for each implementation.
 HEAD = """\
 # Scorecard of other implementations
 
-This page shows the results of the [conformance kit](conformance.md) for libraries that compute features like Kaldi's or read Kaldi's
-archives. `python -m benchmarks.conformance.score` wrote the page. Each library is called with the options that it supports. Vectors with
-other options count as not supported, which is not a fault. **Many libraries differ on purpose**, because they serve models that were
-trained with the library's own numbers.
+This page shows the results of the [conformance kit](conformance.md) for libraries that compute features like Kaldi's
+or read Kaldi's archives. `python -m benchmarks.conformance.score` wrote the page. Each library is called with the
+options that it supports. Vectors with other options count as not supported, which is not a fault. **Many libraries
+differ on purpose**, because they serve models that were trained with the library's own numbers.
 
-The columns are the levels of the kit. A cell shows how many of the supported vectors are correct within 1e-3 (relative to
-max(1, |value|)), and in parentheses how many are equal in all bits. Below the table, a section for each library lists the causes of the
-differences. Each line has the cause, the number of vectors, and one of the vectors.
+The columns are the levels of the kit. A cell shows how many of the supported vectors are correct within 1e-3
+(relative to max(1, |value|)), and in parentheses how many are equal in all bits. Below the table, a section for each
+library lists the causes of the differences. Each line has the cause, the number of vectors, and one of the vectors.
 
 """
 

@@ -98,7 +98,11 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
 
 
 def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a one-dimensional array of this integer type."""
+    """Convert ``value`` to a one-dimensional array of the integer type ``dtype``.
+
+    Raises:
+        FormatError: the value does not have one dimension, is not integer, or does not fit into the type.
+    """
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
     array = as_array(value)

@@ -490,7 +490,11 @@ def _is_unscaled(samples: npt.ArrayLike) -> bool:
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert samples of shape (channels, samples) to 16-bit integers by truncation. Warn if samples are clipped."""
+    """Convert samples of shape (channels, samples) to 16-bit integers by truncation. Warn if samples are clipped.
+
+    Raises:
+        FormatError: the samples are not numbers of this shape, or are infinite or NaN.
+    """
     array = as_array(samples)
     if array.ndim == 1:
         array = array[None]

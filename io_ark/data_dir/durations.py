@@ -92,7 +92,15 @@ def _make_codec(read_entire_file: bool) -> WaveInfoCodec:
 
 
 def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
-    """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision."""
+    """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
+
+    Args:
+        audio: fields of the header.
+        wav_scp, key: file and key of the recording, for the error.
+
+    Raises:
+        DataDirError: the header does not give the number of samples.
+    """
     import numpy as np
 
     if audio.sample_count is None:

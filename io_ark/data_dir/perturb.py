@@ -60,7 +60,16 @@ def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
 
 
 def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Yield chunks of wav.scp with the commands that change the speed. Keys in ``chunks`` are followed by single spaces."""
+    """Yield chunks of wav.scp with the commands that change the speed.
+
+    Args:
+        path: name of the file, for errors.
+        chunks: chunks of the file, in which a single space follows each key.
+        factor: factor of the speed as text, such as b"0.9".
+
+    Raises:
+        DataDirError: no program can read a file that a line names.
+    """
     end = b" -t wav - speed %b |\n" % factor
     for before, chunk in number_chunks(chunks):
         if alike := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):

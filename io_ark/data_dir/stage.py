@@ -67,6 +67,10 @@ class DataDirError(ArkError):
         line: number of the line in the file, counted from 1; 0 if unknown.
         status: exit status of the script.
         partly: like Kaldi's script, leave the files that were written before the error.
+
+    Args:
+        message: description of the problem and of the remedy.
+        key: key of the line; None if unknown.
     """
 
     status, partly = 1, False
@@ -351,6 +355,9 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
     """Rename and remove files of a directory. Files that are missing have been renamed or removed before, and are skipped.
 
     ``then`` is appended to the message of an error.
+
+    Raises:
+        DataDirError: a file cannot be renamed or removed.
     """
     emptied = set()
     for old, new in renames:
@@ -458,7 +465,11 @@ def refuse_target(target: str, *sources: str) -> None:
 
 
 def make_directory(folder: str) -> list[str]:
-    """Make a directory and its missing parents, and return the new directories, the innermost first."""
+    """Make a directory and its missing parents, and return the new directories, the innermost first.
+
+    Raises:
+        DataDirError: the directory cannot be made.
+    """
     missing: list[str] = []
     path = os.path.realpath(folder)
     while not os.path.lexists(path):

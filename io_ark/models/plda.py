@@ -250,7 +250,16 @@ class Plda:
     def log_likelihood_ratios(
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
-        """Compare vectors that :meth:`transform_vectors` has mapped (see :meth:`score`)."""
+        """Compare mapped vectors of speakers with mapped vectors of utterances (see :meth:`score`).
+
+        Args:
+            enrolled: (speakers, dim): vectors of speakers that :meth:`transform_vectors` has mapped.
+            tested: (utterances, dim): vectors of utterances that :meth:`transform_vectors` has mapped.
+            num_utts: number of utterances that a speaker's vector averages, as a number or an array (speakers,).
+
+        Returns:
+            (speakers, utterances): log-likelihood ratios.
+        """
         speakers, utterances = self._check_vector_pairs(enrolled, tested)
         scale = _broadcast_counts(num_utts, speakers.shape[:1])[:, None] * self.psi
         means = scale / (scale + 1) * speakers

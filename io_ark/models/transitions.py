@@ -166,7 +166,7 @@ class TransitionModel:
         return array
 
     def states(self, ids: npt.ArrayLike) -> Integers:
-        """Return the transition-state of each transition-id.
+        """Return the transition-state of each transition-id in ``ids``.
 
         Raises:
             FormatError: an integer is not a transition-id of this model.
@@ -174,24 +174,44 @@ class TransitionModel:
         return self.maps.state[self.check_ids(ids)]
 
     def phones(self, ids: npt.ArrayLike) -> Integers:
-        """Return the phone of each transition-id."""
+        """Return the phone of each transition-id in ``ids``.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         phones: Integers = self.tuples[self.states(ids) - 1, 0]
         return phones
 
     def pdfs(self, ids: npt.ArrayLike) -> Integers:
-        """Return the pdf of each transition-id. As in Kaldi, 0 gives pdf 0."""
+        """Return the pdf of each transition-id in ``ids``. As in Kaldi, 0 gives pdf 0.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.pdf[self.check_ids(ids, minimum=0)]
 
     def indices(self, ids: npt.ArrayLike) -> Integers:
-        """Return the index of each transition-id among the transitions of its state."""
+        """Return the index of each transition-id in ``ids`` among the transitions of its state.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.place[self.check_ids(ids)]
 
     def targets(self, ids: npt.ArrayLike) -> Integers:
-        """Return the number of the HMM state that each transition leads to."""
+        """Return the number of the HMM state to which each transition-id in ``ids`` leads.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.target[self.check_ids(ids)]
 
     def are_self_loops(self, ids: npt.ArrayLike) -> Mask:
-        """Return True for each transition-id that is a self-loop."""
+        """Return True for each transition-id in ``ids`` that is a self-loop.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.is_self_loop[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:

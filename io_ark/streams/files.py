@@ -67,7 +67,11 @@ class OpenFile:
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Map the whole file into memory at its present size."""
+        """Map the whole file into memory at its present size.
+
+        Raises:
+            OpenError: the file cannot be mapped.
+        """
         from mmap import ACCESS_READ
         from mmap import mmap as map_file
 
@@ -85,7 +89,15 @@ class OpenFile:
         return self._map
 
     def open_source(self, offset: int, *, ahead: bool = True) -> Source:
-        """Return a source that reads this regular file, or its memory map, from an offset to the end."""
+        """Return a source that reads this regular file, or its memory map, from an offset to the end.
+
+        Args:
+            offset: offset in bytes.
+            ahead: read ahead, because the following bytes will be needed.
+
+        Raises:
+            OpenError: the offset is beyond the end of the file.
+        """
         if self._map is not None:
             # Reading a map past the end of a file that has become shorter would kill the process.
             return MapSource(self.map(), offset, self.path, self.map)

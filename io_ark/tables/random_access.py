@@ -49,8 +49,8 @@ class RandomAccessReader(Generic[Value]):
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         utt2spk: rspecifier of a table that maps utterances to speakers. If set, keys are utterances, and the reader
             returns the values of the speakers. By default, keys are looked up unchanged.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         options: arguments of the codec.
 
     Raises:

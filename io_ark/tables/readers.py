@@ -135,8 +135,8 @@ class SequentialReader(Generic[Value]):
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         background: read ahead in a thread, as with the option ``bg``.
         options: arguments of the codec.
 

@@ -177,7 +177,17 @@ def _say(message: str, status: int = 0) -> int:
 
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
-    """Run the job of :func:`kaldi_compat.dump.dump`, which has the options of a command line."""
+    """Run the job of :func:`kaldi_compat.dump.dump`.
+
+    Args:
+        data, log, archives: as for :func:`kaldi_compat.dump.dump`.
+        extractor: name of a feature or an extractor, or an object that computes outputs.
+        name: name of the object in the names of files.
+        options: options of the command line by name.
+
+    Raises:
+        OptionError: the options are invalid.
+    """
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
     is_given = bool(extractor) or not options.keys().isdisjoint(SOURCES)

@@ -88,7 +88,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> Frontend:
-        """Return the front end of a preset. See the class for the arguments."""
+        """Return the front end of a preset. The class describes the arguments."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither)
 
     def __repr__(self) -> str:

@@ -147,7 +147,7 @@ class Preset:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Preset:
-        """Read a preset from a json file (see :meth:`from_dict`).
+        """Read a preset from the JSON file ``path`` (see :meth:`from_dict`).
 
         Raises:
             OptionError: the file cannot be read, or does not describe a preset; the message names it.

@@ -74,7 +74,7 @@ class Statistics:
 
     @classmethod
     def of_numbers(cls, options: GlobalCmvnOptions) -> Statistics:
-        """Return the statistics of a single mean and a single standard deviation."""
+        """Return the statistics for the single mean and the single standard deviation in ``options``."""
         return _convert_mean_and_std(options.mean, options.std, "the options")
 
     @classmethod

@@ -39,7 +39,7 @@ class InterpolationCounts:
 
 
 def interpolate_linearly(features: Floats) -> Floats:
-    """Fill gaps in (probability of voicing, pitch) with straight lines: ``(frames, 2)`` -> ``(frames, 2)``.
+    """Fill gaps in ``features`` (frames, 2), probability of voicing and pitch, with straight lines.
 
     A gap at an end, or after the first frame (Kaldi ignores frame 0), leads to 0.9 times the pitch on its other side.
     If no frame has a pitch, the pitch becomes 1. Other columns are copied.

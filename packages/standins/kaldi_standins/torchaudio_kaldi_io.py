@@ -37,8 +37,8 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: the archive.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a matrix.
@@ -56,8 +56,8 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: the archive.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector.
@@ -75,8 +75,8 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: the archive.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector of integers.

@@ -136,8 +136,8 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     Args:
         file: the name. A prefix ``ark:`` or ``scp:`` and an offset after the name are allowed.
         mode: "rb" or "wb" for bytes, "r" or "w" for text.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -305,8 +305,8 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
         file_or_fd: the file. An open file stays open, so that more entries can follow.
         v: int32 array of shape (size,).
         key: key of the entry. An empty key writes a single object.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
@@ -358,8 +358,8 @@ def read_segments_as_bool_vec(
     Args:
         segments_file: a segments file. Every line has an utterance, the recording, and begin and end in seconds.
         return_key: also return the name of the recording.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Returns:
         A bool array (frames,) that ends with the last segment. With ``return_key``, a pair of the array and the name of

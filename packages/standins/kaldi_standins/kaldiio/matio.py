@@ -73,8 +73,8 @@ def load_mat(
         ark_name: an rxfilename.
         endian: byte order of binary objects, "<" or ">".
         fd_dict: ignored. kaldiio uses this argument as a cache of open files.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the object cannot be opened or read.
@@ -96,8 +96,8 @@ def load_ark(
     Args:
         fname: name of the archive, or an open binary file.
         endian: byte order of binary objects, "<" or ">".
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
@@ -124,8 +124,8 @@ def load_scp(
         separator: separator after the key. With a separator, keys may contain white space. None for any white space.
         segments: a segments file. The mapping then maps segments to ``(rate, samples)``. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
@@ -202,8 +202,8 @@ def save_ark(
             values by :func:`numpy.save`, and "pickle" writes plain values and arrays. Only kaldiio and this module
             can read these three formats.
         write_kwargs: arguments of the function that ``write_function`` names, such as ``{"format": "flac"}``.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: a key or value cannot be written, or a file cannot be opened.

@@ -28,8 +28,8 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     Args:
         name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
         mode: "r", "w" or "a", with "b" for binary.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened.
