@@ -234,7 +234,7 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and the one space after it."""
+    """Read a token and the one space after it from ``source``. ``binary`` selects the format."""
     at = source.tell()
     if not binary:
         source.skip_space()
@@ -252,7 +252,11 @@ def read_token(source: Source, binary: bool) -> bytes:
 
 
 def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
-    """Read a token, which must be one of the expected tokens."""
+    """Read a token, which must be one of the expected tokens.
+
+    Raises:
+        FormatError: the next token is different.
+    """
     at = source.tell()
     token = read_token(source, binary)
     if token not in expected:

@@ -57,7 +57,14 @@ def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
 
 
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
-    """Read a part of a dense matrix in binary, without reading the rows before and after it."""
+    """Read a part of a dense matrix in binary, without reading the rows before and after the part.
+
+    Args:
+        source: source after the token.
+        head: token of the matrix, such as b"FM ".
+        dtype: type of the result.
+        part: rows and columns to read.
+    """
     stored, rows, columns = _read_header(source, head)
     chosen, chosen_columns = find_slices(part, rows, columns, source.name)
     source.check(rows * columns * stored.itemsize)

@@ -116,7 +116,7 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 
 
 def fits(values: Array, dtype: npt.DTypeLike) -> bool:
-    """Return True if all integers are within the range of the type."""
+    """Return True if all integers in ``values`` are within the range of the type ``dtype``."""
     limits = np.iinfo(np.dtype(dtype))
     return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
 

@@ -122,7 +122,13 @@ def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]
 
 
 def unpack(packed: Array, size: int, symmetric: bool) -> Array:
-    """Return the square matrix whose lower triangle is ``packed``, row by row."""
+    """Return a square matrix (size, size) from its lower triangle.
+
+    Args:
+        packed: the lower triangle, row by row.
+        size: number of rows.
+        symmetric: copy the lower triangle to the upper triangle, instead of zeros.
+    """
     full = np.zeros((size, size), packed.dtype)
     rows, columns = np.tril_indices(size)
     full[rows, columns] = packed

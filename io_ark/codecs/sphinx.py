@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
-    """Encode matrices in the format of :class:`SphinxCodec`.
+    """Encode the matrices of a block in the format of :class:`SphinxCodec`.
 
     Returns:
         The headers of shape (entries, 4) and the numbers of all matrices, back to back, or None if a matrix is too

@@ -122,7 +122,13 @@ def describe_error(error: OSError | ValueError) -> str:
 
 
 def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:
-    """Open a local file or a URL."""
+    """Open a local file or a URL.
+
+    Args:
+        path: path or URL.
+        access: permission to open URLs.
+        mmap: map a local file into memory.
+    """
     return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 
 

@@ -41,7 +41,7 @@ def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]
 
 
 def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
-    """Read the object of an rxfilename with or without a range."""
+    """Read the object that an rxfilename names, with or without a range, with ``codec``."""
     name, selection = split_range(rxfilename)
     return read_place(codec, parse_rxfilename(name), selection, access)
 

@@ -154,7 +154,14 @@ def end_at_once() -> None:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once."""
+    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once.
+
+    Args:
+        deadline: ends the job some time after the first signal.
+
+    Raises:
+        Interrupted: in the main thread, when a signal arrives.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
     handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
@@ -236,7 +243,11 @@ def with_keywords() -> Iterator[None]:
 
 
 def run(job: Job) -> Outcome:
-    """Run or resume a job, and return its outcome. For a part of a job, count the archives of all parts."""
+    """Run or resume a job, and return its outcome. For a part of a job, count the archives of all parts.
+
+    Raises:
+        DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
+    """
     check_system()
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
     confs = read_confs(job)

@@ -55,7 +55,12 @@ def format_value(value: Scalar) -> str:
 
 
 def read_confs(job: Job) -> dict[str, str]:
-    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``."""
+    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``.
+
+    Raises:
+        DumpError: a file cannot be read.
+        OptionError: a file or the command line contains an invalid option.
+    """
     texts: dict[str, str] = {}
     if job.source:
         return texts

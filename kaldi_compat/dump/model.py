@@ -112,7 +112,11 @@ class DeviceExtractor:
             return [self._convert_output(output) for output in outputs]
 
     def make_first_call(self) -> None:
-        """Make a first call, in which an extractor may create weights or tables, and prepare its new modules."""
+        """Make a first call, in which an extractor may create weights or tables, and prepare its new modules.
+
+        Raises:
+            DumpError: the call failed.
+        """
         if not self.source.changes_in_calls:
             return
         rate = self.extractor.sample_rate or DEFAULT_RATE
@@ -157,7 +161,11 @@ class DeviceExtractor:
 
 
 def get_kind(value: Array) -> str:
-    """Return the kind of an output."""
+    """Return the kind of object in which the output ``value`` is stored.
+
+    Raises:
+        ValueError: no kind can store the value.
+    """
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
         raise ValueError(f"returned an array of shape {value.shape}: return a vector or a matrix for each utterance")
@@ -207,6 +215,9 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
 
     Returns:
         the results, and lines about the extractor for the user.
+
+    Raises:
+        DumpError: the extractor cannot be opened or called, or its outputs are invalid.
     """
     _trial_extractors.clear()
     limit, device = os.environ.get("OMP_NUM_THREADS", ""), parse_devices(job.options.device)[0]

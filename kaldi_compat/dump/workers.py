@@ -30,7 +30,7 @@ SECONDS_TO_DIE = 5.0  # Time from the end of a worker's connection to its exit s
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write these archives."""
+    """Write the archives ``shards`` of a plan with worker processes on this machine."""
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
     count = min(max_workers, len(shards))

@@ -60,7 +60,13 @@ class Filters:
 
 @functools.lru_cache(maxsize=32)  # kaldi_explain tries a dozen rates repeatedly.
 def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
-    """Return the filters for two sampling rates and a cutoff, all in Hz, the cutoff in float32."""
+    """Return the filters that convert between two sampling rates.
+
+    Args:
+        rate_in, rate_out: sampling rates in Hz.
+        cutoff: cutoff frequency in Hz, rounded to float32.
+        num_zeros: zero crossings of the sinc on each side of the window.
+    """
     common = math.gcd(rate_in, rate_out)
     width = num_zeros / (2.0 * cutoff)
     first, weights = [], []
@@ -123,7 +129,16 @@ def divide_rounding_up(count: Any, by: int) -> Any:
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
-    """Raise :class:`OptionError` for invalid parameters of :func:`resample_linearly`."""
+    """Check the parameters of :func:`resample_linearly`.
+
+    Args:
+        rate_in, rate_out: sampling rates in Hz.
+        cutoff: cutoff frequency in Hz.
+        num_zeros: zero crossings of the sinc on each side of the window.
+
+    Raises:
+        OptionError: a parameter is invalid, or the filters would be too large.
+    """
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: "
@@ -252,6 +267,9 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
     """Return rates, cutoff and width for :func:`resample_linearly` as Kaldi's programs choose them (ResampleWaveform).
 
     Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
+
+    Args:
+        rate_in, rate_out: sampling rates in Hz.
 
     >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)

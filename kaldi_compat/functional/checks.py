@@ -86,7 +86,15 @@ def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
 
 
 def refuse_lengths(lengths: Any, advice: str) -> None:
-    """Raise :class:`AudioError` unless the second argument of a stream of one utterance is None."""
+    """Raise an error if a stream of one utterance is called with lengths.
+
+    Args:
+        lengths: second argument of the call, which must be None.
+        advice: how to pass a sampling rate, for the error if ``lengths`` is a rate.
+
+    Raises:
+        AudioError: ``lengths`` is not None.
+    """
     check_lengths_are_no_rate(lengths, advice)
     if lengths is not None:
         raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")

@@ -62,6 +62,10 @@ def _multiply(a: Array, b: Array) -> Array:
 def log_determinant(transform: Array, dim: int) -> float:
     """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
 
+    Args:
+        transform: (out, dim), or (out, dim + 1) with an offset.
+        dim: number of columns of the linear part.
+
     >>> round(log_determinant(np.eye(3) * 2.0, 3), 6)  # 3 log 2
     2.079442
     """

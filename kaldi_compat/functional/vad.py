@@ -29,7 +29,13 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
-    """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``."""
+    """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``.
+
+    Args:
+        log_energy: (..., T), zero after the last valid frame.
+        options: options of the detector.
+        frames: (..., 1): number of valid frames.
+    """
     xp = get_namespace(log_energy)
     real = choose_precision(log_energy)  # Kaldi's rounding decides if an energy is equal to the threshold.
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:

@@ -116,7 +116,17 @@ class RaggedGrids:
     def from_features(
         cls, features: Floats, bounds: Indices, options: InterpolatePitchOptions, random: KaldiRandom
     ) -> RaggedGrids:
-        """Create the grids of utterances with features (rows, 2). Random numbers are drawn in Kaldi's order."""
+        """Create the grids of utterances with features (rows, 2). Random numbers are drawn in Kaldi's order.
+
+        Args:
+            features: (rows, 2): probability of voicing, and pitch.
+            bounds: (utterances + 1,): first row of each utterance, followed by the number of rows.
+            options: options of the interpolation.
+            random: source of Kaldi's random numbers.
+
+        Raises:
+            MemoryError: a grid would have too many pitches.
+        """
         counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
         measured = features[:, 1]
