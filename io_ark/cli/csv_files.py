@@ -50,7 +50,9 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
 def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
     for row in lines:
         if len(row) != length:
-            raise FormatError(f"line {lines.line_num} has {len(row)} values for {length} columns", file=str(path))
+            raise FormatError(
+                f"line {lines.line_num} has {len(row)} values for {length} columns: correct the line", file=str(path)
+            )
         yield row
 
 
@@ -65,7 +67,9 @@ def _parse(rows: list[list[str]], path: Path, key: str) -> Array:
             return narrow if np.array_equal(narrow, integers) else integers
         doubles = np.array([[float(value) for value in row] for row in rows])
     except (ValueError, OverflowError) as error:
-        raise FormatError(f"has a value that is not a number: {error}", file=str(path), key=key) from None
+        raise FormatError(
+            f"has a value that is not a number: {error}; correct the value", file=str(path), key=key
+        ) from None
     with np.errstate(over="ignore"):
         singles = doubles.astype(np.float32)
     is_exact = np.array_equal(singles.astype(str).astype(float), doubles, equal_nan=True)

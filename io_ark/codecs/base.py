@@ -341,7 +341,8 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     source.skip_space()
     ahead = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(ahead)
-    if not number or _UNFINISHED.match(ahead, number.end()):  # Otherwise, do not wait for bytes of a pipe.
+    # A complete number needs no further bytes, for which the reader of a pipe might have to wait.
+    if not number or _UNFINISHED.match(ahead, number.end()):
         ahead = source.peek(MAX_NUMBER_CHARACTERS)
         number = pattern.match(ahead)
     if not number:

@@ -31,7 +31,7 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     """Read a header, and return the precision and the numbers of rows and columns."""
     stored = _PRECISIONS.get(head[:3])
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
-        source.read(HEADER_SIZE)  # raises TruncatedError
+        source.read(HEADER_SIZE)  # Raises TruncatedError if the bytes are missing.
     if stored is None:
         source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote(head.split(b' ')[0])}")
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)

@@ -413,7 +413,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
         except OSError:
             return
         identity = (status.st_dev, status.st_ino)
-        if identity == last:  # This is the root.
+        if identity == last:  # The parent of the root is the root itself.
             return
         yield identity
         last, path = identity, os.path.join(path, os.pardir)

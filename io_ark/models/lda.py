@@ -45,7 +45,10 @@ class Lda:
 
     def __post_init__(self) -> None:
         if np.ndim(self.matrix) != 2:
-            raise FormatError(f"an LDA transform is a matrix, not an array of shape {np.shape(self.matrix)}")
+            raise FormatError(
+                f"an LDA transform is a matrix, not an array of shape {np.shape(self.matrix)}: "
+                "pass a matrix of shape (out, dim) or (out, dim + 1)"
+            )
 
     def __repr__(self) -> str:
         return f"Lda(dim={self.dim})"

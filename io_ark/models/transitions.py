@@ -101,7 +101,10 @@ class TransitionModel:
                 raise IndexError
             return [entries[phone][state] for phone, state in self.tuples[:, :2].tolist()]
         except IndexError:
-            raise FormatError("a state of the transition model is not in the topology of the model") from None
+            raise FormatError(
+                "a state of the transition model is not in the topology of the model: "
+                "use the topology with which the model was trained"
+            ) from None
 
     @cached_property
     def first_ids(self) -> Integers:
@@ -268,17 +271,20 @@ class TransitionModel:
         """
         count = self.num_transition_ids
         if count == 0:
-            raise FormatError("the transition model has no transitions")
+            raise FormatError("the transition model has no transitions: use a complete model")
         if len(self.log_probs) <= count:
             raise FormatError(
                 f"the transition model has {count} transition-ids, but only {len(self.log_probs) - 1} log-probs"
             )
         states = self.tuples.tolist()
         if any(state > following for state, following in pairwise(states)):
-            raise FormatError("the states of the transition model are not in ascending order")
+            raise FormatError("the states of the transition model are not in ascending order: sort the states")
         if any(state == following for state, following in pairwise(states)):
-            raise FormatError("the transition model has a state twice")
+            raise FormatError("the transition model has a state twice: remove one of the states")
         log_probs = self.log_probs[1 : count + 1]
         if not (np.isfinite(log_probs) & (log_probs <= 0)).all():
-            raise FormatError("a log-probability of the transition model is positive or not finite")
+            raise FormatError(
+                "a log-probability of the transition model is positive or not finite: "
+                "use the logarithms of probabilities"
+            )
         self.non_self_loop_log_probs()  # Kaldi warns about self-loops whenever it reads a model.

@@ -62,7 +62,7 @@ class OpenFile:
         if not self.regular:
             status = os.fstat(self.descriptor)
             if stat.S_ISDIR(status.st_mode):
-                raise OpenError("is a directory, not a file", file=path)
+                raise OpenError("is a directory, not a file: name a file in the directory", file=path)
             self.regular = stat.S_ISREG(status.st_mode)
             self.size = status.st_size
 

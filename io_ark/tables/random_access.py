@@ -161,11 +161,13 @@ class Lookup:
 
     def refuse_missing(self, key: str) -> NoReturn:
         check_key(key)
-        raise MissingKeyError("the key is not in the table", file=self.table.rxfilename, key=key)
+        raise MissingKeyError(
+            "the key is not in the table: `ark ls` lists the keys", file=self.table.rxfilename, key=key
+        )
 
     def check_open(self) -> None:
         if self.closed:
-            raise ClosedError("the reader is closed", file=self.table.rxfilename)
+            raise ClosedError("the reader is closed: open a new reader", file=self.table.rxfilename)
 
 
 class ScriptLookup(Lookup):

@@ -225,7 +225,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             self._encoder.write(chunks, value, binary=self._table.binary)
             with self._lock:
                 if self._closed:
-                    raise ClosedError("the writer is closed")
+                    raise ClosedError("the writer is closed: open a new writer")
                 self._target.write(key, chunks)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
@@ -254,7 +254,7 @@ class Writer(ClosedOnExit, Generic[Value]):
                 and (block.values.dtype, block.dimensions) == self._pack.arrays
             ):
                 if self._closed:
-                    raise ClosedError("the writer is closed")
+                    raise ClosedError("the writer is closed: open a new writer")
                 if self._target.write_block(block):
                     return
             for key, value in block.entries():

@@ -222,7 +222,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         self._found, self._failed = {}, None
         try:
             values = self.values_of(keys)
-        except ArkError:  # It is raised again when its key is looked up below.
+        except ArkError:  # The lookup below raises the error again, for a single key.
             values = None
         if values is not None:
             self._found = dict(zip(keys, values, strict=True))

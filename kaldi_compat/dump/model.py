@@ -153,7 +153,8 @@ class DeviceExtractor:
             if self.centroids is not None:
                 if value.shape[1] != self.centroids.shape[1]:
                     raise ValueError(
-                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}"
+                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}: "
+                        "use centroids of this layer"
                     )
                 half = 0.5 * (self.centroids**2).sum(1)
                 return np.asarray(np.argmin(half - value @ self.centroids.T, axis=1), np.int32)
@@ -363,15 +364,23 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
     for name, (kind, columns) in outputs.items():
         value = arrays[name]
         if get_kind(value) != kind:
-            raise ValueError(f"{name} is a {get_kind(value)}, but was a {kind} in the trial")
+            raise ValueError(
+                f"{name} is a {get_kind(value)}, but was a {kind} in the trial: return the same kind for all audio"
+            )
         if not len(value):
             raise ValueError(f"{name} is empty: the audio is too short")
         if columns and value.shape[-1] != columns:
-            raise ValueError(f"{name} has {value.shape[-1]} columns, but had {columns} in the trial")
+            raise ValueError(
+                f"{name} has {value.shape[-1]} columns, but had {columns} in the trial: "
+                "return the same number of columns for all audio"
+            )
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
-            raise ValueError(f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold")
+            raise ValueError(
+                f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold: "
+                "return vectors of integers"
+            )
 
 
 class PreparedAudio(NamedTuple):

@@ -125,7 +125,7 @@ def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
 
 def divide_rounding_up(count: Any, by: int) -> Any:
     """Return a quotient of positive numbers, rounded up."""
-    return (count + by - 1) // by  # Not -(-count // by), because ONNX rounds quotients of negative numbers up.
+    return (count + by - 1) // by  # ONNX rounds quotients of negative numbers up, so -(-count // by) would be wrong.
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:

@@ -62,7 +62,7 @@ def prepare_audio(
                 "channels"
             )
         if shape[-1] == 0:
-            raise AudioError(f"the audio is empty: samples of shape {shape}")
+            raise AudioError(f"the audio is empty: samples of shape {shape}; leave out the utterance")
         check_shape(shape, size, has_lengths=lengths is not None)
     ends = None
     if lengths is not None:

@@ -99,7 +99,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
         return description.format_html(self.preset, f"{self} (NumPy)")
 
-    if not TYPE_CHECKING:  # type checkers take it from PresetFrontend
+    if not TYPE_CHECKING:  # Type checkers use the signature of PresetFrontend.
 
         def __call__(self, samples, lengths=None, *, sampling_rate=None):
             """Compute a model's input of audio.

@@ -158,7 +158,7 @@ class Preset:
         except OSError as error:
             raise OptionError(f"cannot read the preset {name}: {error.strerror}") from None
         except ValueError as error:
-            raise OptionError(f"the preset {name} is not a json file: {error}") from None
+            raise OptionError(f"the preset {name} is not a json file: {error}; correct the file") from None
         try:
             return cls.from_dict(description)
         except OptionError as error:
@@ -196,7 +196,7 @@ class Preset:
         values = dict(description)
         if (number := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:
             raise OptionError(f"format is {number}, and this version reads {FORMAT_VERSION}: upgrade kaldi-compat")
-        values.pop("columns", None)  # It follows from the other entries.
+        values.pop("columns", None)  # The other entries determine the number of columns.
         feature = values["feature"]
         if feature not in FEATURES:
             raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")

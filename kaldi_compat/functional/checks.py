@@ -268,7 +268,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         AudioError: integers have more than 16 bits.
     """
     if not isinstance(samples, np.ndarray):
-        import torch  # loaded already, since the samples are a tensor
+        import torch  # The import is fast, because the samples are a tensor.
 
         if samples.is_meta or (samples.is_cuda and (is_known or torch.cuda.is_current_stream_capturing())):
             return is_known

@@ -67,7 +67,8 @@ def cmvn_statistics(
         counted = astype(convert_like(weights, features), features.dtype)[..., None]
         if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
             raise FeatureError(
-                f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}"
+                f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}: "
+                "pass one weight for each frame"
             )
         features = xp.where(counted != 0, features, full((), 0.0, features))
     # As in Kaldi, terms are rounded to the precision of the features, and added in double precision.
@@ -125,7 +126,10 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
     if not dims:
         return statistics
     if statistics.shape[-2] not in (1, 2):
-        raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {statistics.shape[-2]}")
+        raise FeatureError(
+            f"CMVN statistics have two rows, or one without variances, not {statistics.shape[-2]}: "
+            "pass statistics of shape (2, dim + 1)"
+        )
     dim = statistics.shape[-1] - 1
     _check_dims(dims, dim)
     skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
@@ -190,7 +194,10 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
     if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
         raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
     if options.norm_vars and shape[-2] == 1:
-        raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
+        raise FeatureError(
+            "norm_vars=True, but the statistics have no variances (one row): "
+            "pass statistics with two rows, or norm_vars=False"
+        )
     if options.norm_vars and not bool(get_namespace(statistics).isfinite(statistics).all()):
         raise FeatureError("the CMVN statistics contain NaN or infinity: compute them again from finite features")
     # A count of one is valid, because a plain offset may be stored as statistics of one frame.

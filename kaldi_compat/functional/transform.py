@@ -97,7 +97,9 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     if rows == 0 or columns == 0:
         raise FeatureError("a transform must not be an empty matrix")
     if columns not in (rows, rows + 1):
-        raise FeatureError(f"a transform with {columns} columns cannot follow one with {rows} rows")
+        raise FeatureError(
+            f"a transform with {columns} columns cannot follow one with {rows} rows: check the order of the transforms"
+        )
     xp = get_namespace(a)
     first = astype(b, a.dtype)
     if columns == rows + 1:
@@ -131,7 +133,10 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     if new_dimension < dim:
         raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, the dimension of the transform")
     if columns not in (dim, dim + 1):
-        raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
+        raise FeatureError(
+            f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions: "
+            f"it needs {dim} or {dim + 1} columns"
+        )
     extended = full((*batch, new_dimension, new_dimension + columns - dim), 0.0, transform)
     extended[..., :dim, :dim] = transform[..., :dim]
     extended[..., :dim, new_dimension:] = transform[..., dim:]
@@ -160,6 +165,7 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
     if rows != columns or lda_mllt.shape[1] != columns or lda_mllt.shape[0] > rows:
         raise FeatureError(
             f"an LDA+MLLT matrix of {lda_mllt.shape[0]} x {lda_mllt.shape[1]} does not match"
-            f" a full LDA matrix of {rows} x {columns}"
+            f" a full LDA matrix of {rows} x {columns}: "
+            "pass matrices of the same training"
         )
     return concatenate((lda_mllt, lda[lda_mllt.shape[0] :]), axis=0)

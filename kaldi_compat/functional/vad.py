@@ -114,11 +114,13 @@ def select_voiced(features: Array, voiced: Array) -> Array:
     [[1.0], [3.0]]
     """
     if len(features) != len(voiced):
-        raise FeatureError(f"{len(features)} frames of features, but {len(voiced)} of voice activity")
+        raise FeatureError(
+            f"{len(features)} frames of features, but {len(voiced)} of voice activity: compute both from the same audio"
+        )
     if not bool(((voiced == 0) | (voiced == 1)).all()):
         raise FeatureError("voice activity must be 0 or 1 for each frame")
     if not bool((voiced == 1).any()):
-        raise FeatureError("no frames were judged voiced")
+        raise FeatureError("no frames were judged voiced: lower the energy threshold, or leave out the utterance")
     chosen: Array = features[voiced == 1]
     return chosen
 

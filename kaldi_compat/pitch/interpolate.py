@@ -141,7 +141,10 @@ class RaggedGrids:
         highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
         steps = ((highest - lowest) / interval).astype(np.float64)
         if (steps > _MAX_STATES).any():
-            raise MemoryError(f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz")
+            raise MemoryError(
+                f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz: "
+                "increase pitch_interval, or correct the pitch"
+            )
         states = np.floor(steps + 0.5).astype(np.int64) + 2
         draws = random.draws(2 * len(features))
         # An utterance draws a number for each frame, then a seed for each frame.
@@ -229,7 +232,9 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
     )
     path = np.empty(int(grids.bounds[-1]), np.int64)
     if native.function("interpolate_pitch")(c, path):
-        raise MemoryError("no memory for the moves on a grid of pitches")
+        raise MemoryError(
+            "no memory for the moves on a grid of pitches: use shorter utterances, or a machine with more memory"
+        )
     return path
 
 

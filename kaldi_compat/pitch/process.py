@@ -185,7 +185,10 @@ def process_pitch(
 
 def _check_track(features: Array, lengths: Any) -> None:
     if features.shape[-1] != 2:
-        raise FeatureError(f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}")
+        raise FeatureError(
+            f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}: "
+            "pass the output of Pitch or track_pitch"
+        )
     if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
@@ -265,7 +268,7 @@ def compute_undelayed_features(
         deltas: filters of the deltas; None to create the filters.
     """
     xp = get_namespace(features)
-    if lengths is not None:  # padding gets a finite logarithm and gradient
+    if lengths is not None:  # Padding gets a finite logarithm and gradient.
         features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
     logs = log_pitch(features[..., 1])
 

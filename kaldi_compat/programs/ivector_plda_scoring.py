@@ -106,7 +106,10 @@ class Vectors:
             if key in self.mapped:
                 raise OptionError(f"Duplicate {self.name} iVector found for {self.owner} {key}")
             if len(vector) != plda.dim:
-                raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but the PLDA model has {plda.dim}")
+                raise FeatureError(
+                    f"{key}: the vector has {len(vector)} dimensions, but the PLDA model has {plda.dim}: "
+                    "use the model that was estimated from such vectors"
+                )
             if number < 1:
                 raise FeatureError(f"{key}: the number of utterances must be positive, not {number}")
             self.mapped[key] = vector, number

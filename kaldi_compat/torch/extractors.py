@@ -365,7 +365,9 @@ class _Encoder(_Pretrained):
         self.layers = self.layers or [self.count]
         deepest = max(self.layers)
         if deepest > self.count:
-            raise OptionError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
+            raise OptionError(
+                f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}; choose some of these layers"
+            )
         if 0 < deepest < self.count:
             inner.layers = inner.layers[:deepest]  # Deeper layers are not needed.
         self.states: dict[int, Tensor] = {}
@@ -409,6 +411,9 @@ class _Codec(_Pretrained):
         counts = np.array(self.count_rows(inputs, codes.shape[-1], len(audio)))
         if self.layers:
             if max(self.layers) >= codes.shape[1]:
-                raise ValueError(f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}")
+                raise ValueError(
+                    f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}; "
+                    "choose some of these codebooks"
+                )
             return {f"codes{number}": (codes[:, number], counts) for number in self.layers}
         return codes.transpose(1, 2), counts

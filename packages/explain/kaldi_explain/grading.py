@@ -265,7 +265,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
                 "kit=... (--kit DIR), or pip install it"
             )
     if not Path(kit, "level-1.json").is_file():
-        raise FeatureError(f"{kit} is not a conformance kit: level-1.json is missing")
+        raise FeatureError(f"{kit} is not a conformance kit: level-1.json is missing; name the folder with this file")
     return Path(kit)
 
 

@@ -211,7 +211,7 @@ class Search:
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
         """Return the starts with their best noise, frames and edges of filters, the best start first."""
         noisy = [start.change({"source": start.source.noisy}) for start in starts]
-        # Without this step, floors would imitate dithering.
+        # A floor would otherwise be mistaken for dithering.
         if min(map(self.cost, noisy)) < THRESHOLDS.better * min(map(self.cost, starts)):
             starts = noisy
         starts = [self.best((start, *map(start.change, start.list_other_framings()))) for start in starts]

@@ -233,7 +233,7 @@ class Settling:
             roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
-        elif not known and abs(log_floor) < 300:  # exp(300) and its reciprocal are numbers.
+        elif not known and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:

@@ -78,7 +78,7 @@ class _Array:
             TableError: the object cannot be opened or read.
         """
         result = cls.__new__(cls)
-        try:  # This is faster than `with as_table_error()`.
+        try:  # A try statement is faster than `with as_table_error()`.
             result._values = read_from(
                 cls._codec, rxfilename, _ANYTHING if pipes and network else Access(pipes, network)
             )

@@ -361,10 +361,12 @@ class SegmentsExtractor(Mapping[str, Any]):
         if not is_audio(recording):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
-        if segment.channel is not None:  # kaldiio does not support channels
+        if segment.channel is not None:  # The field is an extension: kaldiio does not support channels.
             if segment.channel >= samples[:1].size:
                 raise RangeError(
-                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size}", key=key
+                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size}: "
+                    "correct the fifth field of the segment",
+                    key=key,
                 )
             samples = samples.reshape(len(samples), -1)[:, segment.channel]
         if segment.start * rate >= len(samples):

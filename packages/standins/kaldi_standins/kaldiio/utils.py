@@ -128,7 +128,7 @@ class LazyLoader(MutableMapping[str, Any]):
         except MissingKeyError:
             raise
         except KeyError:
-            raise MissingKeyError("the key is not in the script file", key=str(key)) from None
+            raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
         return self._loader(key, place) if self._takes_key else self._loader(place)
 
     def __setitem__(self, key: str, place: str) -> None:
@@ -138,7 +138,7 @@ class LazyLoader(MutableMapping[str, Any]):
         try:
             del self._copy_places()[key]
         except KeyError:
-            raise MissingKeyError("the key is not in the script file", key=str(key)) from None
+            raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
 
     @property
     def _dict(self) -> dict[str, str]:

@@ -72,7 +72,9 @@ def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
         raise FormatError(f"audio needs samples of int16 or uint8, not of {samples.dtype}: scale, round and convert "
                           "them, or pass write_function='soundfile'")  # fmt: skip
     if samples.ndim not in (1, 2):
-        raise FormatError(f"audio has the shape (samples,) or (samples, channels), not {samples.shape}")
+        raise FormatError(
+            f"audio has the shape (samples,) or (samples, channels), not {samples.shape}: reshape the samples"
+        )
     channels = samples.shape[1] if samples.ndim == 2 else 1
     block = channels * samples.itemsize
     if not 0 < block < 2**16 or not 0 < rate * block < 2**32 or samples.nbytes >= 2**32 - 36:
