@@ -260,7 +260,11 @@ def read_map(file: str) -> dict[bytes, bytes]:
 
 
 def apply_map(say: Printer, argv: list[str]) -> int:
-    """Print standard input with the fields replaced by their values in a map."""
+    """Print standard input with the fields replaced by their values in a map.
+
+    Raises:
+        DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
+    """
     begin, end, permissive = None, None, False
     for _ in range(3):
         if argv[:1] == ["-f"]:
@@ -358,7 +362,16 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
 
 
 def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts whose sizes differ by at most one."""
+    """Divide the lines of a file into parts whose sizes differ by at most one.
+
+    Args:
+        say: names the script in messages.
+        scp: path of the file.
+        part_count: number of parts.
+
+    Raises:
+        DataDirError: the file cannot be read, or has fewer lines than parts.
+    """
     with opening(f"{say.name}: Error opening input scp file {scp}"):
         lines = list(read_lines(scp))
     if not lines:

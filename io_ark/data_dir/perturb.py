@@ -276,7 +276,18 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a random factor, or by its factor in the file ``reco2vol``."""
+    """Change the volume of each recording by a random factor, or by a given factor.
+
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        reco2vol: path of a file with a factor for each recording; "" for random factors.
+        write_reco2vol: path to which the factors are written; "" to write no file.
+        scale_low, scale_high: bounds of the random factors.
+
+    Raises:
+        DataDirError: wav.scp is missing, a recording has no factor, or the output would overwrite an input.
+    """
     import random
 
     path = f"{folder}/wav.scp"
@@ -347,6 +358,9 @@ def change_recordings(
         make: function of the number of a line, the line, its key and the entry after the key; returns the changed line.
         make_all: function of a chunk; returns its changed lines, or b"" if ``make`` has to change them one by one.
         may_end_blank: accept blank lines at the end of the file.
+
+    Raises:
+        DataDirError: a line cannot be changed.
     """
     blank = 0
     for before, chunk in number_chunks(read_chunks(path)):

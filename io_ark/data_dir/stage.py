@@ -250,6 +250,9 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         folder: path of the directory.
         is_locked: True if this process has locked the directory.
         change: the directory may be changed. Otherwise, nothing is removed, and an unfinished change is an error.
+
+    Raises:
+        DataDirError: a change cannot be finished.
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Name, and process as machine and number, of temporary files.
     change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Time and renames of the lists of changes, by name.
@@ -686,7 +689,11 @@ class Stage(DataFiles):
         self.remove(name)
 
     def commit(self) -> None:
-        """Put all new files in place. Signals are delayed. If this job is killed, the next job on the directory finishes."""
+        """Put all new files in place. Signals are delayed. If this job is killed, the next job on the directory finishes.
+
+        Raises:
+            DataDirError: a file cannot be written or renamed.
+        """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
             renames += self._set_aside()

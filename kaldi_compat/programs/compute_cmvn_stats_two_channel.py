@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
 def main(options: Options, sides: str, source: str, target: str) -> int:
-    """Write the statistics of each utterance, call by call."""
+    """Write the CMVN statistics of each utterance. The two sides of a call are processed together."""
     counts = Counts()
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:

@@ -50,7 +50,14 @@ class Answer:
 
 
 def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer that completes the result of a search."""
+    """Return the answer that completes the result of a search.
+
+    Args:
+        finder: the search that found the attempt.
+        attempt: the best attempt of the search.
+        settled: the attempt with all options settled.
+        tolerance: largest difference that counts as explained.
+    """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
     others = np.flatnonzero(~_find_covered_columns(sheet))

@@ -199,7 +199,14 @@ def explain(
 def explain_without_presets(
     features: npt.ArrayLike, audio: npt.NDArray[Any], sample_frequency: float, tolerance: float
 ) -> Explanation:
-    """Find the options of the front end that computed features, as :func:`explain` does, but no preset."""
+    """Find the options of the front end that computed features, like :func:`explain`, but without trying presets.
+
+    Args:
+        features: (frames, columns).
+        audio: (T,) or (channels, T).
+        sample_frequency: sampling rate of the audio in Hz.
+        tolerance: largest difference that counts as explained.
+    """
     repairs, target = arrangements.check(features)
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, [])

@@ -85,12 +85,19 @@ class AudioSource:
     def change(
         self, words: str, make: Callable[[], Any], *, rate: float | None = None, length: float | None = None
     ) -> AudioSource:
-        """Return this audio with one more step and its description."""
+        """Return this audio with one more step and its description.
+
+        Args:
+            words: description of the step.
+            make: returns the changed samples.
+            rate: new sampling rate in Hz; None for the same rate.
+            length: new duration; None for the same duration.
+        """
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length)
 
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
-        """Return this audio at another rate."""
+        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` describe the resampler."""
 
         def make() -> Any:
             return resampler(self.samples, int(self.rate), rate)

@@ -320,7 +320,16 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
 
 
 def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
-    """Write one array in text to an open binary file, and return the number of bytes. ``digit`` formats numbers."""
+    """Write one array in text to an open binary file, and return the number of bytes.
+
+    Args:
+        fd: open binary file.
+        array: vector or matrix.
+        digit: format of a number.
+
+    Raises:
+        FormatError: the array is not a vector or matrix of numbers.
+    """
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
         raise FormatError(f"a {type(array).__name__} cannot be written: pass an array of numbers of one or two axes")
     with open_sink(fd) as output, output.entry:

@@ -50,6 +50,11 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
 def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
     """Write a wave file of 8 bits (uint8) or 16 bits (int16) per sample, and return the number of bytes.
 
+    Args:
+        fd: name of a file, or open file.
+        rate: sampling rate in Hz.
+        array: (samples,) or (samples, channels).
+
     Raises:
         ArkError: the file cannot be opened, or the samples have another type or more than two dimensions.
     """
@@ -145,6 +150,11 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
     """Decode an audio file of any format by soundfile, by default to float64 samples in -1 to 1.
+
+    Args:
+        data: bytes of the file.
+        source: names the file in errors.
+        options: arguments of ``soundfile.read``.
 
     Raises:
         FormatError: soundfile is not installed, or cannot decode the bytes.
