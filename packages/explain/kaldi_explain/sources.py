@@ -91,7 +91,7 @@ class AudioSource:
             words: description of the step.
             make: returns the changed samples.
             rate: new sampling rate in Hz; None for the same rate.
-            length: new duration; None for the same duration.
+            length: new number of samples; None for the same number.
         """
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length)

@@ -481,6 +481,6 @@ def vtln_warp_mel_freq(
     vtln_warp_factor: float,
     mel_freq: Tensor,
 ) -> Tensor:
-    """Warp the mel frequencies ``mel_freq`` by the VTLN warp. See :func:`vtln_warp_freq` for other arguments and errors."""
+    """Warp the mel frequencies ``mel_freq`` by the VTLN warp. See :func:`vtln_warp_freq` for the arguments."""
     hertz = inverse_mel_scale(mel_freq)
     return mel_scale(vtln_warp_freq(vtln_low_cutoff, vtln_high_cutoff, low_freq, high_freq, vtln_warp_factor, hertz))
