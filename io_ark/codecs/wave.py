@@ -258,7 +258,10 @@ def _detect_format_of_file(source: Source) -> str:
 
 
 def _read_foreign_file(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
-    """Read samples that are not 16-bit linear, and return them as a wave file for a decoder."""
+    """Read samples that are not 16-bit linear, and return them as the bytes of a WAV file for a decoder.
+
+    ``max_duration`` limits the duration in seconds.
+    """
     file = header.file(_read_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
     return file

@@ -308,7 +308,15 @@ def copy(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, adding prefixes and suffixes to the names of utterances and speakers."""
+    """Copy a directory, and add prefixes and suffixes to the names of utterances and speakers.
+
+    Args:
+        say: prints Kaldi's messages.
+        source, target: paths of the directory and of the copy.
+        spk_prefix, spk_suffix: strings that are added to the names of speakers.
+        utt_prefix, utt_suffix: strings that are added to the names of utterances.
+        validate_opts: options of ``validate_data_dir.sh`` for the copy.
+    """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)

@@ -57,7 +57,7 @@ class Tables(ExitStack):
         return reader
 
     def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
-        """Open a table for writing."""
+        """Open a table of objects of a kind for writing at ``wspecifier``."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
     def compute_ahead(self, items: Iterator[Value]) -> Iterator[Value]:

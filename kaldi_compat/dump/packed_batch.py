@@ -85,7 +85,13 @@ class PinnedMemory(RowMemory):
 
 
 def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
-    """Put utterances on one grid of frames."""
+    """Put utterances on one grid of frames.
+
+    Args:
+        parts: audio of consecutive utterances.
+        options: options of the feature.
+        pinned: put the samples into pinned memory.
+    """
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
     counts = count_frames(lengths, size, shift, options.snip_edges)

@@ -237,7 +237,13 @@ def join_pending(parts: Sequence[Pending]) -> Pending:
 def start_in_halves(
     start: Callable[[Sequence[Audio]], Pending], batch: Sequence[Audio], alone: Callable[[Audio], FeaturesOrFailure]
 ) -> list[Pending]:
-    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly."""
+    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly.
+
+    Args:
+        start: starts the computation of a batch.
+        batch: the audio.
+        alone: computes an utterance that does not fit into the memory by itself.
+    """
     try:
         return [start(batch)]
     except RuntimeError as error:

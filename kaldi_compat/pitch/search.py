@@ -70,7 +70,7 @@ def _search_in_c(
 
 
 def make_overflow_error() -> AudioError:
-    """Return the error for audio that is too loud."""
+    """Return the error for audio whose correlations overflow because it is too loud."""
     return AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
 
 

@@ -15,7 +15,12 @@ from kaldi_compat.torch import kernels
 
 
 def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
-    """Allocate memory on the host, which is pinned if requested and if pinned memory is available."""
+    """Allocate memory on the host.
+
+    Args:
+        shape, dtype: shape and type of the tensor.
+        pinned: use pinned memory if it is available.
+    """
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
     try:

@@ -126,5 +126,5 @@ def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
 
 
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
-    """Compute the log of each frame's floored sum of squares: (..., size) -> (...)."""
+    """Compute the log of the sum of squares of each frame, which is at least ``floor``: (..., size) -> (...)."""
     return frames.square().sum(-1).clamp(min=floor).log()
