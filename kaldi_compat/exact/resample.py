@@ -155,7 +155,7 @@ def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> N
 def resample_linearly(
     samples: npt.NDArray[np.float32], rate_in: int, rate_out: int, cutoff: float, num_zeros: int
 ) -> Floats:
-    """Return audio at another sampling rate (Kaldi: LinearResample, flushed).
+    """Return audio at a different sampling rate (Kaldi: LinearResample, flushed).
 
     Args:
         samples: float32 of shape (T,). Silence precedes and follows them.
@@ -279,7 +279,7 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
 
 
 def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out: float) -> Floats:
-    """Return audio at another sampling rate, as Kaldi's programs compute it (ResampleWaveform).
+    """Return audio at a different sampling rate like Kaldi's programs (ResampleWaveform).
 
     Args:
         samples: float32 of shape (T,).

@@ -199,7 +199,9 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
             "pass statistics with two rows, or norm_vars=False"
         )
     if options.norm_vars and not bool(get_namespace(statistics).isfinite(statistics).all()):
-        raise FeatureError("the CMVN statistics contain NaN or infinity: compute them again from finite features")
+        raise FeatureError(
+            "the CMVN statistics contain NaN or infinite values: compute them again from finite features"
+        )
     # A count of one is valid, because a plain offset may be stored as statistics of one frame.
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
         least = float(statistics[..., 0, -1].min())

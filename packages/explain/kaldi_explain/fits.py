@@ -202,7 +202,7 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
-    """Describe a constant offset. An offset of log energies is another scale of the audio."""
+    """Describe a constant offset. A constant offset of log energies means that the scale of the audio is different."""
     sign = "plus" if offset > 0 else "minus"
     for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
         if abs(abs(offset) - share * LOG_OF_SCALE) < 1e-2 * share:

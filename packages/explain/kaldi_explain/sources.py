@@ -154,12 +154,12 @@ def append_zeros(source: AudioSource) -> AudioSource:
 
 
 def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
-    """Return audio at another rate, once for each resampler."""
+    """Return audio at a different sampling rate, once for each resampler."""
     return [source.resample(f" {words}", rate, way) for words, way in list_resamplers(int(source.rate), rate).items()]
 
 
 def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
-    """Return a recording after mistakes: a wrong rate, another speed, swapped bytes, lost samples."""
+    """Return a recording after mistakes: a wrong rate, a wrong speed, swapped bytes, lost samples."""
     rate, length, change = int(source.rate), source.length, source.change
     mistakes = [
         change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other) for other in RATES if other != rate

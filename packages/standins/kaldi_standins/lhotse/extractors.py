@@ -187,7 +187,7 @@ class LogEnergies:
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """Return the features of the audio at another level."""
+        """Return the features of the audio at a different level."""
         scaled: np.ndarray[Any, Any] = features + np.log(energy_scaling_factor)
         return scaled
 
@@ -265,7 +265,7 @@ class Spectrogram(Extractor):
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """Return the features of the audio at another level."""
+        """Return the features of the audio at a different level."""
         return energy_scaling_factor * features
 
 
