@@ -50,8 +50,8 @@ def load(
         rxfilename: location of the object: a file, ``file:offset``, ``-`` or a command that ends in ``|``. A range in
             brackets, both ends included, selects a part. A path is a plain file name.
         kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec; None: detected from the data.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         options: arguments of the kind's codec.
 
     Returns:
@@ -78,16 +78,17 @@ def save(
     network: bool = True,
     **options: Any,
 ) -> None:
-    """Save one object, which :func:`load` can read.
+    """Save one object to a file or command. :func:`load` reads the object.
 
     Args:
-        wxfilename: a file, ``-`` or a command that starts with ``|``; or a path.
+        wxfilename: path of a file, ``-`` for standard output, or a command that starts with ``|``.
         value: the object.
-        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec; None: detected.
-        binary: write binary, else text.
+        kind: kind of the object, such as "matrix" (see :mod:`io_ark.codecs`), or a codec. None infers the kind from the
+            value.
+        binary: True for the binary format, False for text.
         compress: compression method of a float matrix, as for :func:`writer`.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         options: arguments of the kind's codec, such as ``method`` for "compressed-matrix".
 
     Raises:
@@ -114,8 +115,8 @@ def read(
         rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name or path of an archive or of a script
             file (``*.scp``).
         kind: kind of the objects, such as "matrix"; None: detected for every object.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Yields:
         Pairs of a key and a value (see :func:`load`).
@@ -151,8 +152,8 @@ def load_scp(
         kind: kind of the objects, such as "matrix"; None: detected for every object.
         mmap: map archives into memory, and return read-only views of them where the layout allows.
         max_open_files: maximum number of archives kept open.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         relative_to: "script" resolves relative file names against the folder of the script file; None against the
             current folder, as Kaldi does.
 
@@ -184,8 +185,8 @@ def writer(
         compress: compression method of float matrices: "speech" (recommended), or the name or number of another method;
             None: not compressed. Text is never compressed.
         kind: kind of all objects, such as "vector"; None: detected from each value.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Returns:
         A writer: ``with io_ark.writer(...) as w: w[key] = value``. Arrays keep their precision: float64 is written as

@@ -51,6 +51,9 @@ def import_extra(name: str, use: str = "") -> Any:
     Args:
         name: the module, such as "matplotlib.pyplot".
         use: the feature that needs the package, for the message.
+
+    Raises:
+        MissingExtraError: the package is not installed, or cannot be imported.
     """
     package = name.partition(".")[0]
     try:

@@ -76,7 +76,9 @@ def load_npz(path: str | PathLike[str]) -> dict[str, Array]:
     except OSError as error:
         raise _open_error(name, error) from None
     except Exception as error:  # zipfile raises several types of errors for a damaged file.
-        raise FormatError(f"is not a .npz file: {_describe_error(error)}", file=name) from None
+        raise FormatError(
+            f"is not a .npz file: {_describe_error(error)}; save the arrays again with numpy.savez", file=name
+        ) from None
     return arrays
 
 
@@ -103,14 +105,16 @@ def read_npy(file: Any, size: int, name: str) -> Array:
             raise ValueError("the elements have no bytes")
         length, present = math.prod(shape) * dtype.itemsize, size - file.tell()
         if length > present:
-            raise ValueError(f"{length} bytes should follow the header, {present} are available")
+            raise ValueError(f"expected {length} bytes after the header, but only {present} are available")
         data = bytearray(length)
         if file.readinto(data) != length:
             raise ValueError("the file is truncated")
         array: Array = np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
         return array
     except Exception as error:  # NumPy and zipfile raise many types, such as MemoryError and TokenError.
-        raise FormatError(f"is not a .npy array: {_describe_error(error)}", file=name) from None
+        raise FormatError(
+            f"is not a .npy array: {_describe_error(error)}; save the array again with numpy.save", file=name
+        ) from None
 
 
 def check_unpacked_size(unpacked: int, path: Path, name: str) -> None:

@@ -309,7 +309,11 @@ def split_range(text: str) -> tuple[str, Range | None]:
 
 
 def split_brackets(text: str) -> tuple[str, str]:
-    """Split an rxfilename that ends in ``]`` from the text in brackets."""
+    """Split an rxfilename that ends in ``]`` from the text in brackets.
+
+    Raises:
+        RangeSyntaxError: the text does not end in a range.
+    """
     name, _, inside = text[:-1].partition("[")
     if not name or not inside or "[" in inside:
         raise RangeSyntaxError(f"{text!r} ends in ']' but not in a range such as [0:9] or [0:9,2:3]")
@@ -317,7 +321,11 @@ def split_brackets(text: str) -> tuple[str, str]:
 
 
 def parse_range(text: str) -> Range:
-    """Parse a range without its brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``."""
+    """Parse a range without its brackets: ``0:9`` (rows), ``0:9,2:3``, ``:,2:3``.
+
+    Raises:
+        RangeSyntaxError: ``text`` is not a range.
+    """
     parts = [_parse_interval(part, text) for part in text.split(",")]
     if len(parts) > 2:
         raise RangeSyntaxError(f"'[{text}]' is not a range: give rows and, after a comma, columns, as in [0:9,2:3]")

@@ -43,10 +43,10 @@ MISTAKES = {
 # What users of the models reported, by page.
 REPORTED = {
     "funasr": """\
-- sherpa-onnx kept only complete stacks that start at the first frame, whereas FunASR repeats the first and the last
-  frame: the alignment, the number of frames and the transcripts differed
+- sherpa-onnx only returned complete stacks that start at the first frame, whereas FunASR repeats the first and the last
+  frame. The alignment, the number of frames and the transcripts differed
   ([sherpa-onnx 3839](https://github.com/k2-fsa/sherpa-onnx/pull/3839)).
-- Recognizing the same audio twice gave different texts because of dithering, which affects silence and quiet audio
+- Recognizing the same audio twice gave different texts because of dithering, which changes silence and quiet audio
   ([FunASR 2111](https://github.com/modelscope/FunASR/issues/2111)).
 - WavFrontend could not be used without torchaudio. Its second implementation, with kaldi-native-fbank, differs from
   the first one by up to 1.5e-4 in a test by its authors ([FunASR 3526](https://github.com/modelscope/FunASR/pull/3526)).
@@ -54,7 +54,8 @@ REPORTED = {
     "asr": """\
 - WeKws trains with the Povey window, torchaudio's default, but its C++ runtime uses a Hamming window
   ([wekws 166](https://github.com/wenet-e2e/wekws/issues/166), [209](https://github.com/wenet-e2e/wekws/issues/209)).
-  According to one of its authors, 21038 instead of 21069 of 21282 files woke the device up.
+  According to an author of WeKws, the wrong window reduced the number of detected keywords from 21069 to 21038
+  of 21282.
 """,
     "audio-events": """\
 - ASTFeatureExtractor refuses a batch of tensors, and does not compute on a GPU
@@ -86,6 +87,8 @@ def format_settings(presets: list[Preset]) -> str:
     lines = [
         "## Settings",
         "",
+        "The first table shows the settings of each preset. `input` is the shape of the model's input:",
+        "",
         "| preset | factor on audio in -1 to 1 | feature | steps | input |",
         "| --- | --- | --- | --- | --- |",
     ]
@@ -104,7 +107,8 @@ def format_settings(presets: list[Preset]) -> str:
         )
     lines += [
         "",
-        "Unless the table says otherwise, presets have a rate of 16 kHz, no dithering, and Kaldi's defaults.",
+        "Unless the table says otherwise, presets use a sampling rate of 16 kHz, no dithering, and Kaldi's defaults",
+        "for all other options. The second table shows the code from which the settings come:",
         "",
         "| preset | models | source |",
         "| --- | --- | --- |",
@@ -113,8 +117,12 @@ def format_settings(presets: list[Preset]) -> str:
         source = preset.source
         version = f"commit {source.commit[:10]} of {source.date}" if source.date else source.commit
         lines.append(f"| `{preset.name}` | {preset.title} | [{source.file}]({source.repository}), {version} |")
-    notes = [f"- `{preset.name}`: {note}" for preset in presets for note in preset.notes]
-    return "\n".join([*lines, *(["", *notes] if notes else []), ""])
+    names: dict[str, list[str]] = {}
+    for preset in presets:
+        for note in preset.notes:
+            names.setdefault(note, []).append(f"`{preset.name}`")
+    notes = [f"- {', '.join(presets_of_note)}: {note}" for note, presets_of_note in names.items()]
+    return "\n".join([*lines, *(["", "Notes on the presets:", "", *notes] if notes else []), ""])
 
 
 def measure_differences(preset: Preset) -> tuple[float, float, str]:
@@ -133,11 +141,13 @@ def format_differences(presets: list[Preset]) -> str:
     lines = [
         "## Differences from the models' own code",
         "",
-        "Measured on speech, silence, DC, clipped and quiet speech, noise, audio recorded at 8 kHz, 20 ms, one frame",
-        "and 30 s (`reference_data/frontends`). Every other preset fails this comparison, except those that are the",
-        "same computation.",
+        "The table shows the largest and the mean absolute difference between the input that the preset computes and",
+        "the input that the model's own code computes. The recordings are speech, silence, speech with a DC offset,",
+        "clipped speech, quiet speech, noise, speech recorded at 8 kHz, and recordings of 20 ms, one frame and 30 s",
+        "(`reference_data/frontends`). With another preset, the comparison fails, unless both presets compute the same",
+        "features.",
         "",
-        "| preset | largest | on | mean |",
+        "| preset | largest difference | recording | mean difference |",
         "| --- | --- | --- | --- |",
     ]
     for preset in presets:
@@ -149,10 +159,11 @@ def format_differences(presets: list[Preset]) -> str:
 def format_mistakes(presets: list[Preset]) -> str:
     """Return the section about the effects of common mistakes."""
     lines = [
-        "## What goes wrong otherwise",
+        "## How much does a wrong setting matter?",
         "",
-        "The table shows how much one wrong setting changes the model's input on speech (mean absolute change), and "
-        "the input's standard deviation.",
+        "The table shows the standard deviation of the model's input for a recording of speech, and the mean absolute",
+        "change of the input by one wrong setting. An `error` means that the number of columns does not fit the",
+        "statistics:",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
@@ -172,7 +183,7 @@ def format_mistakes(presets: list[Preset]) -> str:
                     same = wrong.shape == right.shape
                     cell = f"{np.abs(wrong - right).mean():.2g}" if same else f"shape {wrong.shape}"
                 except FeatureError:
-                    cell = "refused"
+                    cell = "error"
             rows[key].append(cell)
     head = " | ".join(f"`{preset.name}`" for preset in presets)
     lines += [f"| | {head} |", "| --- |" + " --- |" * len(presets)]
@@ -187,7 +198,7 @@ def format_mistakes(presets: list[Preset]) -> str:
 
 def format_reported_mistakes(family: str) -> str:
     """Return the list of mistakes that users reported."""
-    return f"Users reported:\n\n{REPORTED[family]}"
+    return f"Users of the models reported the following problems:\n\n{REPORTED[family]}"
 
 
 def main() -> None:

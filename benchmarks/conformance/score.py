@@ -28,11 +28,14 @@ MAX_CAUSES = 8  # Number of causes that are listed for each implementation.
 HEAD = """\
 # Scorecard of other implementations
 
-Results of the [conformance kit](conformance.md) for libraries that compute features like Kaldi's or read its archives.
-`python -m benchmarks.conformance.score` wrote this page. Each library is called with the options that it supports;
-vectors with other options count as not supported, which is no fault. **Many differ on purpose**: they are made for
-models that were trained with their own numbers. A cell shows how many of the supported vectors are correct within 1e-3
-(relative to max(1, |value|)), and in parentheses how many are equal in all bits.
+This page shows the results of the [conformance kit](conformance.md) for libraries that compute features like Kaldi's
+or read Kaldi's archives. `python -m benchmarks.conformance.score` wrote the page. Each library is called with the
+options that it supports. Vectors with other options count as not supported, which is not a fault. **Many libraries
+differ on purpose**, because they serve models that were trained with the library's own numbers.
+
+The columns are the levels of the kit. A cell shows how many of the supported vectors are correct within 1e-3
+(relative to max(1, |value|)), and in parentheses how many are equal in all bits. Below the table, a section for each
+library lists the causes of the differences. Each line has the cause, the number of vectors, and one of the vectors.
 
 """
 
@@ -55,7 +58,7 @@ def describe_differences(implementation: Implementation, card: Scorecard) -> str
         lines += [f"{implementation.note[0].upper()}{implementation.note[1:]}.", ""]
     failed = [result for result in card.results if result.grade == "failed"]
     if not card.causes and not failed:
-        lines += ["Everything that it supports is correct."]
+        lines += ["All supported vectors are correct."]
     named = [cause for cause in card.causes if not cause.name.startswith("not explained")]
     if others := [vector for cause in card.causes if cause not in named for vector in cause.vectors]:
         named.append(Cause(implementation.others or "not explained", others))

@@ -66,6 +66,12 @@ def _check(keys: bytes, shapes: Integers, dimensions: int, values: Array) -> Non
 
 
 def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
-    """Return the lines of a script file: a key, the name of the archive and an offset in the archive."""
+    """Return the lines of a script file: a key, the name of the archive, and an offset in the archive.
+
+    Args:
+        keys: keys in the format of :attr:`Block.keys`.
+        offsets: offset of the object of each key.
+        archive: name of the archive.
+    """
     entries = zip(keys.split(b"\n")[:-1], offsets.tolist(), strict=True)
     return np.frombuffer(b"".join([b"%b %b:%d\n" % (key, archive, offset) for key, offset in entries]), np.uint8)

@@ -97,7 +97,11 @@ def _check_key(key: str, keys: set[str], source: str) -> None:
 
 def _check_array(value: Any, source: str, key: str) -> None:
     if not isinstance(value, np.ndarray):
-        raise FormatError(f"is not an array: {describe_kind(value)} cannot be converted", file=source, key=key)
+        raise FormatError(
+            f"is not an array: {describe_kind(value)} cannot be converted; remove the entry from the source",
+            file=source,
+            key=key,
+        )
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:

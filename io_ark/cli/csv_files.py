@@ -21,10 +21,13 @@ KEY, FRAME, VALUE = "utterance", "frame", "value"  # Names of columns.
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
-    """Iterate over the keys and arrays of a file that :func:`write_csv` has written.
+    """Iterate over the keys and arrays of the file ``path`` that :func:`write_csv` has written.
 
     CSV has no types. An array of integers becomes int32, or int64 if a number does not fit into int32. Other arrays
     become float32 if float32 represents all digits of the numbers, otherwise float64.
+
+    Raises:
+        FormatError: the file has no column names, or a line has a wrong number of values or a wrong frame number.
     """
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
@@ -47,7 +50,9 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
 def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
     for row in lines:
         if len(row) != length:
-            raise FormatError(f"line {lines.line_num} has {len(row)} values for {length} columns", file=str(path))
+            raise FormatError(
+                f"line {lines.line_num} has {len(row)} values for {length} columns: correct the line", file=str(path)
+            )
         yield row
 
 
@@ -62,7 +67,9 @@ def _parse(rows: list[list[str]], path: Path, key: str) -> Array:
             return narrow if np.array_equal(narrow, integers) else integers
         doubles = np.array([[float(value) for value in row] for row in rows])
     except (ValueError, OverflowError) as error:
-        raise FormatError(f"has a value that is not a number: {error}", file=str(path), key=key) from None
+        raise FormatError(
+            f"has a value that is not a number: {error}; correct the value", file=str(path), key=key
+        ) from None
     with np.errstate(over="ignore"):
         singles = doubles.astype(np.float32)
     is_exact = np.array_equal(singles.astype(str).astype(float), doubles, equal_nan=True)
@@ -71,7 +78,13 @@ def _parse(rows: list[list[str]], path: Path, key: str) -> Array:
 
 @contextlib.contextmanager
 def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
-    """Write a CSV file. The first array determines the columns, and if the file has matrices, vectors or numbers."""
+    """Write a CSV file at ``path``. The context is a function of a key and an array that adds the array.
+
+    The first array determines the columns, and whether the file has matrices, vectors or numbers.
+
+    Raises:
+        FormatError: an array cannot be stored as CSV, or has other columns than the first array.
+    """
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         header: list[Any] = []

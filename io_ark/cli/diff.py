@@ -158,7 +158,11 @@ def compare(key: str, one: Any, other: Any, worst: int = 3) -> Difference:
 
 
 def _compare_parts(key: str, one: Any, other: Any, worst: int) -> Difference:
-    """Compare models, examples and lists. Arrays are compared number by number, and other parts for equality."""
+    """Compare two models, training examples or lists part by part.
+
+    Arrays of numbers are compared number by number, and all other parts for equality. ``worst`` is the number of frames
+    with the largest differences to return.
+    """
     if type(one) is not type(other):
         return Difference(key, f"{_shorten(one)} and {_shorten(other)}", np.inf)
     largest = Difference(key)

@@ -84,6 +84,14 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
 
     An unreadable entry ends an archive, because the offset of the next object is unknown, but not a script file. If
     ``info_only``, the values are kinds and shapes, which :class:`InfoCodec` reads without the data where possible.
+
+    Args:
+        table: the parsed rspecifier.
+        access: permission to run commands and to open URLs.
+        info_only: read only the kinds and shapes of objects.
+
+    Raises:
+        ArkError: the table cannot be opened, or the command that prints it fails.
     """
     with open_input(table.rxfilename, access=access) as opened:
         if table.kind == "ark":
@@ -96,7 +104,14 @@ def iterate_entries(table: Rspecifier, access: Access, *, info_only: bool = Fals
 
 
 def find_entry(name: str, key: str, access: Access) -> StoredEntry:
-    """Return the entry of a key. An archive is read up to the entry. Only one object of a script file is read."""
+    """Return the entry of ``key`` in the table ``name``.
+
+    An archive is read up to the entry. Of a script file, only one object is read.
+
+    Raises:
+        MissingKeyError: the table does not have the key.
+        ArkError: the table or the entry cannot be read.
+    """
     table = parse_table(name)
     if table.kind == "ark":
         entry = next((entry for entry in iterate_entries(table, access) if entry.key == key), None)

@@ -269,7 +269,9 @@ def _read_hdf5(path: Path) -> Iterator[tuple[str, Array]]:
                 links.set_nlinks(1)  # Refuses a chain of links, which may lead to another file.
                 h5py.h5o.open(file.id, name.encode(), links)
             item = file[name]
-            if isinstance(item, h5py.Group) and item.id not in groups:  # A link may lead to an outer group.
+            if (
+                isinstance(item, h5py.Group) and item.id not in groups
+            ):  # A link to an outer group would be an endless loop.
                 groups.add(item.id)
                 names[:0] = [f"{name}/{inner}" for inner in item]
             if not isinstance(item, h5py.Dataset):

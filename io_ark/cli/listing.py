@@ -36,7 +36,9 @@ def grep(arguments: argparse.Namespace) -> int:
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
     except re.error as error:
-        raise SpecifierError(f"is not a regular expression: {error}", file=arguments.pattern) from None
+        raise SpecifierError(
+            f"is not a regular expression: {error}; correct the pattern", file=arguments.pattern
+        ) from None
     matched = 0
 
     def select_matching(table: Iterator[StoredEntry]) -> Iterator[StoredEntry]:

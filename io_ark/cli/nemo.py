@@ -113,7 +113,11 @@ def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iter
 @write_atomically
 @contextlib.contextmanager
 def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
-    """Write a manifest. The context is a function of a key and an object that adds a line."""
+    """Write a manifest at ``path``. The context is a function of a key and an object that adds a line.
+
+    Raises:
+        FormatError: the object has a string that is not UTF-8.
+    """
     with path.open("wb") as file:
 
         def put(key: str, item: Any) -> None:

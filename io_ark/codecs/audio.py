@@ -96,6 +96,10 @@ def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
 
     The headers of FLAC and SPHERE contain these three numbers. For other formats, libsndfile decides how much of a file
     to read. The output of a command is read completely.
+
+    Args:
+        source: source at the first byte of the audio.
+        name: name of the format, such as "FLAC".
     """
     require_decoder(source, name)
     if size := _read_size_in_header(source, name):

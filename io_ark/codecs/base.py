@@ -73,7 +73,7 @@ class Codec(Generic[T]):
     scan_kind = ""
 
     def starts_object(self, source: Source) -> bool:
-        """Return True if the next bytes start an object and cannot be a key in an archive."""
+        """Return True if the next bytes of ``source`` start an object and cannot be a key in an archive."""
         return source.peek_buffered(2) == BINARY_MARKER
 
     def read(self, source: Source) -> T:
@@ -86,7 +86,10 @@ class Codec(Generic[T]):
         return self.read_body(source, read_marker(source))
 
     def read_single(self, source: Source) -> T:
-        """Read an object that no other object follows. Unlike :meth:`read`, leave bytes unread that are not needed."""
+        """Read the object at the next byte of ``source``, which no other object follows.
+
+        Unlike :meth:`read`, this leaves bytes unread that are not needed.
+        """
         return self.read(source)
 
     def scan(self) -> Scan | None:
@@ -94,7 +97,11 @@ class Codec(Generic[T]):
         return make_scan(self.scan_kind)
 
     def pack(self, binary: bool) -> Pack:
-        """Return the functions that encode all entries of a block at once."""
+        """Return the functions that encode all entries of a block at once.
+
+        Args:
+            binary: True to encode in binary, False in text.
+        """
         return Pack()
 
     def part(self, source: Source, selection: Range | None) -> Any:
@@ -132,11 +139,22 @@ class Codec(Generic[T]):
             raise FormatError(f"a {type(value).__name__} cannot be written as {kind!r}: {error}") from error
 
     def read_body(self, source: Source, binary: bool) -> T:
-        """Read the object without its marker, as within larger objects."""
+        """Read an object without its marker, as within larger objects.
+
+        Args:
+            source: source at the first byte after the marker.
+            binary: True if the object is stored in binary, False for text.
+        """
         raise NotImplementedError
 
     def write_body(self, sink: Sink, value: T, binary: bool) -> None:
-        """Write the object without its marker."""
+        """Write an object without its marker.
+
+        Args:
+            sink: receives the bytes.
+            value: the object.
+            binary: True to write in binary, False for text.
+        """
         raise NotImplementedError
 
 
@@ -216,7 +234,7 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and the one space after it."""
+    """Read a token and the one space after it from ``source``. ``binary`` selects the format."""
     at = source.tell()
     if not binary:
         source.skip_space()
@@ -234,7 +252,11 @@ def read_token(source: Source, binary: bool) -> bytes:
 
 
 def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
-    """Read a token, which must be one of the expected tokens."""
+    """Read a token, which must be one of the expected tokens.
+
+    Raises:
+        FormatError: the next token is different.
+    """
     at = source.tell()
     token = read_token(source, binary)
     if token not in expected:
@@ -267,7 +289,11 @@ def read_size(source: Source, binary: bool, what: str) -> int:
 
 
 def as_int32(value: object) -> int:
-    """Convert ``value`` to an integer of 32 bits."""
+    """Convert ``value`` to an integer of 32 bits.
+
+    Raises:
+        FormatError: ``value`` is not an integer, or does not fit into 32 bits.
+    """
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
@@ -315,7 +341,8 @@ def _read_text(source: Source, pattern: re.Pattern[bytes], what: str) -> bytes:
     source.skip_space()
     ahead = source.peek_buffered(MAX_NUMBER_CHARACTERS)
     number = pattern.match(ahead)
-    if not number or _UNFINISHED.match(ahead, number.end()):  # Otherwise, do not wait for bytes of a pipe.
+    # A complete number needs no further bytes, for which the reader of a pipe might have to wait.
+    if not number or _UNFINISHED.match(ahead, number.end()):
         ahead = source.peek(MAX_NUMBER_CHARACTERS)
         number = pattern.match(ahead)
     if not number:
@@ -346,7 +373,15 @@ def as_array(value: npt.ArrayLike) -> npt.NDArray[Any]:
 def as_floats(value: npt.ArrayLike, dtype: npt.DTypeLike, dimensions: int) -> npt.NDArray[Any]:
     """Convert ``value`` to a vector (1 dimension) or matrix (2 dimensions). An empty matrix gets the shape (0, 0).
 
-    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail on reading one.
+    Kaldi has no matrices with rows but no columns, or columns but no rows, and its programs fail when they read one.
+
+    Args:
+        value: array, or an object that NumPy converts to an array.
+        dtype: type of the result, float32 or float64.
+        dimensions: 1 or 2.
+
+    Raises:
+        FormatError: ``value`` is not numeric, or has a different number of dimensions.
     """
     array = value if type(value) is np.ndarray else as_array(value)
     if array.dtype == dtype and array.ndim == dimensions and array.size:

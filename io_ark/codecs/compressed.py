@@ -319,17 +319,17 @@ def _read_header(source: Source, head: bytes) -> tuple[int, int, int]:
     kind, space, numbers = head.partition(b" ")
     stored = _FORMATS.get(kind)
     if not space and len(head) < _HEADER.size:
-        source.read(_HEADER.size)  # raises TruncatedError
+        source.read(_HEADER.size)  # Raises TruncatedError if the bytes are missing.
     if stored is None or not space:
         source.fail(f"expected a compressed matrix (CM, CM2 or CM3), found {quote(kind)}")
     if len(numbers) < _HEADER.size:
-        source.read(len(kind) + 1 + _HEADER.size)  # raises TruncatedError
+        source.read(len(kind) + 1 + _HEADER.size)  # Raises TruncatedError if the bytes are missing.
     _, _, rows, columns = _HEADER.unpack_from(numbers)
     if columns < 0 or (rows < 0 and columns > 0):
         source.fail(f"invalid size of a compressed matrix: {rows} rows, {columns} columns")
     source.skip(len(kind) + 1 + _HEADER.size)
     if columns == 0:
-        # Kaldi writes 4 extra bytes after the header of an empty matrix, which its own reader does not read.
+        # Kaldi writes 4 extra bytes after the header of an empty matrix, but Kaldi's reader does not read these bytes.
         if source.peek(4) == bytes(4):
             source.skip(4)
         return 0, 0, 0

@@ -31,7 +31,7 @@ def _read_header(source: Source, head: bytes) -> tuple[np.dtype[Any], int, int]:
     """Read a header, and return the precision and the numbers of rows and columns."""
     stored = _PRECISIONS.get(head[:3])
     if len(head) < HEADER_SIZE and (stored is not None or b" " not in head):
-        source.read(HEADER_SIZE)  # raises TruncatedError
+        source.read(HEADER_SIZE)  # Raises TruncatedError if the bytes are missing.
     if stored is None:
         source.fail(f"expected a matrix (FM, DM, CM, CM2 or CM3), found {quote(head.split(b' ')[0])}")
     _, row_size, rows, column_size, columns = _HEADER.unpack(head)
@@ -57,7 +57,14 @@ def skip_dense(source: Source, head: bytes) -> tuple[int, int]:
 
 
 def read_dense_range(source: Source, head: bytes, dtype: np.dtype[Any], part: Range) -> Array:
-    """Read a part of a dense matrix in binary, without reading the rows before and after it."""
+    """Read a part of a dense matrix in binary, without reading the rows before and after the part.
+
+    Args:
+        source: source after the token.
+        head: token of the matrix, such as b"FM ".
+        dtype: type of the result.
+        part: rows and columns to read.
+    """
     stored, rows, columns = _read_header(source, head)
     chosen, chosen_columns = find_slices(part, rows, columns, source.name)
     source.check(rows * columns * stored.itemsize)

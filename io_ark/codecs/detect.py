@@ -259,7 +259,11 @@ class AnyCodec(Codec[Any]):
         return self.detect(source).part(source, selection)
 
     def detect(self, source: Source) -> Codec[Any]:
-        """Return the codec of the object at the next byte. Codecs are reused."""
+        """Return the codec of the object at the next byte of ``source``. Objects of the same kind share a codec.
+
+        Raises:
+            FormatError: the bytes are not the start of any kind of object.
+        """
         start = source.peek_buffered(_TOKEN_END)
         detected = _BY_START.get(start)
         if detected is None:

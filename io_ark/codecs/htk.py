@@ -44,7 +44,12 @@ class HtkFeatures(NamedTuple):
 
 
 def encode_htk_block(block: ArrayBlock, sample_period: int, parameter_kind: int) -> tuple[Bytes, Bytes] | None:
-    """Encode matrices in the format of :class:`HtkCodec`.
+    """Encode the matrices of a block in the format of :class:`HtkCodec`.
+
+    Args:
+        block: the matrices.
+        sample_period: frame shift in units of 100 ns.
+        parameter_kind: code of the type of features in HTK.
 
     Returns:
         The headers of shape (entries, 12) and the numbers of all matrices, back to back, or None if a field of a header

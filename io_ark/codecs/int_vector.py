@@ -98,7 +98,11 @@ def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = 
 
 
 def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
-    """Convert ``value`` to a one-dimensional array of this integer type."""
+    """Convert ``value`` to a one-dimensional array of the integer type ``dtype``.
+
+    Raises:
+        FormatError: the value does not have one dimension, is not integer, or does not fit into the type.
+    """
     if type(value) is np.ndarray and value.dtype == dtype and value.ndim == 1:
         return value
     array = as_array(value)
@@ -112,7 +116,7 @@ def to_integers(value: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
 
 
 def fits(values: Array, dtype: npt.DTypeLike) -> bool:
-    """Return True if all integers are within the range of the type."""
+    """Return True if all integers in ``values`` are within the range of the type ``dtype``."""
     limits = np.iinfo(np.dtype(dtype))
     return not values.size or limits.min <= int(values.min()) <= int(values.max()) <= limits.max
 

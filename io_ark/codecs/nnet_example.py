@@ -73,7 +73,7 @@ class Supervision(NamedTuple):
 class ChainOutput(NamedTuple):
     """Output of a chain network."""
 
-    name: str  # name, such as `output`
+    name: str  # name of the output in the network, usually `output`
     indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
     supervision: Supervision
     deriv_weights: Array  # float32 of shape (rows,), or empty: weight of each row's derivative

@@ -80,7 +80,9 @@ class PackedMatrixCodec(ArrayCodec):
         values, _ = parse(text, self.dtype, lambda message, i: source.fail(f"a packed matrix: {message}", at + i))
         size = isqrt(2 * len(values))
         if size * (size + 1) // 2 != len(values):
-            source.fail(f"{len(values)} numbers are not a triangle of 1, 2, 3 ... numbers", at)
+            source.fail(
+                f"{len(values)} numbers are not a triangle of 1, 2, 3 ... numbers: pass n (n + 1) / 2 numbers", at
+            )
         return values, size
 
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
@@ -103,10 +105,14 @@ class PackedMatrixCodec(ArrayCodec):
         if array.ndim == 1:
             size = isqrt(2 * len(array))
             if size * (size + 1) // 2 != len(array):
-                raise FormatError(f"{len(array)} numbers are not a triangle of 1, 2, 3 ... numbers")
+                raise FormatError(
+                    f"{len(array)} numbers are not a triangle of 1, 2, 3 ... numbers: pass n (n + 1) / 2 numbers"
+                )
             return array, size
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
-            raise FormatError(f"a {self.form} matrix is square, not of shape {array.shape}")
+            raise FormatError(
+                f"a {self.form} matrix is square, not of shape {array.shape}: pass a matrix of shape (n, n)"
+            )
         if self.form == "triangular" and np.triu(array, 1).any():
             raise FormatError("the matrix is not lower triangular: an element above the diagonal is not zero")
         if self.form != "triangular" and not np.allclose(array, array.T, rtol=1e-3, equal_nan=True):
@@ -122,7 +128,13 @@ def _read_header(source: Source, binary: bool) -> tuple[np.dtype[Any], int, int]
 
 
 def unpack(packed: Array, size: int, symmetric: bool) -> Array:
-    """Return the square matrix whose lower triangle is ``packed``, row by row."""
+    """Return a square matrix (size, size) from its lower triangle.
+
+    Args:
+        packed: the lower triangle, row by row.
+        size: number of rows.
+        symmetric: copy the lower triangle to the upper triangle, instead of zeros.
+    """
     full = np.zeros((size, size), packed.dtype)
     rows, columns = np.tril_indices(size)
     full[rows, columns] = packed

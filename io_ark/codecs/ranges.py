@@ -48,6 +48,9 @@ def find_slices(part: Range, rows: int, columns: int | None, name: str = "") -> 
         rows: number of rows of a matrix, or of elements of a vector.
         columns: number of columns of a matrix; None for a vector.
         name: location of the object, for messages.
+
+    Raises:
+        RangeError: the range is outside of the object.
     """
     try:
         chosen = part.to_slices(rows, columns)

@@ -198,7 +198,7 @@ def make_scan(kind: str | None) -> KindScan | None:
 def scan_line(kind: str, line: bytes) -> Any:
     """Return the object in a line of text.
 
-    Return None without the C library, or if the line does not have the layout that Kaldi writes.
+    Return None if the C library is missing, or if the line does not have the layout that Kaldi writes.
     """
     scan = make_scan(kind)
     return scan.scan_line(line) if scan else None

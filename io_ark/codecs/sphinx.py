@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def encode_sphinx_block(block: ArrayBlock, *, big_endian: bool = True) -> tuple[Bytes, Bytes] | None:
-    """Encode matrices in the format of :class:`SphinxCodec`.
+    """Encode the matrices of a block in the format of :class:`SphinxCodec`.
 
     Returns:
         The headers of shape (entries, 4) and the numbers of all matrices, back to back, or None if a matrix is too
@@ -41,7 +41,9 @@ class SphinxCodec(Codec[Array]):
 
     def __init__(self, dim: int = 13, big_endian: bool = True) -> None:
         if dim < 1:
-            raise FormatError(f"invalid dimension of Sphinx features: dim={dim} is less than 1")
+            raise FormatError(
+                f"invalid dimension of Sphinx features: dim={dim} is less than 1; pass the number of columns"
+            )
         self.dim = dim
         self._order = ">" if big_endian else "<"
 

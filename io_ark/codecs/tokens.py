@@ -17,7 +17,11 @@ _TOKEN = re.compile(rb"[^\0 \t\n\v\f\r]+")
 
 
 def encode_token(token: str) -> bytes:
-    """Encode a token."""
+    """Encode a token in UTF-8.
+
+    Raises:
+        FormatError: the token is empty or contains white space.
+    """
     data = token.encode("utf-8", "surrogateescape")
     if not _TOKEN.fullmatch(data):
         raise FormatError(f"invalid token {token!r}: a token must not be empty or contain white space")

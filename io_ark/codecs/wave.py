@@ -258,14 +258,21 @@ def _detect_format_of_file(source: Source) -> str:
 
 
 def _read_foreign_file(source: Source, header: _Header, max_duration: float = math.inf) -> bytes:
-    """Read samples that are not 16-bit linear, and return them as a wave file for a decoder."""
+    """Read samples that are not 16-bit linear, and return them as the bytes of a WAV file for a decoder.
+
+    ``max_duration`` limits the duration in seconds.
+    """
     file = header.file(_read_samples(source, header, max_duration))
     _skip_padding(source, header.info.data_bytes or 0)
     return file
 
 
 def _read_header_or_info(source: Source, any_encoding: bool, max_duration: float = math.inf) -> _Header | WaveInfo:
-    """Return the header of a wave file, or the fields of other audio, decoding it if it must be counted."""
+    """Return the header of a WAV file, or the :class:`WaveInfo` of audio in another format.
+
+    Audio whose header does not give the number of samples is decoded to count the samples. ``max_duration`` limits the
+    decoded WAV audio in seconds. ``any_encoding`` allows encodings other than 16-bit integers.
+    """
     if name := _detect_format_of_file(source):
         return _make_info(measure_audio(source, name))
     header = read_header(source, any_encoding)
@@ -486,7 +493,11 @@ def _is_unscaled(samples: npt.ArrayLike) -> bool:
 
 
 def pcm16(samples: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Convert samples of shape (channels, samples) to 16-bit integers by truncation. Warn if samples are clipped."""
+    """Convert samples of shape (channels, samples) to 16-bit integers by truncation. Warn if samples are clipped.
+
+    Raises:
+        FormatError: the samples are not numbers of this shape, or are infinite or NaN.
+    """
     array = as_array(samples)
     if array.ndim == 1:
         array = array[None]

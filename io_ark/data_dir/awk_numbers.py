@@ -57,7 +57,11 @@ def format_number(value: float) -> bytes:
 
 
 def replace_values(chunk: bytes, values: Iterable[float]) -> bytes:
-    """Return the lines of a chunk with only their first field, followed by a number of ``values`` in awk's notation."""
+    """Return the lines of a chunk with only their first field, followed by a number of ``values`` in awk's notation.
+
+    Raises:
+        FormatError: a number is not finite.
+    """
     keys, numbers = get_column(chunk, awk=True), list(values)
     if all(abs(value) < _SAME_IN_BOTH_FORMATS for value in numbers):
         return b"".join([b"%b %.6g\n" % pair for pair in zip(keys, numbers, strict=True)])

@@ -72,8 +72,17 @@ def subset(
 ) -> int:
     """Make a directory with some of the utterances. By default, evenly spread utterances are chosen.
 
-    The arguments are the number of utterances (with ``per_spk``, of each speaker) and the new directory. With
-    ``spk_list`` or ``utt_list`` (names, or the path of a file of names) there is no number.
+    Args:
+        say: prints Kaldi's messages.
+        source: path of the directory.
+        arguments: the number of utterances, unless ``spk_list`` or ``utt_list`` is given, and the path of the new directory.
+        speakers: choose all utterances of random speakers, up to about the number.
+        shortest, first, last: choose the shortest, the first or the last utterances.
+        per_spk: choose the number of utterances for each speaker.
+        spk_list, utt_list: names of speakers or utterances, or the path of a file of names.
+
+    Raises:
+        DataDirError: the arguments do not fit the directory, or a directory cannot be read or written.
     """
     src, target, number = DataFiles(source), arguments[-1], "".join(arguments[:-1])
     flags = {"--speakers": speakers, "--shortest": shortest, "--first": first, "--last": last, "--per-spk": per_spk}
@@ -169,7 +178,20 @@ def _spread_utterances(speaker: list[bytes], size: int) -> bytes:
 
 
 def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
-    """Make a directory with the utterances of several directories. If fixing the result fails, the target does not change."""
+    """Make a directory with the utterances of several directories.
+
+    If fixing the result fails, the target does not change.
+
+    Args:
+        say: prints Kaldi's messages.
+        target: path of the new directory.
+        sources: paths of the directories.
+        extra_files: names of further files that are combined, separated by spaces.
+        skip_fix: do not fix the new directory.
+
+    Raises:
+        DataDirError: there are no sources, or a directory cannot be read or written.
+    """
     if not sources:
         raise DataDirError("there is no source to combine: give one source or more", target)
     srcs = [DataFiles(folder) for folder in sources]
@@ -286,7 +308,15 @@ def copy(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, adding prefixes and suffixes to the names of utterances and speakers."""
+    """Copy a directory, and add prefixes and suffixes to the names of utterances and speakers.
+
+    Args:
+        say: prints Kaldi's messages.
+        source, target: paths of the directory and of the copy.
+        spk_prefix, spk_suffix: strings that are added to the names of speakers.
+        utt_prefix, utt_suffix: strings that are added to the names of utterances.
+        validate_opts: options of ``validate_data_dir.sh`` for the copy.
+    """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
     refuse_same(source, target, "this script requires <srcdir> and <destdir> to be different.", say)

@@ -109,7 +109,7 @@ class DataDir(os.PathLike[str]):
         return format_html_table(self.path, rows, ("file", "lines"), note)
 
     def file(self, name: str) -> str:
-        """Return the path of a file.
+        """Return the path of the file ``name`` of the directory.
 
         Raises:
             MissingFileError: the directory has no such file.
@@ -287,7 +287,7 @@ class DataDir(os.PathLike[str]):
         speakers: Path | Iterable[str] | None = None,
         durations: tuple[float, float] | None = None,
     ) -> DataDir:
-        """Make a directory of some of the utterances. Pass ``number``, ``utterances``, ``speakers`` or ``durations``.
+        """Make a directory from some of the utterances. Pass ``number``, ``utterances``, ``speakers`` or ``durations``.
 
         Args:
             target: path of the new directory.
@@ -297,6 +297,9 @@ class DataDir(os.PathLike[str]):
             utterances: names of utterances, or the path of a file with one name per line.
             speakers: names of speakers, or the path of a file with one name per line.
             durations: minimum and maximum duration in seconds, compared with ``utt2dur``.
+
+        Raises:
+            DataDirError: not exactly one criterion is given, or the directory cannot be read or written.
         """
         criteria = [criterion for criterion in (number, utterances, speakers, durations) if criterion is not None]
         if len(criteria) != 1:
@@ -316,7 +319,12 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def filter(self, target: Path, utterances: Path | Iterable[str]) -> DataDir:
-        """Make a directory of these utterances (names, or the path of a file with one name per line)."""
+        """Make a directory from the named utterances.
+
+        Args:
+            target: path of the new directory.
+            utterances: names of utterances, or the path of a file with one name per line.
+        """
         return self.subset(target, utterances=utterances)
 
     def split(self, parts: int, *, per_utt: bool = False) -> list[DataDir]:
@@ -331,7 +339,13 @@ class DataDir(os.PathLike[str]):
     def copy(
         self, target: Path, *, utt_prefix: str = "", spk_prefix: str = "", utt_suffix: str = "", spk_suffix: str = ""
     ) -> DataDir:
-        """Copy the directory, and add prefixes and suffixes to the names of utterances and speakers."""
+        """Copy the directory to ``target``, and add prefixes and suffixes to the names of utterances and speakers.
+
+        Args:
+            target: path of the new directory.
+            utt_prefix, utt_suffix: strings that are added to the names of utterances.
+            spk_prefix, spk_suffix: strings that are added to the names of speakers.
+        """
         directories.copy(
             self._say("copy"),
             self.path,
@@ -360,7 +374,13 @@ class DataDir(os.PathLike[str]):
         return DataDir(target)
 
     def perturb_speed(self, target: Path, factor: str | float, *, include_spk_prefix: bool = True) -> DataDir:
-        """Make a directory of the audio at another speed. Sox will change the audio. Names get the prefix ``sp<factor>-``."""
+        """Make a directory whose audio has a different speed. The new ``wav.scp`` contains commands of sox.
+
+        Args:
+            target: path of the new directory.
+            factor: factor of the speed, such as 0.9. Names of utterances get the prefix ``sp<factor>-``.
+            include_spk_prefix: add the prefix to the names of speakers as well.
+        """
         perturb.perturb_speed(
             self._say("perturb_speed"), str(factor), self.path, os.fspath(target), include_spk_prefix=include_spk_prefix
         )
@@ -393,7 +413,13 @@ class DataDir(os.PathLike[str]):
         return self
 
     def to_whole_recordings(self, target: Path) -> DataDir:
-        """Make a directory whose utterances are the whole recordings. The texts of segments are joined in temporal order."""
+        """Make the directory ``target``, whose utterances are the whole recordings.
+
+        The texts of the segments of a recording are joined in temporal order.
+
+        Raises:
+            DataDirError: a segment is invalid, or a directory cannot be read or written.
+        """
         if "segments" not in self:
             return self.copy(target)
         segments: dict[bytes, list[tuple[float, float, bytes]]] = {}

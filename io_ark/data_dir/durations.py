@@ -92,7 +92,15 @@ def _make_codec(read_entire_file: bool) -> WaveInfoCodec:
 
 
 def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
-    """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision."""
+    """Return the duration of a recording in seconds. As in Kaldi, the division is in single precision.
+
+    Args:
+        audio: fields of the header.
+        wav_scp, key: file and key of the recording, for the error.
+
+    Raises:
+        DataDirError: the header does not give the number of samples.
+    """
     import numpy as np
 
     if audio.sample_count is None:
@@ -133,7 +141,19 @@ def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> No
 def get_utt2dur(
     say: Printer, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
-    """Write utt2dur, unless it exists and has all utterances. Kaldi's option ``cmd`` has no effect."""
+    """Write utt2dur, unless it exists and has all utterances.
+
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        frame_shift: frame shift in seconds, for durations from features.
+        nj: number of processes.
+        read_entire_file: count all samples instead of reading the headers.
+        cmd: has no effect. Kaldi's script runs its jobs with this command.
+
+    Raises:
+        DataDirError: there are no recordings or features, or too few of them can be read.
+    """
     target = f"{folder}/utt2dur"
     with Stage(folder, say) as stage:
         if stage.has_lines("utt2dur") and stage.count_lines("utt2spk") == stage.count_lines("utt2dur"):
@@ -284,7 +304,18 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
 def get_utt2num_frames(
     say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
-    """Write utt2num_frames from the features or, without features, from the durations."""
+    """Write utt2num_frames from the features or, without features, from the durations.
+
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        nj: number of processes.
+        frame_shift, frame_overlap: in seconds, for frames from durations.
+        cmd: has no effect. Kaldi's script runs its jobs with this command.
+
+    Raises:
+        DataDirError: a number is invalid, or features and durations cannot be read.
+    """
     if not (0 < frame_shift < math.inf and abs(frame_overlap) < math.inf):
         raise DataDirError(
             f"--frame-shift {frame_shift:g} and --frame-overlap {frame_overlap:g} must be finite numbers of seconds, the shift above 0"

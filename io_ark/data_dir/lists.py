@@ -55,7 +55,11 @@ def get_source_name(file: str | int) -> str:
 
 @contextlib.contextmanager
 def opening(text: str) -> Iterator[None]:
-    """Replace the error for a file that cannot be opened in this block by an error with Perl's message and status."""
+    """Replace errors of files that cannot be opened in this block by an error with the message ``text`` and Perl's status.
+
+    Raises:
+        DataDirError: a file cannot be opened.
+    """
     try:
         yield
     except (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError) as error:
@@ -79,7 +83,15 @@ def make_refusal(text: str, file: str | int, status: int = 0) -> Callable[..., N
 
 
 def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[bytes]:
-    """Return the first field of each line of a list of names. Refuse blank lines and a byte-order mark."""
+    """Return the first field of each line of a list of names.
+
+    Args:
+        file: name of the list, or ``-``.
+        text: start of the message for a blank line.
+
+    Raises:
+        DataDirError: the list cannot be opened, has a blank line, or starts with a byte-order mark.
+    """
     source, keys = open_argument(file), set[bytes]()
     with opening(f"Could not open id-list file {file}"):
         for lines_before, chunk in number_chunks(read_chunks(source)):
@@ -160,7 +172,17 @@ def _spread_evenly(count: int, size: int) -> bytes:
 
 
 def choose_lines(file: str, size: int, flag: str, *, quiet: bool = False) -> list[bytes]:
-    """Return ``size`` lines of a file: with ``--first`` the first, with ``--last`` the last, otherwise evenly spread lines."""
+    """Return ``size`` lines of a file.
+
+    Args:
+        file: name of the file, or ``-``.
+        size: number of lines.
+        flag: ``--first`` or ``--last`` to return the first or the last lines, ``""`` for evenly spread lines.
+        quiet: return all lines of a file that has fewer than ``size``, instead of raising an error.
+
+    Raises:
+        DataDirError: the file cannot be opened, or has fewer lines.
+    """
     with opening(f"Opening input scp file {file}"):
         lines = list(read_lines(open_argument(file)))
     if size > len(lines) and not quiet:
@@ -238,7 +260,11 @@ def read_map(file: str) -> dict[bytes, bytes]:
 
 
 def apply_map(say: Printer, argv: list[str]) -> int:
-    """Print standard input with the fields replaced by their values in a map."""
+    """Print standard input with the fields replaced by their values in a map.
+
+    Raises:
+        DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.
+    """
     begin, end, permissive = None, None, False
     for _ in range(3):
         if argv[:1] == ["-f"]:
@@ -336,7 +362,16 @@ def divide_by_speaker(say: Printer, scp: str, utt2spk: str, part_count: int) -> 
 
 
 def divide_evenly(say: Printer, scp: str, part_count: int) -> list[list[bytes]]:
-    """Divide the lines of a file into parts whose sizes differ by at most one."""
+    """Divide the lines of a file into parts whose sizes differ by at most one.
+
+    Args:
+        say: names the script in messages.
+        scp: path of the file.
+        part_count: number of parts.
+
+    Raises:
+        DataDirError: the file cannot be read, or has fewer lines than parts.
+    """
     with opening(f"{say.name}: Error opening input scp file {scp}"):
         lines = list(read_lines(scp))
     if not lines:
@@ -430,7 +465,11 @@ def validate_text(say: Printer, argv: list[str]) -> int:
 
 
 def check_text(say: Printer, file: str) -> None:
-    """Raise the error of validate_text.pl if a file of transcripts has white space that Kaldi forbids."""
+    """Check that a file of transcripts has no white space that Kaldi forbids.
+
+    Raises:
+        DataDirError: the file is empty, cannot be read, or has such white space (the message of validate_text.pl).
+    """
     try:
         empty = os.path.getsize(file) == 0 and os.path.isfile(file)
         problem, number, key = find_text_problem(file)

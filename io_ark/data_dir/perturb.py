@@ -60,7 +60,16 @@ def add_speed_command(key: bytes, name: bytes, factor: bytes) -> bytes:
 
 
 def change_speed_in_wav_scp(path: str, chunks: Iterable[bytes], factor: bytes) -> Iterator[bytes]:
-    """Yield chunks of wav.scp with the commands that change the speed. Keys in ``chunks`` are followed by single spaces."""
+    """Yield chunks of wav.scp with the commands that change the speed.
+
+    Args:
+        path: name of the file, for errors.
+        chunks: chunks of the file, in which a single space follows each key.
+        factor: factor of the speed as text, such as b"0.9".
+
+    Raises:
+        DataDirError: no program can read a file that a line names.
+    """
     end = b" -t wav - speed %b |\n" % factor
     for before, chunk in number_chunks(chunks):
         if alike := replace_commands(chunk, b" | sox -t wav -" + end, b" sox -t wav ", end):
@@ -102,7 +111,7 @@ def scale_durations(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
 
 
 def scale_segments(chunks: Iterable[bytes], speed: float) -> Iterator[bytes]:
-    """Yield chunks of segments at another speed, without segments of :data:`MIN_SEGMENT_SECONDS` or less."""
+    """Yield chunks of segments for audio at ``speed``, without segments of :data:`MIN_SEGMENT_SECONDS` or less."""
     for chunk in chunks:
         lines = []
         for line in chunk.split(b"\n")[:-1]:
@@ -128,7 +137,7 @@ def _need_sox(say: Printer, text: str) -> str:
 def change_files(
     src: DataFiles, factor: str, speakers: Renaming, utterances: Renaming, recordings: Renaming
 ) -> dict[str, Iterator[bytes]]:
-    """Return the chunks of the files of a directory at another speed, by name, without spk2utt and durations."""
+    """Return the chunks of the files of a directory for the changed speed, by name, without spk2utt and durations."""
     utt2spk, segments = src.find("utt2spk"), src.find("segments")
     files = {
         "utt2uniq": utterances.pair_names(src.find("utt2uniq")),
@@ -267,7 +276,18 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a random factor, or by its factor in the file ``reco2vol``."""
+    """Change the volume of each recording by a random factor, or by a given factor.
+
+    Args:
+        say: prints Kaldi's messages.
+        folder: path of the directory.
+        reco2vol: path of a file with a factor for each recording; "" for random factors.
+        write_reco2vol: path to which the factors are written; "" to write no file.
+        scale_low, scale_high: bounds of the random factors.
+
+    Raises:
+        DataDirError: wav.scp is missing, a recording has no factor, or the output would overwrite an input.
+    """
     import random
 
     path = f"{folder}/wav.scp"
@@ -338,6 +358,9 @@ def change_recordings(
         make: function of the number of a line, the line, its key and the entry after the key; returns the changed line.
         make_all: function of a chunk; returns its changed lines, or b"" if ``make`` has to change them one by one.
         may_end_blank: accept blank lines at the end of the file.
+
+    Raises:
+        DataDirError: a line cannot be changed.
     """
     blank = 0
     for before, chunk in number_chunks(read_chunks(path)):

@@ -103,7 +103,16 @@ SCRIPTS = {
 
 
 def convert_value(name: str, text: str, default: Value) -> Value:
-    """Convert the value of an option to the type of the option's default."""
+    """Convert the value of an option to the type of the option's default.
+
+    Args:
+        name: name of the option, for the error.
+        text: the value.
+        default: default of the option: a bool, a number or a string.
+
+    Raises:
+        DataDirError: the value does not have the type.
+    """
     if isinstance(default, bool):
         if text not in ("true", "false"):
             raise DataDirError(f'expected "true" or "false": --{name} {text}')
@@ -120,7 +129,19 @@ def format_flag(name: str) -> str:
 
 
 def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options as parse_options.sh does: ``--name value`` before the arguments, and shell files by ``--config``."""
+    """Read options like parse_options.sh: ``--name value`` before the arguments, and shell files with ``--config``.
+
+    Args:
+        say: prints Kaldi's messages.
+        options: default of each option by name.
+        argv: the command line.
+
+    Returns:
+        The values of options by name, and the arguments.
+
+    Raises:
+        DataDirError: an option is unknown, or lacks a valid value.
+    """
     values: dict[str, Value] = {}
 
     def take(name: str, text: str) -> None:
@@ -146,7 +167,11 @@ def read_shell_options(say: Printer, options: dict[str, Value], argv: list[str])
 
 
 def read_settings(path: str) -> list[tuple[str, str]]:
-    """Return the assignments ``name=value`` of a configuration file for shell scripts."""
+    """Return the assignments ``name=value`` of the configuration file ``path`` for shell scripts.
+
+    Raises:
+        DataDirError: the file cannot be read, or a line is not an assignment.
+    """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             lines = list(enumerate(file, 1))
@@ -189,7 +214,19 @@ def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) 
 
 
 def read_any_options(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options as ``kaldi-compat`` does: ``--name value``, ``--name=value`` or ``--name``, anywhere."""
+    """Read options like ``kaldi-compat``: ``--name value``, ``--name=value`` or ``--name``, anywhere on the command line.
+
+    Args:
+        say: prints Kaldi's messages.
+        options: default of each option by name.
+        argv: the command line.
+
+    Returns:
+        The values of options by name, and the arguments.
+
+    Raises:
+        DataDirError: an option is unknown, or lacks a valid value.
+    """
     values: dict[str, Value] = {}
     arguments: list[str] = []
     supply = iter(argv)

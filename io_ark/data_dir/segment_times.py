@@ -14,7 +14,7 @@ TO_THE_END = -1.0
 
 
 def is_to_the_end(end: bytes) -> bool:
-    """Return True for an end time of -1, in any notation that extract-segments reads: -1, -1.0, -1.00.
+    """Return True for an end time of -1 (the end of the recording) in any notation that extract-segments reads.
 
     >>> is_to_the_end(b"-1.00"), is_to_the_end(b"-1.25"), is_to_the_end(b"1")
     (True, False, False)

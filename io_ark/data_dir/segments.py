@@ -137,8 +137,8 @@ def load_segments(
     Args:
         segments: path or rxfilename of the file.
         wav_scp: script file of the recordings, to read the audio of segments. If None, the values are times.
-        pipes: allow commands as recordings.
-        network: allow URLs as recordings.
+        pipes: False to refuse recordings that are commands.
+        network: False to refuse recordings at URLs.
 
     Returns:
         A mapping that reads a value on access: a :class:`Segment`, or with ``wav_scp`` a
@@ -188,7 +188,8 @@ def load_utt2spk(path: str | PathLike[str], *, pipes: bool = True, network: bool
 
     Args:
         path: the file: an rxfilename, or a path.
-        pipes: allow ``path`` to be a command.
+        pipes: False to refuse a command as ``path``.
+        network: False to refuse a URL as ``path``.
 
     Raises:
         ArkError: the file cannot be opened, or has a blank line, a key without a value, or a duplicate key.
@@ -201,7 +202,8 @@ def load_spk2utt(path: str | PathLike[str], *, pipes: bool = True, network: bool
 
     Args:
         path: the file: an rxfilename, or a path.
-        pipes: allow ``path`` to be a command.
+        pipes: False to refuse a command as ``path``.
+        network: False to refuse a URL as ``path``.
 
     Raises:
         ArkError: see :func:`load_utt2spk`.
@@ -214,7 +216,8 @@ def load_text(path: str | PathLike[str], *, pipes: bool = True, network: bool = 
 
     Args:
         path: the file: an rxfilename, or a path.
-        pipes: allow ``path`` to be a command.
+        pipes: False to refuse a command as ``path``.
+        network: False to refuse a URL as ``path``.
 
     Raises:
         ArkError: the file cannot be opened, or has a blank line or a duplicate key.

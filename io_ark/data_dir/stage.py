@@ -67,6 +67,10 @@ class DataDirError(ArkError):
         line: number of the line in the file, counted from 1; 0 if unknown.
         status: exit status of the script.
         partly: like Kaldi's script, leave the files that were written before the error.
+
+    Args:
+        message: description of the problem and of the remedy.
+        key: key of the line; None if unknown.
     """
 
     status, partly = 1, False
@@ -246,6 +250,9 @@ def clear_up(folder: str, *, is_locked: bool, change: bool) -> None:
         folder: path of the directory.
         is_locked: True if this process has locked the directory.
         change: the directory may be changed. Otherwise, nothing is removed, and an unfinished change is an error.
+
+    Raises:
+        DataDirError: a change cannot be finished.
     """
     leftovers: list[tuple[str, tuple[str, str]]] = []  # Name, and process as machine and number, of temporary files.
     change_lists: dict[str, tuple[int, list[Rename]]] = {}  # Time and renames of the lists of changes, by name.
@@ -337,10 +344,12 @@ def is_inside(folder: str, name: str) -> bool:
 
 
 def check_place(folder: str, name: str) -> None:
-    """Raise DataDirError if a name in a directory cannot be replaced, because it is, for example, a folder or a device."""
+    """Raise DataDirError if the file ``name`` of ``folder`` cannot be replaced, for example because it is a device."""
     path = os.path.join(folder, name)
     if not is_inside(folder, name):
-        raise DataDirError("is behind a link or a file, which is not followed: move the link or file away", path)
+        raise DataDirError(
+            "has a parent that is a link or a file instead of a folder: move the link or file away", path
+        )
     if os.path.lexists(path) and not stat.S_ISREG(mode := os.lstat(path).st_mode) and not stat.S_ISLNK(mode):
         raise DataDirError("is not a regular file: move it away", path)
 
@@ -349,6 +358,9 @@ def apply_renames(folder: str, renames: Iterable[Rename], then: str = "") -> Non
     """Rename and remove files of a directory. Files that are missing have been renamed or removed before, and are skipped.
 
     ``then`` is appended to the message of an error.
+
+    Raises:
+        DataDirError: a file cannot be renamed or removed.
     """
     emptied = set()
     for old, new in renames:
@@ -404,7 +416,7 @@ def _iterate_identities(path: str) -> Iterator[tuple[int, int]]:
         except OSError:
             return
         identity = (status.st_dev, status.st_ino)
-        if identity == last:  # This is the root.
+        if identity == last:  # The parent of the root is the root itself.
             return
         yield identity
         last, path = identity, os.path.join(path, os.pardir)
@@ -456,7 +468,11 @@ def refuse_target(target: str, *sources: str) -> None:
 
 
 def make_directory(folder: str) -> list[str]:
-    """Make a directory and its missing parents, and return the new directories, the innermost first."""
+    """Make a directory and its missing parents, and return the new directories, the innermost first.
+
+    Raises:
+        DataDirError: the directory cannot be made.
+    """
     missing: list[str] = []
     path = os.path.realpath(folder)
     while not os.path.lexists(path):
@@ -673,7 +689,11 @@ class Stage(DataFiles):
         self.remove(name)
 
     def commit(self) -> None:
-        """Put all new files in place. Signals are delayed. If this job is killed, the next job on the directory finishes."""
+        """Put all new files in place. Signals are delayed. If this job is killed, the next job on the directory finishes.
+
+        Raises:
+            DataDirError: a file cannot be written or renamed.
+        """
         renames = [rename for name, new in self._new.items() for rename in self._list_renames(name, new)]
         if self._new and self._sources:
             renames += self._set_aside()

@@ -282,7 +282,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
     say, utt2spk, spk2utt = check.say, check.locate("utt2spk"), check.locate("spk2utt")
     for name in ("spk2utt", "utt2spk"):
         if not check.find(name):
-            raise say.fail(f"no such file {name}", "is missing: create it (kaldi-compat data fix)", check.locate(name))
+            raise say.fail(f"no such file {name}", "is missing: run kaldi-compat data fix", check.locate(name))
         if not check.has_lines(name):
             raise say.fail(f"empty file {name}", "is empty: delete it and make it again", check.locate(name))
     with open(utt2spk, "rb") as file:

@@ -136,7 +136,11 @@ def split_to_phones(model: TransitionModel, ids: npt.ArrayLike, bounds: npt.Arra
 
 
 def split_frames(model: TransitionModel, frames: AlignedFrames) -> Segments:
-    """Split alignments into phones like :func:`split_to_phones`."""
+    """Split the alignments ``frames`` of a model into phones like :func:`split_to_phones`.
+
+    Raises:
+        FormatError: a phone is followed by a self-loop of a different state.
+    """
     bounds, states, steps = frames.bounds, frames.states, frames.steps
     phone_of = np.append(np.int32(0), model.tuples[:, 0])
     # A phone ends after its transition to the final state. In a reordered alignment, self-loops follow this transition,

@@ -48,7 +48,10 @@ class Gmm:
     def __post_init__(self) -> None:
         count, dim = len(self.weights), np.shape(self.precision_means)[-1:]
         if 0 in (count, *dim):
-            raise FormatError("the mixture has no Gaussians, or the Gaussians have no dimensions")
+            raise FormatError(
+                "the mixture has no Gaussians, or the Gaussians have no dimensions: "
+                "pass arrays with at least one row and one column"
+            )
         precision_shape = dim if isinstance(self, DiagGmm) else 2 * dim
         shapes = {"weights": (count,), "precision_means": (count, *dim), "precisions": (count, *precision_shape)}
         set_arrays(self, np.float32, **shapes)
@@ -74,7 +77,10 @@ class Gmm:
                 means = (inverses @ self.precision_means[..., None])[..., 0]
                 return inverses, means, np.linalg.slogdet(matrices)[1]
         except np.linalg.LinAlgError as error:
-            raise FormatError(f"an inverse covariance of the mixture has no inverse: {error}") from error
+            raise FormatError(
+                f"an inverse covariance of the mixture has no inverse: {error}; "
+                "train the mixture with more data, or with fewer Gaussians"
+            ) from error
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_gauss={self.num_gauss}, dim={self.dim})"
@@ -129,7 +135,8 @@ class AmDiagGmm:
 
     def __post_init__(self) -> None:
         if len({gmm.dim for gmm in self.densities}) != 1:
-            raise FormatError("an acoustic model needs one or more mixtures, which must have the same dimension")
+            raise FormatError("an acoustic model needs one or more mixtures of the same dimension, not mixtures of "
+                              f"dimensions {sorted({gmm.dim for gmm in self.densities})}")  # fmt: skip
 
     def __repr__(self) -> str:
         return f"AmDiagGmm(num_pdfs={len(self.densities)}, num_gauss={self.num_gauss}, dim={self.dim})"

@@ -46,7 +46,10 @@ class Lda:
     def __post_init__(self) -> None:
         object.__setattr__(self, "matrix", np.asarray(self.matrix))
         if self.matrix.ndim != 2 or 0 in self.matrix.shape:
-            raise FormatError(f"an LDA transform is a matrix, not an array of shape {self.matrix.shape}")
+            raise FormatError(
+                f"an LDA transform is a matrix, not an array of shape {self.matrix.shape}: "
+                "pass a matrix of shape (out, dim) or (out, dim + 1)"
+            )
 
     def __repr__(self) -> str:
         return f"Lda(dim={self.dim})"

@@ -191,19 +191,29 @@ class Plda:
             raise FormatError(f"vectors of shape {array.shape} do not fit a PLDA model of {self.dim} dimensions")
         mapped = array.astype(np.float64) @ self.transform.T - self.transform @ self.mean
         if normalize_length:
-            factors = self.length_factors(mapped, num_utts, simple_length_normalization=simple_length_normalization)
+            factors = self.compute_length_factors(
+                mapped, num_utts, simple_length_normalization=simple_length_normalization
+            )
             with np.errstate(invalid="ignore"):  # A vector of zeros becomes NaN, as in Kaldi.
                 mapped *= factors[..., None]
         else:
             _broadcast_counts(num_utts, array.shape[:-1])
         return np.asarray(mapped, array.dtype if array.dtype == np.float32 else np.float64)
 
-    def length_factors(
+    def compute_length_factors(
         self, mapped: npt.ArrayLike, num_utts: npt.ArrayLike = 1, *, simple_length_normalization: bool = False
     ) -> Float64:
-        """Return the factors (...,) of the option ``normalize_length`` for vectors (..., dim).
+        """Compute the factors by which the option ``normalize_length`` of :meth:`transform_vectors` scales vectors.
 
-        ``mapped`` are vectors that :meth:`transform_vectors` has mapped with ``normalize_length=False``.
+        Args:
+            mapped: (..., dim): output of :meth:`transform_vectors` with ``normalize_length=False``.
+            num_utts, simple_length_normalization: see :meth:`transform_vectors`.
+
+        Returns:
+            (...): one factor for each vector.
+
+        Raises:
+            FormatError: a number of utterances is not positive, or ``num_utts`` has a different shape.
         """
         squares = np.asarray(mapped, np.float64) ** 2
         counts = _broadcast_counts(num_utts, squares.shape[:-1])
@@ -244,7 +254,16 @@ class Plda:
     def log_likelihood_ratios(
         self, enrolled: npt.ArrayLike, tested: npt.ArrayLike, num_utts: npt.ArrayLike = 1
     ) -> Float64:
-        """Compare vectors that :meth:`transform_vectors` has mapped (see :meth:`score`)."""
+        """Compare mapped vectors of speakers with mapped vectors of utterances (see :meth:`score`).
+
+        Args:
+            enrolled: (speakers, dim): vectors of speakers that :meth:`transform_vectors` has mapped.
+            tested: (utterances, dim): vectors of utterances that :meth:`transform_vectors` has mapped.
+            num_utts: number of utterances that a speaker's vector averages, as a number or an array (speakers,).
+
+        Returns:
+            (speakers, utterances): log-likelihood ratios.
+        """
         speakers, utterances = self._check_vector_pairs(enrolled, tested)
         scale = _broadcast_counts(num_utts, speakers.shape[:1])[:, None] * self.psi
         means = scale / (scale + 1) * speakers
@@ -316,7 +335,7 @@ def _broadcast_counts(num_utts: npt.ArrayLike, shape: tuple[int, ...]) -> Float6
     """
     counts = np.asarray(num_utts, np.float64)
     if counts.shape not in ((), shape) or not (counts > 0).all():
-        raise FormatError(f"num_utts must be a positive number, or positive numbers of shape {shape}")
+        raise FormatError(f"num_utts must be a positive number or an array of positive numbers with shape {shape}")
     return np.broadcast_to(counts, shape)
 
 

@@ -103,12 +103,12 @@ class HmmTopology:
             FormatError: a phone has no HMM, or an HMM is invalid or belongs to no phone.
         """
         if not self.entries or not self.phones:
-            raise FormatError("the topology is empty")
+            raise FormatError("the topology is empty: add an entry for each phone")
         used = {self.entry_of[phone] for phone in self.phones if 0 <= phone < len(self.entry_of)}
         if not used <= set(range(len(self.entries))) or self.phones[-1] >= len(self.entry_of) or self.phones[0] < 0:
-            raise FormatError("a phone of the topology has no HMM")
+            raise FormatError("a phone of the topology has no HMM: add the phone to an entry")
         if set(self.entry_of) - {-1} != set(range(len(self.entries))):
-            raise FormatError("an HMM of the topology has no phones")
+            raise FormatError("an HMM of the topology has no phones: add phones, or remove the HMM")
         for entry in self.entries:
             _check_entry(entry)
 
@@ -124,7 +124,7 @@ def _check_entry(entry: TopologyEntry) -> None:
     reached = {target for state in entry for target, _ in state.transitions}
     for number in range(1, last + 1):
         if number not in reached:
-            raise FormatError(f"no transition leads to state {number} of an HMM")
+            raise FormatError(f"no transition leads to state {number} of an HMM: add a transition, or remove the state")
     emitting = [state for state in entry if state.forward_pdf_class != NO_PDF]
     classes = {index for state in emitting for index in (state.forward_pdf_class, state.self_loop_pdf_class)}
     if classes != set(range(len(classes))) or not classes:
@@ -139,15 +139,20 @@ def _check_state(number: int, state: HmmState, last: int) -> None:
         if probability <= 0:
             raise FormatError(f"{where} has the probability {probability:.7g}, which must be positive")
         if not 0 <= target <= last:
-            raise FormatError(f"{where} does not exist, because the last state is {last}")
+            raise FormatError(
+                f"{where} does not exist, because the last state is {last}: correct the number of the state"
+            )
         if state.forward_pdf_class == NO_PDF and target == last:
-            raise FormatError(f"{where} enters the final state, but state {number} has no pdf and emits no frame")
+            raise FormatError(
+                f"{where} enters the final state, but state {number} has no pdf and emits no frame: "
+                "add a pdf to the state"
+            )
         # Kaldi compares the target with the index of the transition instead of the number of the state.
         if state.self_loop_pdf_class == NO_PDF and target == index:
             raise FormatError(f"{where} is a self-loop of a state that emits no frames: remove the transition")
     if len({target for target, _ in state.transitions}) < len(state.transitions):
-        raise FormatError(f"state {number} of an HMM has two transitions to the same state")
+        raise FormatError(f"state {number} of an HMM has two transitions to the same state: merge the transitions")
     if not state.transitions:
-        raise FormatError(f"state {number} of an HMM has no transitions, but is not the final state")
+        raise FormatError(f"state {number} of an HMM has no transitions, but is not the final state: add a transition")
     if abs(total - 1) > 0.01:
         logger.warning("Total probability for state %d in topology entry is %.7g", number, total)

@@ -101,7 +101,10 @@ class TransitionModel:
                 raise IndexError
             return [entries[phone][state] for phone, state in self.tuples[:, :2].tolist()]
         except IndexError:
-            raise FormatError("a state of the transition model is not in the topology of the model") from None
+            raise FormatError(
+                "a state of the transition model is not in the topology of the model: "
+                "use the topology with which the model was trained"
+            ) from None
 
     @cached_property
     def first_ids(self) -> Integers:
@@ -166,7 +169,7 @@ class TransitionModel:
         return array
 
     def states(self, ids: npt.ArrayLike) -> Integers:
-        """Return the transition-state of each transition-id.
+        """Return the transition-state of each transition-id in ``ids``.
 
         Raises:
             FormatError: an integer is not a transition-id of this model.
@@ -174,24 +177,44 @@ class TransitionModel:
         return self.maps.state[self.check_ids(ids)]
 
     def phones(self, ids: npt.ArrayLike) -> Integers:
-        """Return the phone of each transition-id."""
+        """Return the phone of each transition-id in ``ids``.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         phones: Integers = self.tuples[self.states(ids) - 1, 0]
         return phones
 
     def pdfs(self, ids: npt.ArrayLike) -> Integers:
-        """Return the pdf of each transition-id. As in Kaldi, 0 gives pdf 0."""
+        """Return the pdf of each transition-id in ``ids``. As in Kaldi, 0 gives pdf 0.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.pdf[self.check_ids(ids, minimum=0)]
 
     def indices(self, ids: npt.ArrayLike) -> Integers:
-        """Return the index of each transition-id among the transitions of its state."""
+        """Return the index of each transition-id in ``ids`` among the transitions of its state.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.place[self.check_ids(ids)]
 
     def targets(self, ids: npt.ArrayLike) -> Integers:
-        """Return the number of the HMM state that each transition leads to."""
+        """Return the number of the HMM state to which each transition-id in ``ids`` leads.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.target[self.check_ids(ids)]
 
     def are_self_loops(self, ids: npt.ArrayLike) -> Mask:
-        """Return True for each transition-id that is a self-loop."""
+        """Return True for each transition-id in ``ids`` that is a self-loop.
+
+        Raises:
+            FormatError: an integer is not a transition-id of this model.
+        """
         return self.maps.is_self_loop[self.check_ids(ids)]
 
     def pdf_classes(self, state: int) -> tuple[int, int]:
@@ -248,17 +271,20 @@ class TransitionModel:
         """
         count = self.num_transition_ids
         if count == 0:
-            raise FormatError("the transition model has no transitions")
+            raise FormatError("the transition model has no transitions: use a complete model")
         if len(self.log_probs) <= count:
             raise FormatError(
                 f"the transition model has {count} transition-ids, but only {len(self.log_probs) - 1} log-probs"
             )
         states = self.tuples.tolist()
         if any(state > following for state, following in pairwise(states)):
-            raise FormatError("the states of the transition model are not in ascending order")
+            raise FormatError("the states of the transition model are not in ascending order: sort the states")
         if any(state == following for state, following in pairwise(states)):
-            raise FormatError("the transition model has a state twice")
+            raise FormatError("the transition model has a state twice: remove one of the states")
         log_probs = self.log_probs[1 : count + 1]
         if not (np.isfinite(log_probs) & (log_probs <= 0)).all():
-            raise FormatError("a log-probability of the transition model is positive or not finite")
+            raise FormatError(
+                "a log-probability of the transition model is positive or not finite: "
+                "use the logarithms of probabilities"
+            )
         self.non_self_loop_log_probs()  # Kaldi warns about self-loops whenever it reads a model.

@@ -62,12 +62,16 @@ class OpenFile:
         if not self.regular:
             status = os.fstat(self.descriptor)
             if stat.S_ISDIR(status.st_mode):
-                raise OpenError("is a directory, not a file", file=path)
+                raise OpenError("is a directory, not a file: name a file in the directory", file=path)
             self.regular = stat.S_ISREG(status.st_mode)
             self.size = status.st_size
 
     def map(self) -> Any:
-        """Map the whole file into memory at its present size."""
+        """Map the whole file into memory at its present size.
+
+        Raises:
+            OpenError: the file cannot be mapped.
+        """
         from mmap import ACCESS_READ
         from mmap import mmap as map_file
 
@@ -85,7 +89,15 @@ class OpenFile:
         return self._map
 
     def open_source(self, offset: int, *, ahead: bool = True) -> Source:
-        """Return a source that reads this regular file, or its memory map, from an offset to the end."""
+        """Return a source that reads this regular file, or its memory map, from an offset to the end.
+
+        Args:
+            offset: offset in bytes.
+            ahead: read ahead, because the following bytes will be needed.
+
+        Raises:
+            OpenError: the offset is beyond the end of the file.
+        """
         if self._map is not None:
             # Reading a map past the end of a file that has become shorter would kill the process.
             return MapSource(self.map(), offset, self.path, self.map)
@@ -110,7 +122,13 @@ def describe_error(error: OSError | ValueError) -> str:
 
 
 def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:
-    """Open a local file or a URL."""
+    """Open a local file or a URL.
+
+    Args:
+        path: path or URL.
+        access: permission to open URLs.
+        mmap: map a local file into memory.
+    """
     return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 
 

@@ -341,7 +341,9 @@ def _open_standard_output() -> Output:
     if (redirected := STANDARD_STREAMS.get()) is not None:
         return Output("standard output", redirected[1], lambda: None)
     if sys.stdout is None:
-        raise OpenError("cannot be written to because it is closed", file="standard output")
+        raise OpenError(
+            "cannot be written to because it is closed: open standard output, or name a file", file="standard output"
+        )
     if not hasattr(sys.stdout, "buffer"):
         raise OpenError(f"cannot be written to: sys.stdout is a {type(sys.stdout).__name__} without a binary buffer",
                         file="standard output")  # fmt: skip

@@ -35,7 +35,19 @@ def run_in_process(command: str, spawn: Spawn) -> tuple[int, bytes] | None:
 
 
 def spawn(command: str, target: int, name: str) -> tuple[int, int]:
-    """Start a shell with one end of a pipe as its standard input (``target`` 0) or output (1)."""
+    """Start a shell with one end of a pipe as its standard input or output.
+
+    Args:
+        command: command of the shell.
+        target: 0 to write to the command, 1 to read from it.
+        name: name of the command in errors.
+
+    Returns:
+        The process id, and the descriptor of the other end of the pipe.
+
+    Raises:
+        PipeError: the shell cannot be started.
+    """
     if not can_run_commands():
         raise PipeError("cannot be started: commands need a POSIX system, such as Linux, macOS or WSL", file=name)
     try:

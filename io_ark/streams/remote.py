@@ -274,7 +274,15 @@ class RemoteFile:
         return size, version
 
     def open_source(self, offset: int, *, ahead: bool = True) -> RemoteSource:
-        """Return a source that reads the file from an offset to its end."""
+        """Return a source that reads the file from an offset to its end.
+
+        Args:
+            offset: offset in bytes.
+            ahead: read ahead, because the following bytes will be needed.
+
+        Raises:
+            OpenError: the offset is beyond the end of the file.
+        """
         if offset > self.size:
             raise OpenError(f"the offset is beyond the end: the file has {self.size} bytes, so create the script file "
                             "again", file=self.path, offset=offset)  # fmt: skip

@@ -75,7 +75,7 @@ class Source:
         return self._base + self._at
 
     def fail(self, message: str, offset: int | None = None) -> NoReturn:
-        """Raise a :class:`FormatError` with this source's name and an offset (default: the next byte's)."""
+        """Raise a :class:`FormatError` with the name of this source and an offset. None stands for the next byte."""
         raise FormatError(message, file=self.name, offset=self.tell() if offset is None else offset)
 
     def remaining(self) -> int | None:
@@ -107,7 +107,11 @@ class Source:
         return self._window, self._at, self._end
 
     def move_back(self, count: int) -> None:
-        """Move back by ``count`` bytes, which must still be in the window."""
+        """Move back by ``count`` bytes, which must still be in the window.
+
+        Raises:
+            ValueError: the bytes are no longer in memory.
+        """
         if not 0 <= count <= self._at:
             raise ValueError(f"{count} bytes are no longer in memory")
         self._at -= count
@@ -141,6 +145,10 @@ class Source:
 
     def read_array(self, dtype: npt.DTypeLike, count: int) -> npt.NDArray[Any]:
         """Read ``count`` elements as a one-dimensional array, which is writable unless the source is memory.
+
+        Args:
+            dtype: type of an element.
+            count: number of elements.
 
         Raises:
             TruncatedError: fewer bytes are available. This is checked before memory is allocated.
@@ -315,7 +323,9 @@ class Source:
 
     def _raise_truncated(self, size: int, present: int) -> NoReturn:
         raise TruncatedError(
-            f"ends too early: {size} bytes should follow, {present} are available", file=self.name, offset=self.tell()
+            f"ends too early: expected {size} more bytes, but only {present} are available",
+            file=self.name,
+            offset=self.tell(),
         )
 
     def _fill(self, count: int) -> bool:
@@ -494,11 +504,15 @@ class FileSource(StreamSource):
         return True
 
     def read_at(self, size: int, offset: int) -> bytes:
-        """Read ``size`` bytes at an offset of the file without moving."""
+        """Read ``size`` bytes at an offset of the file without moving.
+
+        Raises:
+            TruncatedError: the file ends before.
+        """
         data = self._pread(size, offset)
         if len(data) < size:
-            raise TruncatedError(f"ends too early: {size} bytes should follow, {len(data)} are available",
-                                 file=self.name, offset=offset)  # fmt: skip
+            raise TruncatedError(f"ends too early: expected {size} more bytes, but only {len(data)} are "
+                                 "available", file=self.name, offset=offset)  # fmt: skip
         return data
 
     def _pread(self, size: int, offset: int) -> bytes:

@@ -39,7 +39,12 @@ def encode_key(key: str) -> bytes:
 
 
 def read_key(source: Source) -> str | None:
-    """Read the next key of an archive and the white space character after the key. Return None at the end."""
+    """Read the next key of an archive and the white space character after the key. Return None at the end.
+
+    Raises:
+        FormatError: no white space follows the key.
+        TruncatedError: the archive ends after the key.
+    """
     simple = source.match(_SIMPLE_KEY)
     if simple:
         return decode_key(simple[1])

@@ -23,7 +23,11 @@ MAX_OFFSET_DIGITS = 19  # An offset of fewer digits fits into 64 bits. parse_rxf
 
 
 def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]:
-    """Create the codec of a kind of object, or return a codec unchanged."""
+    """Create the codec of a kind of object with the arguments ``options``, or return a codec unchanged.
+
+    Raises:
+        TypeError: arguments are given for a codec, or the kind does not have an argument.
+    """
     if options and not isinstance(kind, str):
         raise TypeError(
             f"unexpected arguments {', '.join(options)}: pass them to your codec, or pass a name such as kind='wave'"
@@ -32,7 +36,7 @@ def resolve_codec(kind: str | Codec[Any], options: dict[str, Any]) -> Codec[Any]
 
 
 def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
-    """Read the object of an rxfilename with or without a range."""
+    """Read the object that an rxfilename names, with or without a range, with ``codec``."""
     name, selection = split_range(rxfilename)
     return read_place(codec, parse_rxfilename(name), selection, access)
 
@@ -40,7 +44,19 @@ def read_from(codec: Codec[Any], rxfilename: str, access: Access) -> Any:
 def read_place(
     codec: Codec[Any], target: Rxfilename, selection: Range | None, access: Access, files: OpenFiles | None = None
 ) -> Any:
-    """Read an object, or the rows and columns that ``selection`` selects. ``files`` caches open files."""
+    """Read an object, or a part of an object.
+
+    Args:
+        codec: codec of the object.
+        target: file, offset or command.
+        selection: rows and columns to read; None for the whole object.
+        access: permission to run commands and to open URLs.
+        files: cache of open files; None to open the file for this call only.
+
+    Raises:
+        ArkError: the object cannot be opened or read.
+        PipeError: the command failed before the object was complete.
+    """
     opened = open_input(target, access, files)
     try:
         value = codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
@@ -56,6 +72,9 @@ def read_place(
 
 def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:
     """Return the folder of the script file if ``relative_to`` is ``"script"``, or None for the current folder.
+
+    Raises:
+        SpecifierError: ``relative_to`` is not "script" or None, or ``script`` is not a file.
 
     >>> resolve_folder("https://host/data/feats.scp?version=2", "script")
     'https://host/data'

@@ -54,7 +54,8 @@ class ReadAhead(Iterator[Item]):
             raise StopIteration
         if os.getpid() != self._process:
             raise ClosedError(
-                "this process was forked while a thread read the table: open it here, or without the option bg"
+                "this process was forked while a thread read the table: open the table in this process, or remove the "
+                "option bg from its rspecifier"
             )
         item = self._items.get()
         if item is not None and not isinstance(item, BaseException):

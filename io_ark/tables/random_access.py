@@ -49,8 +49,8 @@ class RandomAccessReader(Generic[Value]):
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
         utt2spk: rspecifier of a table that maps utterances to speakers. If set, keys are utterances, and the reader
             returns the values of the speakers. By default, keys are looked up unchanged.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         options: arguments of the codec.
 
     Raises:
@@ -161,11 +161,13 @@ class Lookup:
 
     def refuse_missing(self, key: str) -> NoReturn:
         check_key(key)
-        raise MissingKeyError("the key is not in the table", file=self.table.rxfilename, key=key)
+        raise MissingKeyError(
+            "the key is not in the table: `ark ls` lists the keys", file=self.table.rxfilename, key=key
+        )
 
     def check_open(self) -> None:
         if self.closed:
-            raise ClosedError("the reader is closed", file=self.table.rxfilename)
+            raise ClosedError("the reader is closed: open a new reader", file=self.table.rxfilename)
 
 
 class ScriptLookup(Lookup):

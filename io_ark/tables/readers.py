@@ -135,8 +135,8 @@ class SequentialReader(Generic[Value]):
     Args:
         rspecifier: the table, such as ``scp:feats.scp`` or ``ark:gunzip -c feats.gz |``, or the parsed form.
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         background: read ahead in a thread, as with the option ``bg``.
         options: arguments of the codec.
 
@@ -189,7 +189,9 @@ class SequentialReader(Generic[Value]):
             for item in self._iterate_items("entries"):
                 if type(item) is tuple:
                     yield item
-                elif isinstance(item, Block):  # It was read before the caller changed from blocks to single entries.
+                elif isinstance(
+                    item, Block
+                ):  # This block was read before the caller changed from blocks to single entries.
                     self._entries = chain(item.entries(), self._entries)
                     yield from self._iterate_pairs()
                 else:
@@ -226,7 +228,7 @@ class SequentialReader(Generic[Value]):
 
     def _iterate_items(self, reads: _Reads) -> Iterator[Any]:
         if self._closed:
-            raise ClosedError("the reader is closed", file=self._table.rxfilename)
+            raise ClosedError("the reader is closed: open a new reader", file=self._table.rxfilename)
         self._state.reads = reads
         first, self._first = self._first, None
         # A caller that leaves a loop does not close the generator, so that the next loop continues with the next entry.

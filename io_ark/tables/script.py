@@ -217,7 +217,7 @@ class Script(Mapping[str, str]):
     def __getitem__(self, key: str) -> str:
         value: str | None = self.get(key)
         if value is None:
-            raise MissingKeyError("the key is not in the script file", file=self.name, key=key)
+            raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", file=self.name, key=key)
         return value
 
     def get(self, key: str, default: Any = None) -> Any:

@@ -69,7 +69,7 @@ class ArchiveTarget:
         entry = self.entry
         if entry.broken:
             entry.check()
-        entry.broken = True  # The calls of `with entry` would take a tenth of the time of a small entry.
+        entry.broken = True  # `with entry` would take 10% of the time of writing a small entry.
         if self.script is None:
             self.archive.write_all(chunks)
         else:
@@ -181,8 +181,8 @@ class Writer(ClosedOnExit, Generic[Value]):
         wspecifier: the table, such as ``ark:feats.ark``, ``ark,t:-`` or ``ark,scp:feats.ark,feats.scp``, or the parsed
             form.
         kind: kind of the objects, such as "matrix" (see :mod:`io_ark.codecs`), or your own codec.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
         options: arguments of the codec, such as ``method`` for "compressed-matrix".
 
     Raises:
@@ -213,7 +213,11 @@ class Writer(ClosedOnExit, Generic[Value]):
         self._lock = threading.RLock()
 
     def write(self, key: str, value: Value) -> None:
-        """Add a key and its value to the table."""
+        """Write a key and its value to the table.
+
+        Raises:
+            ArkError: the value cannot be encoded, the output cannot be written, or the writer is closed.
+        """
         if process.current is not self._process:
             self._refuse_process(key)
         chunks = CollectedChunks((encode_valid_key(key) + b" ",))
@@ -221,7 +225,7 @@ class Writer(ClosedOnExit, Generic[Value]):
             self._encoder.write(chunks, value, binary=self._table.binary)
             with self._lock:
                 if self._closed:
-                    raise ClosedError("the writer is closed")
+                    raise ClosedError("the writer is closed: open a new writer")
                 self._target.write(key, chunks)
         except ArkError as error:
             raise name_key(error, key) from error.__cause__
@@ -234,7 +238,11 @@ class Writer(ClosedOnExit, Generic[Value]):
         return isinstance(self._target, ArchiveTarget) and not _UNSAFE_IN_KEYS.search(keys)
 
     def write_block(self, block: Block) -> None:
-        """Add the entries of a block to the table, in one write if the kind and the table allow this."""
+        """Write the entries of a block to the table, in one write if the kind and the table allow this.
+
+        Raises:
+            ArkError: an entry cannot be encoded, the output cannot be written, or the writer is closed.
+        """
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:
@@ -246,7 +254,7 @@ class Writer(ClosedOnExit, Generic[Value]):
                 and (block.values.dtype, block.dimensions) == self._pack.arrays
             ):
                 if self._closed:
-                    raise ClosedError("the writer is closed")
+                    raise ClosedError("the writer is closed: open a new writer")
                 if self._target.write_block(block):
                     return
             for key, value in block.entries():

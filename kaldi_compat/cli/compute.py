@@ -103,7 +103,7 @@ def compute_features(feature: FeatureType, options: ApplicationOptions, source: 
     vtln = options if isinstance(options, VtlnOptions) else VtlnOptions()
     if vtln.utt2spk and not vtln.vtln_map:
         message = f"--utt2spk={vtln.utt2spk} has no effect without --vtln-map"
-        require(feature.name != "mfcc", message)  # Of Kaldi's programs, only compute-mfcc-feats refuses it.
+        require(feature.name != "mfcc", message)  # Kaldi's other programs do not refuse the option.
         logger.warning("%s", message)
     extractor = SpectralExtractor(feature, options)
     is_htk = options.output_format == "htk"
@@ -210,7 +210,7 @@ class SpectralExtractor:
         return select_channel(block, channel)
 
     def find_warps(self, block: Block, table: LookupReader[float] | None) -> float | list[float]:
-        """Look up the VTLN factors of the utterances, or return one factor for all utterances."""
+        """Look up the VTLN factors of the utterances of ``block`` in ``table``, or return one factor for all."""
         if table is None:
             return self.options.vtln_warp if isinstance(self.options, VtlnOptions) else 1.0
         return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")

@@ -27,7 +27,7 @@ Encode = Callable[[ArrayBlock], tuple[Array, Array] | None]
 
 
 def read_lines(rxfilename: str) -> Iterator[str]:
-    """Yield the lines of a text file without their line ends.
+    """Yield the lines of a text file without their line endings.
 
     Raises:
         ArkError: the file cannot be opened or read.

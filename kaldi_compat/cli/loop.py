@@ -170,6 +170,12 @@ def map_table(blocks: Iterable[Block], writer: Sink, function: BlockFunction, *,
     """Write ``function(block)`` for each block of a table, and count the entries with and without a result.
 
     With ``progress``, log the number of results (see :func:`log_progress`).
+
+    Args:
+        blocks: blocks of the table.
+        writer: receives the results.
+        function: function from a block to a block.
+        progress: log the number of results (see :func:`log_progress`).
     """
     counts = Counts()
     computed = compute_results(function, blocks, counts)
@@ -302,7 +308,16 @@ def convert_table(
     output_first: bool = False,
     progress: bool = False,
 ) -> Counts:
-    """Apply a function to the blocks of a table. For the arguments, see :func:`convert` and :func:`map_table`."""
+    """Apply a function to the blocks of a table. For the arguments, see :func:`convert` and :func:`map_table`.
+
+    Args:
+        function: function from a block to a block.
+        kind, kind_out: kinds of the objects of the input and the output; None for the same kind.
+        source: rspecifier of the input.
+        target: wspecifier of the output.
+        output_first: open the output before the input, as some of Kaldi's programs do.
+        progress: as for :func:`map_table`.
+    """
     with Tables() as tables:
         writer = tables.write(kind_out or kind, target) if output_first else None
         blocks = tables.read(kind, source)

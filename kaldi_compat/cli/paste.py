@@ -22,7 +22,15 @@ Combine = Callable[[Sequence[Sequence[Array]], Sequence[str]], tuple[Array, npt.
 
 
 def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, combine: Combine) -> int:
-    """Combine the entries of tables under the keys of the first table, and return the exit status."""
+    """Combine the entries of tables under the keys of the first table, and return the exit status.
+
+    Args:
+        kind: kind of the objects.
+        source: rspecifier of the first table.
+        others: rspecifiers of the other tables.
+        target: wspecifier of the results.
+        combine: function of the objects of an entry that returns the result.
+    """
     with Tables() as tables:
         writer, blocks = tables.write(kind, target), tables.read(kind, source)
         lookups: list[tuple[str, LookupReader[Array]]] = [(name, tables.open_lookup(kind, name)) for name in others]
@@ -40,7 +48,16 @@ def combine_tables(kind: Any, source: str, others: Sequence[str], target: str, c
 
 
 def combine_files(kind: Any, sources: Sequence[str], target: str, combine: Combine, *, binary: bool, what: str) -> int:
-    """Combine the objects of single files, and return the exit status. The log calls the result ``what``."""
+    """Combine the objects of single files, and return the exit status.
+
+    Args:
+        kind: kind of the objects.
+        sources: names of the files.
+        target: name of the output.
+        combine: function of the objects that returns the result.
+        binary: write in binary format.
+        what: name of the result in the log.
+    """
     arrays = [io_ark.load(name, kind=kind) for name in sources]
     try:
         result, _ = combine([[array] for array in arrays], [""])

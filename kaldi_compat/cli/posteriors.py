@@ -35,6 +35,14 @@ def make_posterior_matrix(posterior: PosteriorArrays, num_classes: int) -> Matri
 def append_posterior(feats: Matrix, posterior: PosteriorArrays, num_classes: int) -> Matrix:
     """Append a column per class to the features of the same frames.
 
+    Args:
+        feats: (frames, dim).
+        posterior: posteriors of the same frames.
+        num_classes: number of classes.
+
+    Returns:
+        (frames, dim + num_classes).
+
     Raises:
         FeatureError: a class is out of range.
     """

@@ -167,7 +167,8 @@ class Program:
             if _is_broken_pipe(error):
                 _discard_standard_output()
                 return BROKEN_PIPE_STATUS
-            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch raises it.
+            # torch raises an error of this name, but the class is unknown if torch has not been imported.
+            if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 error = KaldiCompatError(f"out of memory: {error}").with_traceback(error.__traceback__)
             if isinstance(error, ModuleNotFoundError):
                 error = KaldiCompatError(suggest_install(error.name or "a package")).with_traceback(error.__traceback__)

@@ -58,7 +58,9 @@ def require_usable(key: str, vector: Vector, dim: int, owner: str) -> None:
     if not len(vector):
         raise FeatureError(f"{key}: the vector is empty: remove the utterance")
     if len(vector) != dim:
-        raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}")
+        raise FeatureError(
+            f"{key}: the vector has {len(vector)} dimensions, but {owner} {dim}: extract all vectors with one model"
+        )
     if not np.isfinite(vector).all():
         raise FeatureError(f"{key}: the vector contains NaN or infinities: remove the utterance")
 

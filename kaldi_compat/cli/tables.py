@@ -57,7 +57,7 @@ class Tables(ExitStack):
         return reader
 
     def write(self, kind: Kind, wspecifier: str) -> io_ark.Writer[Any]:
-        """Open a table for writing."""
+        """Open a table of objects of a kind for writing at ``wspecifier``."""
         return self.enter_context(io_ark.Writer[Any](wspecifier, kind=kind))
 
     def compute_ahead(self, items: Iterator[Value]) -> Iterator[Value]:
@@ -222,7 +222,7 @@ class LookupReader(io_ark.RandomAccessReader[Value]):
         self._found, self._failed = {}, None
         try:
             values = self.values_of(keys)
-        except ArkError:  # It is raised again when its key is looked up below.
+        except ArkError:  # The lookup below raises the error again, for a single key.
             values = None
         if values is not None:
             self._found = dict(zip(keys, values, strict=True))

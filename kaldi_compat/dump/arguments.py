@@ -98,13 +98,19 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
     overridden = [flag for name, flag in flags.items() if name not in OWN_FLAGS and flag.field in line.values]
     if options.source and overridden:
         name = overridden[0].name
-        raise UsageError(f"--{name} is an option of Kaldi's features, which cannot be combined with --{options.source}")
+        raise UsageError(
+            f"--{name} is an option of Kaldi's features, which cannot be combined with --{options.source}: "
+            "remove one of the two options"
+        )
     if not options.source:
         if feature not in FEATURES:
             raise UsageError(f"there is no feature {feature!r}: {_suggest_feature(feature)}")
         for flag in overridden:
             if normalize(flag.name) not in get_feature_flags(feature):
-                raise UsageError(f"--{flag.name} is not an option of {get_spectral_part(feature) or PITCH}")
+                raise UsageError(
+                    f"--{flag.name} is not an option of {get_spectral_part(feature) or PITCH}: "
+                    "remove the option, or correct its name"
+                )
     overrides = tuple(f"--{flag.name}={format_value(line.values[flag.field])}" for flag in overridden)
     return Job(Layout.from_paths(places[0], feature, *places[1:]), options, overrides)
 
@@ -134,7 +140,7 @@ def _describe_other_command(argv: Sequence[str]) -> str:
     if argv and argv[0] == "--version":
         return format_version("kaldi-compat")
     if argv and argv[0] in ("info", "programs") and len(argv) > 1:
-        raise UsageError(f"{argv[0]} takes no arguments, not {argv[1]!r}")
+        raise UsageError(f"{argv[0]} takes no arguments, not {argv[1]!r}: remove the argument")
     if argv and argv[0] == "info":
         return describe_installation()
     if argv and argv[0] == "programs":

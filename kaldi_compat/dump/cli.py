@@ -154,7 +154,14 @@ def end_at_once() -> None:
 
 
 def install_signal_handlers(deadline: Deadline) -> None:
-    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once."""
+    """Install handlers for ^C, SIGTERM and SIGHUP: the first signal ends the job in order, the second at once.
+
+    Args:
+        deadline: ends the job some time after the first signal.
+
+    Raises:
+        Interrupted: in the main thread, when a signal arrives.
+    """
     if threading.current_thread() is not threading.main_thread():
         return
     handled = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
@@ -177,7 +184,17 @@ def _say(message: str, status: int = 0) -> int:
 
 
 def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options: dict[str, Any]) -> Outcome:
-    """Run the job of :func:`kaldi_compat.dump.dump`, which has the options of a command line."""
+    """Run the job of :func:`kaldi_compat.dump.dump`.
+
+    Args:
+        data, log, archives: as for :func:`kaldi_compat.dump.dump`.
+        extractor: name of a feature or an extractor, or an object that computes outputs.
+        name: name of the object in the names of files.
+        options: options of the command line by name.
+
+    Raises:
+        OptionError: the options are invalid.
+    """
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
     is_given = bool(extractor) or not options.keys().isdisjoint(SOURCES)
@@ -226,7 +243,11 @@ def with_keywords() -> Iterator[None]:
 
 
 def run(job: Job) -> Outcome:
-    """Run or resume a job, and return its outcome. For a part of a job, count the archives of all parts."""
+    """Run or resume a job, and return its outcome. For a part of a job, count the archives of all parts.
+
+    Raises:
+        DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
+    """
     check_system()
     check_inputs(job)  # Invalid options and inputs are refused before any file is changed.
     confs = read_confs(job)

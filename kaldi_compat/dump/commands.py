@@ -51,8 +51,15 @@ class CommandGroup:
     def spawn(self, command: str, name: str) -> tuple[int, int]:
         """Start a shell command that reads nothing.
 
+        Args:
+            command: command of the shell.
+            name: name of the command in errors.
+
         Returns:
             process id of the command, and a descriptor for reading its output.
+
+        Raises:
+            PipeError: the command cannot be started.
         """
         with self._lock:
             if self._ended:
@@ -126,7 +133,17 @@ def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, qui
 
 
 def read_from_command(rxfilename: str, codec: Codec[Any], *, pipes: bool = True, timeout: float = 0.0) -> Any:
-    """Read an object from a command's output."""
+    """Read an object from the output of a command.
+
+    Args:
+        rxfilename: command that ends in ``|``.
+        codec: codec of the object.
+        pipes: False to refuse commands.
+        timeout: time limit in seconds; 0 for no limit.
+
+    Raises:
+        PipeError: commands are refused, or the command failed or exceeded the limit.
+    """
     command = rxfilename.rstrip().removesuffix("|")
     Access(pipes).check_command(command)
     name = f"{shorten(command)}|"

@@ -55,7 +55,12 @@ def format_value(value: Scalar) -> str:
 
 
 def read_confs(job: Job) -> dict[str, str]:
-    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``."""
+    """Return the text of each configuration file with the overrides, by its name in ``<data>/conf``.
+
+    Raises:
+        DumpError: a file cannot be read.
+        OptionError: a file or the command line contains an invalid option.
+    """
     texts: dict[str, str] = {}
     if job.source:
         return texts
@@ -63,7 +68,7 @@ def read_confs(job: Job) -> dict[str, str]:
         try:
             texts[name] = path.read_text(encoding="utf-8", errors="surrogateescape") if path else ""
         except OSError as error:
-            raise DumpError(f"{path}: {error.strerror}") from None
+            raise DumpError(f"{path}: {error.strerror}; check the name of the configuration file") from None
     main = texts[job.main_conf]
     in_file = parse_values(job, job.main_conf, main)
     overrides = parse_config("\n".join(job.overrides), "the command line", get_conf_flags(job.main_conf))

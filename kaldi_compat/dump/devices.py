@@ -18,6 +18,9 @@ _GONE = re.compile("No CUDA GPUs are available|no CUDA-capable device|invalid de
 def parse_devices(text: str) -> list[str]:
     """Return the devices that ``--device`` names.
 
+    Raises:
+        DumpError: the text is not a device, or the machine lacks the device.
+
     >>> parse_devices("cpu")
     ['cpu']
     """

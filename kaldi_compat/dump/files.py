@@ -48,7 +48,11 @@ def get_stamp(path: Path) -> Stamp | None:
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its parents unless they exist."""
+    """Create a directory and its parents unless they exist.
+
+    Raises:
+        OutputError: the directory cannot be created.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -215,6 +219,9 @@ def lock(path: Path, plan: Path | None = None) -> int:
     Args:
         path: path of the file to lock.
         plan: path of the plan if the dump has several parts, which share the lock once the plan exists; otherwise None.
+
+    Raises:
+        DumpError: another process holds the lock.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     end = time.monotonic() + (SECONDS_TO_WAIT if plan else 0.0)

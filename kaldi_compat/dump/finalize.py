@@ -102,7 +102,11 @@ def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> No
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
-    """Link an archive to one of the disks in ``storage``, chosen as ``utils/create_data_link.pl`` does."""
+    """Link an archive to one of the disks in ``storage``, chosen as ``utils/create_data_link.pl`` does.
+
+    Raises:
+        DumpError: the directories in ``storage`` are not numbered from 1 without gaps.
+    """
     disks = sum(entry.name.isdigit() for entry in storage.iterdir())
     for number in range(1, disks + 1):
         if not (storage / str(number)).is_dir():
@@ -238,7 +242,14 @@ def _write_table(layout: Layout, name: str, kind: str, entries: Iterable[tuple[s
 
 
 def convert_output(layout: Layout, output: str, format_name: str) -> str:
-    """Convert an output to another format with ``ark convert``. Return the target's name if it is not complete."""
+    """Convert an output to the format ``format_name`` with ``ark convert``.
+
+    Returns:
+        The name of the target if the target is incomplete, otherwise "".
+
+    Raises:
+        KeyboardInterrupt: the conversion was interrupted.
+    """
     from io_ark.cli.ark import main
 
     source, path = layout.data / f"{output}.scp", get_converted_path(layout, output, format_name)
@@ -253,7 +264,7 @@ def _read_manifests(layout: Layout, plan: DumpPlan) -> Iterator[Manifest]:
     for shard in plan.shards:
         manifest = read_manifest(layout, shard.number)
         if manifest is None:
-            raise DumpError(f"{layout.get_archive(shard.number)} is not complete: create it with --resume")
+            raise DumpError(f"{layout.get_archive(shard.number)} is not complete: run the job again with --resume")
         yield manifest
 
 

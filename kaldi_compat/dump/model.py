@@ -101,7 +101,7 @@ class DeviceExtractor:
         self.source = source
         with guard(source.label):
             self.extractor: Extractor = open_extractor(source, device, threads)
-        self.has_reduced = False  # True once a matrix was reduced to a vector or to labels.
+        self.has_reduced = False  # True once a matrix has been reduced to a vector or to labels.
         self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
@@ -112,7 +112,11 @@ class DeviceExtractor:
             return [self._convert_output(output) for output in outputs]
 
     def make_first_call(self) -> None:
-        """Make a first call, in which an extractor may create weights or tables, and prepare its new modules."""
+        """Make a first call, in which an extractor may create weights or tables, and prepare its new modules.
+
+        Raises:
+            DumpError: the call failed.
+        """
         if not self.source.changes_in_calls:
             return
         rate = self.extractor.sample_rate or DEFAULT_RATE
@@ -149,7 +153,8 @@ class DeviceExtractor:
             if self.centroids is not None:
                 if value.shape[1] != self.centroids.shape[1]:
                     raise ValueError(
-                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}"
+                        f"{value.shape[1]} columns, but the centroids of --kmeans have {self.centroids.shape[1]}: "
+                        "use centroids of this layer"
                     )
                 half = 0.5 * (self.centroids**2).sum(1)
                 return np.asarray(np.argmin(half - value @ self.centroids.T, axis=1), np.int32)
@@ -157,7 +162,11 @@ class DeviceExtractor:
 
 
 def get_kind(value: Array) -> str:
-    """Return the kind of an output."""
+    """Return the kind of object in which the output ``value`` is stored.
+
+    Raises:
+        ValueError: no kind can store the value.
+    """
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
         raise ValueError(f"returned an array of shape {value.shape}: return a vector or a matrix for each utterance")
@@ -207,6 +216,9 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
 
     Returns:
         the results, and lines about the extractor for the user.
+
+    Raises:
+        DumpError: the extractor cannot be opened or called, or its outputs are invalid.
     """
     _trial_extractors.clear()
     limit, device = os.environ.get("OMP_NUM_THREADS", ""), parse_devices(job.options.device)[0]
@@ -352,15 +364,23 @@ def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) ->
     for name, (kind, columns) in outputs.items():
         value = arrays[name]
         if get_kind(value) != kind:
-            raise ValueError(f"{name} is a {get_kind(value)}, but was a {kind} in the trial")
+            raise ValueError(
+                f"{name} is a {get_kind(value)}, but was a {kind} in the trial: return the same kind for all audio"
+            )
         if not len(value):
             raise ValueError(f"{name} is empty: the audio is too short")
         if columns and value.shape[-1] != columns:
-            raise ValueError(f"{name} has {value.shape[-1]} columns, but had {columns} in the trial")
+            raise ValueError(
+                f"{name} has {value.shape[-1]} columns, but had {columns} in the trial: "
+                "return the same number of columns for all audio"
+            )
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise ValueError(f"{name} has NaN or infinities")
         if kind == CODE_MATRIX and max(-int(value.min()), int(value.max())) > MAX_EXACT_INTEGER:
-            raise ValueError(f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold")
+            raise ValueError(
+                f"{name} has integers beyond 2^24, which a matrix of 32-bit floats does not hold: "
+                "return vectors of integers"
+            )
 
 
 class PreparedAudio(NamedTuple):

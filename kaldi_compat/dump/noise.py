@@ -20,7 +20,7 @@ _GOLDEN, _MIX_1, _MIX_2 = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D
 
 
 def hash_utterance(seed: int, key: str) -> int:
-    """Return the 64-bit state from which an utterance's noise is derived."""
+    """Return the 64-bit state from which the noise of the utterance ``key`` is derived, for the seed of a job."""
     text = f"{seed} {key}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 

@@ -472,7 +472,7 @@ def _list_function_children(function: types.FunctionType) -> Iterator[Child]:
 
 @functools.lru_cache(100_000)
 def _find_names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of globals that code refers to, and of modules that it imports."""
+    """Return the names of globals that a code object refers to, and of modules that it imports."""
     inner = [_find_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     instructions = [(instruction.opname, instruction.argval) for instruction in dis.get_instructions(code)]
     loads = frozenset(name for operation, name in instructions if operation in ("LOAD_GLOBAL", "LOAD_NAME"))

@@ -106,7 +106,7 @@ def has_text(path: Path, text: str) -> bool:
 
 
 def get_converted_path(layout: Layout, output: str, format_name: str) -> Path:
-    """Return the file or folder of an output in another format."""
+    """Return the path of an output that is converted to the format ``format_name``: a file or a folder."""
     return Path(f"{layout.data / output}{FORMATS[format_name]}")
 
 

@@ -85,14 +85,22 @@ class PinnedMemory(RowMemory):
 
 
 def pack(parts: Sequence[Part], options: FrameOptions, *, pinned: bool = False) -> Row:
-    """Put utterances on one grid of frames."""
+    """Put utterances on one grid of frames.
+
+    Args:
+        parts: audio of consecutive utterances.
+        options: options of the feature.
+        pinned: put the samples into pinned memory.
+    """
     size, shift = options.window_size, options.window_shift
     lengths = np.concatenate([part.lengths for part in parts])
     counts = count_frames(lengths, size, shift, options.snip_edges)
     # Without snip_edges, the frames of an utterance extend beyond its samples.
     spans = lengths if options.snip_edges else np.where(counts > 0, (counts - 1) * shift + size, 0)
     steps = -(-spans // shift)  # Frames from an utterance's first frame to the first frame of the next utterance.
-    runs: list[tuple[int, int, OnGrid | None]] = []  # First utterance, end, and place of utterances on the grid.
+    # Runs of consecutive utterances whose samples are not copied: index of the first utterance, index after the
+    # last utterance, and place of the first sample.
+    runs: list[tuple[int, int, OnGrid | None]] = []
     begin = 0
     for part in parts:
         end = begin + len(part.lengths)

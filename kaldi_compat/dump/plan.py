@@ -92,7 +92,11 @@ class DumpPlan:
 
 
 def make_plan(job: Job) -> DumpPlan:
-    """Distribute a data directory's utterances over archives like ``utils/split_scp.pl``."""
+    """Distribute the utterances of a job over archives like ``utils/split_scp.pl``.
+
+    Raises:
+        DumpError: there are no utterances, or the job is invalid.
+    """
     check_inputs(job)
     listing = get_listing(job)
     lengths = _measure_lines(job.layout.data / listing)
@@ -163,7 +167,11 @@ def write_plan(plan: DumpPlan, path: Path) -> None:
 
 
 def read_plan(path: Path) -> DumpPlan:
-    """Read a plan."""
+    """Read the plan in the file ``path``.
+
+    Raises:
+        PlanError: there is no plan, or the plan cannot be read, is damaged, or was written by a different version.
+    """
     try:
         header, *lines = read_sealed(path)
         listing, count = header.pop("listing"), header.pop("archives")

@@ -75,7 +75,17 @@ class Monitor:
         return self.totals[1] - self._before[1]
 
     def record_progress(self, shard: int, utterances: int, seconds: float, failures: int) -> None:
-        """Record the progress of an archive."""
+        """Replace the counts of an archive, and show the progress.
+
+        Args:
+            shard: number of the archive.
+            utterances: number of finished utterances of the archive, including failures.
+            seconds: duration of the audio of these utterances in seconds.
+            failures: number of failed utterances of the archive.
+
+        Raises:
+            DumpError: more utterances of the job have failed than ``max_failures`` allows.
+        """
         self._counts[shard] = (utterances, seconds, failures)
         if self.elapsed - self.samples[-1][0] >= SECONDS_BETWEEN_SAMPLES:
             self.samples.append((self.elapsed, self._count_seconds()))

@@ -87,8 +87,8 @@ def _run(ray: Any, job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: M
                 try:
                     message = ray.get(reference)
                 except (ray.exceptions.RayError, OSError) as error:
-                    raise DumpError(f"archive {shard.number} was not written: {format_error(error)[:300]}: resume with "
-                                    "--resume") from None  # fmt: skip
+                    raise DumpError(f"archive {shard.number} was not written: {format_error(error)[:300]}: run the "
+                                    "job again with --resume") from None  # fmt: skip
                 manifest = read_manifest(job.layout, shard.number)
                 if message or manifest is None:
                     raise OutputError(

@@ -106,7 +106,7 @@ def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str
 
 
 def draw_bars(rows: Sequence[tuple[str, float]], unit: str) -> str:
-    """Draw a bar for each named value, with its value."""
+    """Draw a labeled bar for each pair of name and value in ``rows``, with the value and its unit."""
     largest = max((value for _, value in rows), default=0.0) or 1.0
     cells = "".join(
         f'<tr><td>{html.escape(name)}</td><td class="wide">'

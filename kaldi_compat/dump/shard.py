@@ -142,6 +142,11 @@ def group_entries(
     """Group consecutive entries into batches within these limits. An entry beyond the limits is a batch by itself.
 
     Batches are not padded, so lengths need not be similar, and results keep the order of the list.
+
+    Args:
+        entries: audio, or failures to read audio.
+        max_utterances: maximum number of entries in a batch.
+        max_seconds: maximum duration of a batch in seconds.
     """
     batch: list[AudioOrFailure] = []
     utterances, total = 0, 0.0

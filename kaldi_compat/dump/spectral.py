@@ -134,7 +134,13 @@ def find_warp_file(job: Job) -> Path | None:
 
 
 def check_feature(job: Job, confs: Mapping[str, str]) -> None:
-    """Raise an error if the spectral feature cannot be computed, or its VTLN factors are missing or invalid."""
+    """Check that the spectral feature of a job can be computed, and that its VTLN factors are valid.
+
+    Raises:
+        DumpError: a table that an option names is missing.
+        KaldiCompatError: the options are invalid.
+        ArkError: the VTLN factors are invalid.
+    """
     if options := parse_confs(job, confs).get(job.spectral):
         engine = "auto" if job.options.on_gpu else job.options.engine
         SpectralExtractor(SPECTRAL_FEATURES[job.spectral], replace(options, device=CPU, engine=engine))

@@ -133,7 +133,7 @@ class PackedComputer(SpectralComputer):
 
     def _compute_features(self, row: Row, parts: Sequence[Part]) -> Tensor:
         """Start computing the features of all frames of a row, (frames, dim)."""
-        samples = self.transfers.send(row.pieces, row.length)
+        samples = self.transfers.send_pieces(row.pieces, row.length)
         keys = [key for part in parts for key in part.audio.block.names()]
         noise = BlockNoise(self.seed, keys, row.counts, row.first_frames)
         warps = [warp for part in parts for warp in part.warps]
@@ -172,7 +172,7 @@ class PackedComputer(SpectralComputer):
 
     def _compress(self, features: Tensor, row: Row) -> list[Any]:
         """Start compressing the matrices that the device can compress, and return them in groups."""
-        if self.method is None or not _has_compression(features):
+        if self.method is None or not _can_compress(features):
             return []
         from kaldi_compat.torch.kernels.compression import compress_rows, has_short_indices
 
@@ -221,9 +221,9 @@ def _make_results(
     return results
 
 
-def _has_compression(features: Tensor) -> bool:
-    """Return True if the compression kernels can be used for these features. The first call tests the kernels."""
-    if kernels.explain_switched_off(features):
+def _can_compress(features: Tensor) -> bool:
+    """Return True if the compression kernels can compress ``features``. The first call tests the kernels."""
+    if kernels.explain_why_disabled(features):
         return False
     from kaldi_compat.torch.kernels.compression import find_compression_fault
 
@@ -237,7 +237,13 @@ def join_pending(parts: Sequence[Pending]) -> Pending:
 def start_in_halves(
     start: Callable[[Sequence[Audio]], Pending], batch: Sequence[Audio], alone: Callable[[Audio], FeaturesOrFailure]
 ) -> list[Pending]:
-    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly."""
+    """Start a batch. A batch that does not fit into the device's memory is halved repeatedly.
+
+    Args:
+        start: starts the computation of a batch.
+        batch: the audio.
+        alone: computes an utterance that does not fit into the memory by itself.
+    """
     try:
         return [start(batch)]
     except RuntimeError as error:

@@ -43,7 +43,9 @@ def guard(name: str) -> Iterator[None]:
         action = f"raised {type(error).__name__}"
         if isinstance(error, SystemExit):
             action = f"called sys.exit({error.code!r})"
-        raise DumpError(f"{name} has {action}: an extractor returns its outputs or raises an error") from error
+        raise DumpError(
+            f"{name} has {action}: an extractor must return its outputs, or raise an exception derived from Exception"
+        ) from error
     finally:
         changes += process.restore()
     if changes:

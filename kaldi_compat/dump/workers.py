@@ -30,7 +30,7 @@ SECONDS_TO_DIE = 5.0  # Time from the end of a worker's connection to its exit s
 
 
 def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monitor) -> None:
-    """Write these archives."""
+    """Write the archives ``shards`` of a plan with worker processes on this machine."""
     devices = parse_devices(job.options.device)
     max_workers = max(job.options.nj, len(devices)) if job.options.on_gpu else min(job.options.nj, count_cores())
     count = min(max_workers, len(shards))
@@ -48,7 +48,7 @@ def run_local(job: Job, plan: DumpPlan, shards: Sequence[Shard], monitor: Monito
 
 
 def _open_runner(job: Job, plan: DumpPlan, device: str, *, owns_process: bool) -> ShardRunner:
-    """Open a device, and return a runner that computes on it."""
+    """Open a device, and return the runner that writes archives of a plan on this device."""
     try:
         prepare_device(device, job.options.max_device_memory)
         return ShardRunner(job, plan, device, owns_process=owns_process)
@@ -116,7 +116,7 @@ class _Workers:
             self._replace(worker, values[0])
         elif kind == "unavailable":
             self.workers.remove(worker)
-            self.release(worker, values[0])
+            self._continue_without(worker, values[0])
         else:
             raise values[0]
 
@@ -124,15 +124,17 @@ class _Workers:
         manifest = read_manifest(self.job.layout, shard)
         if manifest is None:
             path = self.job.layout.get_archive(shard)
-            raise OutputError(f"{path} was written, but has disappeared or changed since: resume with --resume")
+            raise OutputError(
+                f"{path} was written, but has disappeared or changed since: run the job again with --resume"
+            )
         worker.shard = None
         self.monitor.record_done(manifest)
 
-    def release(self, worker: _Worker, error: DumpError) -> None:
-        """Continue without a worker whose GPU is unavailable.
+    def _continue_without(self, worker: _Worker, error: DumpError) -> None:
+        """End a worker whose GPU is unavailable, and put its archive back into the queue.
 
         Raises:
-            DumpError: no other worker uses the GPU, and the GPU was not lost before.
+            DumpError: no worker is left, or no other worker uses the GPU and the GPU has not failed before.
         """
         _end(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):

@@ -54,7 +54,7 @@ class Manifest:
 
 
 def read_manifest(layout: Layout, shard: int) -> Manifest | None:
-    """Return the manifest of a complete archive; None if there is none, or a file is missing or has changed."""
+    """Return the manifest of the complete archive ``shard``, or None if a file is missing or has changed."""
     try:
         return verify_manifest(layout, shard)
     except DamagedError:

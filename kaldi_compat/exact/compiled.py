@@ -54,10 +54,12 @@ def _plan_structure(plan: Plan, warps: tuple[float, ...]) -> Structure:
 
 
 def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) -> None:
-    """Compute :func:`kaldi_compat.exact.steps.compute` in C, for a plan with ``is_in_c``.
+    """Compute rows ``begin`` to ``end`` of the features of a batch into ``out`` (end - begin, dim) in C.
+
+    The result is the same as of :func:`kaldi_compat.exact.steps.compute`. ``plan.is_in_c`` must be True.
 
     Raises:
-        MemoryError: memory for a block of frames is short.
+        MemoryError: the memory for a block of frames cannot be allocated.
     """
     audio = native.structure("audio_batch")(
         samples=get_address(batch.samples),
@@ -74,7 +76,9 @@ def compute(plan: Plan, batch: AudioBatch, begin: int, end: int, out: Floats) ->
     tables = _plan_structure(plan, batch.warp_factors)
     function = native.function("spectral_features", takes_addresses=True)  # The engine has checked ``out``.
     if function(tables.address, audio.address, begin, end, get_address(out)):
-        raise MemoryError("no memory for a block of frames")
+        raise MemoryError(
+            "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
+        )
 
 
 class ChunkCall:
@@ -136,7 +140,9 @@ class ChunkCall:
         self._used = end
         out = self._address + 4 * self._plan.dim * begin
         if self._function(self._tables.address, self._audio.address, 0, count, out):
-            raise MemoryError("no memory for a block of frames")
+            raise MemoryError(
+                "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
+            )
         features = self._frames[begin:end]
         if end == len(self._frames):  # A long chunk may have made the memory large, so it is released.
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None

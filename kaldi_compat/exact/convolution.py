@@ -39,7 +39,9 @@ def _convolve_in_c(signal: Any, taps: Any) -> Any:
     signal = np.ascontiguousarray(signal, np.float32)
     out = np.empty(len(signal) + len(taps) - 1, np.float32)
     if native.function("convolve")(tables, signal, len(signal), out):
-        raise MemoryError("no memory for the blocks of a convolution")
+        raise MemoryError(
+            "no memory for the blocks of a convolution: use shorter utterances, or a machine with more memory"
+        )
     return out
 
 

@@ -228,7 +228,18 @@ def compute_row_features(
 def compute_list_features(
     plan: Plan, utterances: Sequence[npt.NDArray[Any]], warps: Sequence[float], seeds: Seeds | None, threads: int = 1
 ) -> list[Floats]:
-    """Compute the features of utterances (T,) of any lengths in one batch, and return a list of (frames, dim)."""
+    """Compute the features of utterances of any lengths in one batch.
+
+    Args:
+        plan: tables and constants of the feature.
+        utterances: samples (T,) of each utterance.
+        warps: VTLN factor of each utterance.
+        seeds: returns the noise states of frames; None for a plan without dithering.
+        threads: maximum number of threads.
+
+    Returns:
+        (frames, dim) for each utterance.
+    """
     samples = np.concatenate(utterances) if utterances else np.empty(0, np.int16)
     batch = make_batch(plan, samples, [len(utterance) for utterance in utterances], vtln_warp=warps)
     features = compute(plan, batch, seeds, threads=threads)

@@ -35,7 +35,9 @@ def _multiply_in_c(
     rows = np.ascontiguousarray(a, np.float32), columns, np.ascontiguousarray(bounds, np.int64)
     start = None if onto is None else _pad_to_lanes(onto)
     if native.function("matrix_products")(*rows, len(bounds) - 1, *sizes, start, out):
-        raise MemoryError("no memory for the columns of a product")
+        raise MemoryError(
+            "no memory for the columns of a product: use shorter utterances, or a machine with more memory"
+        )
     return out
 
 
@@ -77,6 +79,9 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
     Returns:
         (rows, n).
 
+    Raises:
+        ValueError: the shapes do not match.
+
     >>> multiply_by_transpose(np.array([[1, 2]], np.float32), np.array([[3, 4], [5, 6]], np.float32))
     array([[11., 17.]], dtype=float32)
     """
@@ -89,7 +94,19 @@ def multiply_by_transpose(a: Floats, b: Floats, bounds: Integers | None = None) 
 
 
 def multiply_vectors(matrix: Floats, vectors: Floats, onto: Floats | None = None) -> Floats:
-    """Return :func:`~kaldi_compat.exact.sums.multiply_matrix_vector` of vectors (n, columns): (n, rows)."""
+    """Multiply a matrix by each vector: :func:`~kaldi_compat.exact.sums.multiply_matrix_vector` for many vectors.
+
+    Args:
+        matrix: (rows, columns).
+        vectors: (n, columns).
+        onto: (rows,): numbers to which each product is added; None for zeros.
+
+    Returns:
+        (n, rows).
+
+    Raises:
+        ValueError: the shapes do not match.
+    """
     (rows, columns), count = matrix.shape, len(vectors)
     start = (rows,) if onto is None else onto.shape
     if vectors.shape != (count, columns) or start != (rows,):
@@ -106,6 +123,9 @@ def multiply_matrices(a: Floats, b: Floats) -> Floats:
 
     Returns:
         (..., rows, n).
+
+    Raises:
+        ValueError: the shapes do not match.
 
     >>> multiply_matrices(np.array([[1, 2]], np.float32), np.array([[3, 5], [4, 6]], np.float32))
     array([[11., 17.]], dtype=float32)

@@ -60,7 +60,13 @@ class Filters:
 
 @functools.lru_cache(maxsize=32)  # kaldi_explain tries a dozen rates repeatedly.
 def make_resampling_filters(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> Filters:
-    """Return the filters for two sampling rates and a cutoff, all in Hz, the cutoff in float32."""
+    """Return the filters that convert between two sampling rates.
+
+    Args:
+        rate_in, rate_out: sampling rates in Hz.
+        cutoff: cutoff frequency in Hz, rounded to float32.
+        num_zeros: zero crossings of the sinc on each side of the window.
+    """
     common = math.gcd(rate_in, rate_out)
     width = num_zeros / (2.0 * cutoff)
     first, weights = [], []
@@ -119,11 +125,20 @@ def count_resampled(num_samples: Any, rate_in: int, rate_out: int) -> Any:
 
 def divide_rounding_up(count: Any, by: int) -> Any:
     """Return a quotient of positive numbers, rounded up."""
-    return (count + by - 1) // by  # Not -(-count // by), because ONNX rounds quotients of negative numbers up.
+    return (count + by - 1) // by  # ONNX rounds quotients of negative numbers up, so -(-count // by) would be wrong.
 
 
 def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> None:
-    """Raise :class:`OptionError` for invalid parameters of :func:`resample_linearly`."""
+    """Check the parameters of :func:`resample_linearly`.
+
+    Args:
+        rate_in, rate_out: sampling rates in Hz.
+        cutoff: cutoff frequency in Hz.
+        num_zeros: zero crossings of the sinc on each side of the window.
+
+    Raises:
+        OptionError: a parameter is invalid, or the filters would be too large.
+    """
     if not (rate_in > 0 and rate_out > 0 and num_zeros > 0 and 0 < 2 * cutoff <= min(rate_in, rate_out)):
         raise OptionError(
             f"cannot resample from {rate_in} to {rate_out} Hz with cutoff={cutoff:g} Hz and num_zeros={num_zeros}: "
@@ -140,7 +155,7 @@ def check_rates(rate_in: int, rate_out: int, cutoff: float, num_zeros: int) -> N
 def resample_linearly(
     samples: npt.NDArray[np.float32], rate_in: int, rate_out: int, cutoff: float, num_zeros: int
 ) -> Floats:
-    """Return audio at another sampling rate (Kaldi: LinearResample, flushed).
+    """Return audio at a different sampling rate (Kaldi: LinearResample, flushed).
 
     Args:
         samples: float32 of shape (T,). Silence precedes and follows them.
@@ -253,6 +268,9 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
 
     Kaldi makes its filters for whole rates, so the fraction of a rate changes only the cutoff.
 
+    Args:
+        rate_in, rate_out: sampling rates in Hz.
+
     >>> choose_waveform_filter(16000, 8000.5)
     (16000, 8000, 3960.24755859375, 6)
     """
@@ -261,7 +279,7 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
 
 
 def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out: float) -> Floats:
-    """Return audio at another sampling rate, as Kaldi's programs compute it (ResampleWaveform).
+    """Return audio at a different sampling rate like Kaldi's programs (ResampleWaveform).
 
     Args:
         samples: float32 of shape (T,).

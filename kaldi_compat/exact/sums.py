@@ -124,7 +124,10 @@ def compute_vector_sums(x: Floats) -> tuple[float, float]:
 
 
 def compute_plain_sum(x: Floats) -> Floats:
-    """Return the sums (...) of ``x`` (..., n) as Kaldi's ``Vector::Sum``, a dot product with a stride of zero."""
+    """Return the sums (...) of ``x`` (..., n), rounded like Kaldi's ``Vector::Sum``.
+
+    Kaldi computes the sum as a dot product with a single 1 that is read with a stride of 0.
+    """
     n = x.shape[-1]
     pairs = x[..., 0 : n - n % 2 : 2] + x[..., 1::2]  # Pairs are added in float32, and their sums in double.
     zero = np.zeros((*x.shape[:-1], 1))

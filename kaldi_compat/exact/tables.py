@@ -21,6 +21,11 @@ F32 = np.float32
 def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Floats:
     """Return a window (size,) by name, such as "povey" or "hamming".
 
+    Args:
+        window_type: name of the window.
+        size: number of samples.
+        blackman_coeff: coefficient of the window "blackman".
+
     >>> make_window("hanning", 5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """

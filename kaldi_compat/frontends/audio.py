@@ -62,7 +62,7 @@ def prepare_audio(
                 "channels"
             )
         if shape[-1] == 0:
-            raise AudioError(f"the audio is empty: samples of shape {shape}")
+            raise AudioError(f"the audio is empty: samples of shape {shape}; leave out the utterance")
         check_shape(shape, size, has_lengths=lengths is not None)
     ends = None
     if lengths is not None:
@@ -104,10 +104,12 @@ def has_short_row(audio: CheckedAudio, size: int) -> bool:
 
 
 def scale_to_unit(samples: Array) -> Array:
-    """Return samples in -1 to 1: int16 divided by 32768, floating point as it is; arrays in single precision.
+    """Return samples on the scale -1 to 1, as float32, except that float64 tensors stay float64.
+
+    int16 samples are divided by 32768. Floating-point samples keep their values.
 
     Raises:
-        AudioError: the samples are of another type.
+        AudioError: the samples are neither int16 nor floating point.
     """
     check_samples(samples)
     xp = get_namespace(samples)
@@ -122,7 +124,7 @@ def scale_to_unit(samples: Array) -> Array:
 
 
 def check_values(samples: Array) -> None:
-    """Raise if samples are not finite, and warn if they are on another scale than -1 to 1.
+    """Raise an error if samples are not finite, and warn if their scale is not -1 to 1.
 
     Raises:
         AudioError: a sample is NaN or infinite.
@@ -130,7 +132,7 @@ def check_values(samples: Array) -> None:
     xp = get_namespace(samples)
     low, high = float(samples.min()), float(samples.max())
     peak = max(-low, high)
-    if not peak < float("inf"):  # also True for NaN
+    if not peak < float("inf"):  # The negated comparison is also True for NaN.
         count = int((~xp.isfinite(samples)).sum())
         raise AudioError(f"{count} of the samples are NaN or infinite: check how the audio was decoded")
     if peak > MAX_PEAK:

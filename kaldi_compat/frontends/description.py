@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from io_ark.text import format_html_table
-from kaldi_compat.frontends.preset import FORMAT, SET_BY_PRESET, Preset
+from kaldi_compat.frontends.preset import FORMAT_VERSION, SET_BY_PRESET, Preset
 from kaldi_compat.frontends.steps import count_columns
 
 
@@ -56,7 +56,7 @@ def convert_to_dict(preset: Preset) -> dict[str, Any]:
     >>> convert_to_dict(Preset.of("paraformer"))["steps"][0], convert_to_dict(Preset.of("paraformer"))["columns"]
     ({'low_frame_rate': {'stack': 7, 'stride': 6}}, 560)
     """
-    values = {"format": FORMAT} | dataclasses.asdict(preset)
+    values = {"format": FORMAT_VERSION} | dataclasses.asdict(preset)
     values["options"] = {name: value for name, value in values["options"].items() if name not in SET_BY_PRESET}
     values["steps"] = [
         {step.kind: {"statistics": step.statistics} if step.statistics else dataclasses.asdict(step.options)}

@@ -88,7 +88,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
         resample: bool = True,
         dither: float | None = None,
     ) -> Frontend:
-        """Return the front end of a preset. See the class for the arguments."""
+        """Return the front end of a preset. The class describes the arguments."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither)
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class Frontend(PresetFrontend[npt.NDArray[Any]]):
 
         return description.format_html(self.preset, f"{self} (NumPy)")
 
-    if not TYPE_CHECKING:  # type checkers take it from PresetFrontend
+    if not TYPE_CHECKING:  # Type checkers use the signature of PresetFrontend.
 
         def __call__(self, samples, lengths=None, *, sampling_rate=None):
             """Compute a model's input of audio.

@@ -29,7 +29,7 @@ ELSEWHERE = {
     ),
 }
 SET_BY_PRESET = ("sample_frequency", "waveform_scale")
-FORMAT = 1  # Version of the format of the files.
+FORMAT_VERSION = 1  # Version of the JSON format of presets.
 # Limits that keep a preset from an untrusted file from using all memory.
 MAX_COLUMNS = 1 << 20  # Largest number of columns of a frame after the steps.
 MAX_STEPS = 100  # Largest number of steps.
@@ -152,7 +152,7 @@ class Preset:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Preset:
-        """Read a preset from a json file (see :meth:`from_dict`).
+        """Read a preset from the JSON file ``path`` (see :meth:`from_dict`).
 
         Raises:
             OptionError: the file cannot be read, or does not describe a preset; the message names it.
@@ -163,7 +163,7 @@ class Preset:
         except OSError as error:
             raise OptionError(f"cannot read the preset {name}: {error.strerror}") from None
         except ValueError as error:
-            raise OptionError(f"the preset {name} is not a json file: {error}") from None
+            raise OptionError(f"the preset {name} is not a json file: {error}; correct the file") from None
         try:
             return cls.from_dict(description)
         except OptionError as error:
@@ -171,7 +171,7 @@ class Preset:
 
     @classmethod
     def from_dict(cls, description: Any) -> Preset:
-        """Return a preset from its description, the content of a json file.
+        """Return a preset from its description, the content of a JSON file.
 
         Args:
             description: ``name`` and ``feature``; and optionally the other attributes of this class, with ``options``
@@ -199,9 +199,9 @@ class Preset:
             if key not in description:
                 raise OptionError(f"the entry {key!r} is missing: add it")
         values = dict(description)
-        if (number := values.pop("format", FORMAT)) != FORMAT:
-            raise OptionError(f"format is {number}, and this version reads {FORMAT}: upgrade kaldi-compat")
-        values.pop("columns", None)  # It follows from the other entries.
+        if (number := values.pop("format", FORMAT_VERSION)) != FORMAT_VERSION:
+            raise OptionError(f"format is {number}, and this version reads {FORMAT_VERSION}: upgrade kaldi-compat")
+        values.pop("columns", None)  # The other entries determine the number of columns.
         feature = values["feature"]
         if feature not in FEATURES:
             raise OptionError(f"feature must be one of {', '.join(FEATURES)}, not {feature!r}")

@@ -74,7 +74,7 @@ class Statistics:
 
     @classmethod
     def of_numbers(cls, options: GlobalCmvnOptions) -> Statistics:
-        """Return the statistics of a single mean and a single standard deviation."""
+        """Return the statistics for the single mean and the single standard deviation in ``options``."""
         return _convert_mean_and_std(options.mean, options.std, "the options")
 
     @classmethod
@@ -130,7 +130,9 @@ def _parse_funasr(text: str, name: str) -> Statistics:
         try:
             vectors.append(np.array(vector[1].split() if vector else [], np.float32))
         except ValueError:
-            raise FeatureError(f"{name}: the vector of {part} has a word that is not a number") from None
+            raise FeatureError(
+                f"{name}: the vector of {part} has a word that is not a number: correct the file"
+            ) from None
     return _make_statistics(vectors[0], vectors[1], name)
 
 
@@ -148,7 +150,9 @@ def _parse_json_statistics(content: bytes, name: str) -> Statistics:
             f"{name} has no {error}: expected mean_stat, var_stat and frame_num (WeNet), or mean and std"
         ) from None
     except (ValueError, TypeError, OverflowError) as error:
-        raise FeatureError(f"{name} is not a json file of statistics: {error}") from None
+        raise FeatureError(
+            f"{name} is not a json file of statistics: {error}; check that the file belongs to the model"
+        ) from None
     return _convert_sums(sums[0], sums[1], count, name)
 
 
@@ -186,7 +190,10 @@ def _convert_mean_and_std(mean: Any, std: Any, name: str) -> Statistics:
 
 def _make_statistics(shift: npt.NDArray[Any], scale: npt.NDArray[Any], name: str) -> Statistics:
     if shift.shape != scale.shape or shift.ndim > 1 or shift.size == 0:
-        raise FeatureError(f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape} do not match")
+        raise FeatureError(
+            f"{name}: means of shape {shift.shape} and deviations of shape {scale.shape} do not match: "
+            "pass vectors of the same length"
+        )
     with np.errstate(over="ignore"):
         statistics = Statistics(np.asarray(shift, np.float32), np.asarray(scale, np.float32))
     if not (np.isfinite(statistics.shift).all() and np.isfinite(statistics.scale).all()):

@@ -32,7 +32,7 @@ def get_namespace(x: object) -> Any:
     if isinstance(x, np.ndarray):
         return np
     if hasattr(x, "dtype"):
-        import torch  # loaded already if x is a tensor
+        import torch  # A tensor can only exist if torch has been imported.
 
         if isinstance(x, torch.Tensor):
             return torch
@@ -61,7 +61,7 @@ def detect_tracing(x: Any) -> Tracing:
     """
     if isinstance(x, np.ndarray):
         return UNTRACED
-    import torch as torch_module  # loaded already, since x is a tensor
+    import torch as torch_module  # The import is fast, because x is a tensor.
 
     torch: Any = torch_module
     # Before torch 2.3, its compiler does not say whether it is compiling, and modules then compute eagerly only.
@@ -117,7 +117,7 @@ def check_plain(x: Any, error: type[KaldiCompatError]) -> str:
     if isinstance(x, np.ndarray):
         form = "masked" if type(x) is not np.ndarray and np.ma.is_masked(x) else ""
     else:
-        import torch  # loaded already, since x is a tensor
+        import torch  # The import is fast, because x is a tensor.
 
         if x.is_nested:
             form = "nested"

@@ -50,7 +50,9 @@ def check_lengths(
             lengths = np.asarray(lengths)
         except ValueError:
             raise error("lengths must be integers, one for each row of the batch") from None
-        are_integers = np.issubdtype(lengths.dtype, np.integer) or lengths.size == 0  # an empty list has no type
+        are_integers = (
+            np.issubdtype(lengths.dtype, np.integer) or lengths.size == 0
+        )  # An empty list has no type of its own.
         is_readable = True
         wide = lengths.astype(np.int64) if are_integers else lengths
     if not are_integers:

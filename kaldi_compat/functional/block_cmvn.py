@@ -58,7 +58,7 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
     out, window = np.empty_like(x), (options.cmn_window, options.min_cmn_window, options.center, options.norm_vars)
     status = native.function("ragged_sliding")(*make_c_arguments(x, bounds), *window, out)
     if status == 1:
-        raise MemoryError("no memory for the sums over a window")
+        raise MemoryError("no memory for the sums over a window: use shorter utterances, or a machine with more memory")
     return None if status else out
 
 

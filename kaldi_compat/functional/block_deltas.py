@@ -19,7 +19,12 @@ _cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # Save
 
 
 def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
-    """Append deltas: :func:`~kaldi_compat.functional.deltas.add_deltas` of each utterance.
+    """Append the deltas of each utterance: :func:`~kaldi_compat.functional.deltas.add_deltas` for a block.
+
+    Args:
+        x: (frames, columns): frames of all utterances.
+        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        options: order and window of the deltas.
 
     >>> options = DeltaOptions(delta_order=1, delta_window=1)
     >>> append_deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), options).tolist()
@@ -30,7 +35,13 @@ def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
 
 
 def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
-    """Append shifted deltas: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` of each utterance."""
+    """Append shifted deltas: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` for a block.
+
+    Args:
+        x: (frames, columns): frames of all utterances.
+        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        options: numbers and distances of the deltas.
+    """
     blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
     return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *blocks])
 
@@ -40,7 +51,9 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
     sizes, starts = np.array(list(map(len, filters)), np.int32), np.array(firsts, np.int32)
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
     if native.function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
-        raise MemoryError("no memory for the context of some frames")
+        raise MemoryError(
+            "no memory for the context of some frames: use shorter utterances, or a machine with more memory"
+        )
     return out
 
 
@@ -50,6 +63,15 @@ def filter_block(x: Floats, bounds: Integers, filters: Sequence[Filter], firsts:
 
     For frame ``t``, the first weight of ``filters[i]`` applies to frame ``t + firsts[i]``. A filter without weights
     copies that frame.
+
+    Args:
+        x: (frames, columns): frames of all utterances.
+        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        filters: weights of each filter. A filter without weights copies a frame.
+        firsts: distance in frames from frame ``t`` to the frame of the first weight, for each filter.
+
+    Returns:
+        (frames, columns * filters).
     """
     left = max(0, -min(firsts))
     right = max(0, *(first + max(len(taps), 1) - 1 for taps, first in zip(filters, firsts, strict=True)))

@@ -13,18 +13,29 @@ from kaldi_compat.exact.arrays import Floats, Integers
 
 
 def make_c_arguments(x: Floats, bounds: Integers) -> tuple[Floats, Integers, int, int]:
-    """Return arguments of the C functions: features, bounds, number of utterances, number of columns."""
+    """Return the arguments of the C functions for a block of utterances.
+
+    Args:
+        x: (frames, columns): frames of all utterances.
+        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+
+    Returns:
+        The contiguous features and bounds, the number of utterances, and the number of columns.
+
+    Raises:
+        ValueError: the bounds do not fit the features.
+    """
     if bounds[0] != 0 or bounds[-1] != len(x) or (len(bounds) > 2 and (bounds[1:] < bounds[:-1]).any()):
         raise ValueError(f"the bounds of the utterances must increase from 0 to {len(x)}")
     return x, bounds, len(bounds) - 1, x.shape[1]
 
 
 def split_utterances(x: npt.NDArray[Any], bounds: Integers) -> list[npt.NDArray[Any]]:
-    """Split features into utterances."""
+    """Split ``x`` (frames, columns) into utterances at ``bounds`` (utterances + 1,)."""
     return [x[first:end] for first, end in itertools.pairwise(bounds.tolist())]
 
 
 def map_utterances(x: Floats, bounds: Integers, function: Callable[[Floats], Any]) -> Floats:
-    """Concatenate the results of a function of utterances."""
+    """Apply a function to each utterance of ``x`` (frames, columns) with ``bounds``, and concatenate the results."""
     joined: Floats = np.concatenate(list(map(function, split_utterances(x, bounds))))
     return joined

@@ -25,10 +25,15 @@ _warned: set[str] = set()
 
 
 def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = False) -> None:
-    """Raise unless audio of this shape can be (T,) or (B, T).
+    """Raise an error if the shape of audio looks like (T, channels) instead of (B, T).
+
+    Args:
+        shape: shape of the audio. The last axis must be time.
+        window_size: samples per frame.
+        has_lengths: True if the caller passes lengths, which confirm that the last axis is time.
 
     Raises:
-        AudioError: the shape is empty, or the time axis seems to be the first of two axes.
+        AudioError: the last axis is shorter than a frame, and the axis before it is not.
     """
     if len(shape) > 1 and not has_lengths and 0 < shape[-1] < window_size <= shape[-2]:
         samples = f"{shape[-1]} sample{'s' * (shape[-1] != 1)}"
@@ -81,7 +86,15 @@ def check_lengths_are_no_rate(lengths: Any, advice: str) -> None:
 
 
 def refuse_lengths(lengths: Any, advice: str) -> None:
-    """Raise :class:`AudioError` unless the second argument of a stream of one utterance is None."""
+    """Raise an error if a stream of one utterance is called with lengths.
+
+    Args:
+        lengths: second argument of the call, which must be None.
+        advice: how to pass a sampling rate, for the error if ``lengths`` is a rate.
+
+    Raises:
+        AudioError: ``lengths`` is not None.
+    """
     check_lengths_are_no_rate(lengths, advice)
     if lengths is not None:
         raise AudioError("a stream takes the chunks of one utterance and no lengths: make a stream for each utterance")
@@ -255,7 +268,7 @@ def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
         AudioError: integers have more than 16 bits.
     """
     if not isinstance(samples, np.ndarray):
-        import torch  # loaded already, since the samples are a tensor
+        import torch  # The import is fast, because the samples are a tensor.
 
         if samples.is_meta or (samples.is_cuda and (is_known or torch.cuda.is_current_stream_capturing())):
             return is_known

@@ -67,7 +67,8 @@ def cmvn_statistics(
         counted = astype(convert_like(weights, features), features.dtype)[..., None]
         if tuple(counted.shape[:-1]) != tuple(features.shape[:-1]):
             raise FeatureError(
-                f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}"
+                f"weights of shape {tuple(counted.shape[:-1])} do not match features of shape {tuple(features.shape)}: "
+                "pass one weight for each frame"
             )
         features = xp.where(counted != 0, features, full((), 0.0, features))
     # As in Kaldi, terms are rounded to the precision of the features, and added in double precision.
@@ -125,7 +126,10 @@ def replace_statistics(statistics: Array, dims: Sequence[int]) -> Array:
     if not dims:
         return statistics
     if statistics.shape[-2] not in (1, 2):
-        raise FeatureError(f"CMVN statistics have two rows, or one without variances, not {statistics.shape[-2]}")
+        raise FeatureError(
+            f"CMVN statistics have two rows, or one without variances, not {statistics.shape[-2]}: "
+            "pass statistics of shape (2, dim + 1)"
+        )
     dim = statistics.shape[-1] - 1
     _check_dims(dims, dim)
     skipped = convert_like([d in dims for d in range(dim)] + [False], statistics)
@@ -150,7 +154,13 @@ def compute_mean_and_variance(statistics: Array) -> Array:
 
 
 def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tuple[Array | None, Array]:
-    """Return the factor on the features (None for 1) and the offset, both ``(..., 1, dim)`` of type ``dtype``."""
+    """Return the factor on the features (None for 1) and the offset, both ``(..., 1, dim)`` of type ``dtype``.
+
+    Args:
+        statistics: (..., 2, dim + 1), in Kaldi's format.
+        options: options of the normalization.
+        dtype: type of the results.
+    """
     xp = get_namespace(statistics)
     count = xp.maximum(statistics[..., :1, -1:], full((), 1.0, statistics))
     if not options.norm_vars and not options.reverse:
@@ -169,14 +179,29 @@ def scale_and_offset(statistics: Array, options: CmvnOptions, dtype: Any) -> tup
 
 
 def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
-    """Raise :class:`FeatureError` unless the statistics can be applied to features of this dimension."""
+    """Check that statistics can be applied to features.
+
+    Args:
+        statistics: (..., 2, dim + 1), or (..., 1, dim + 1) without variances.
+        dim: number of columns of the features.
+        options: options of the normalization.
+
+    Raises:
+        FeatureError: the shape does not fit, a count is below 1, or ``norm_vars`` needs variances that are missing or
+            not finite.
+    """
     shape = tuple(statistics.shape)
     if len(shape) < 2 or shape[-2] not in (1, 2) or shape[-1] != dim + 1:
         raise FeatureError(f"CMVN statistics of shape {shape} do not fit features of dimension {dim}")
     if options.norm_vars and shape[-2] == 1:
-        raise FeatureError("norm_vars=True, but the statistics have no variances (one row)")
+        raise FeatureError(
+            "norm_vars=True, but the statistics have no variances (one row): "
+            "pass statistics with two rows, or norm_vars=False"
+        )
     if options.norm_vars and not bool(get_namespace(statistics).isfinite(statistics).all()):
-        raise FeatureError("the CMVN statistics hold infinite or NaN values")
+        raise FeatureError(
+            "the CMVN statistics contain NaN or infinite values: compute them again from finite features"
+        )
     # A count of one is valid, because a plain offset may be stored as statistics of one frame.
     if not bool((statistics[..., 0, -1] >= 1.0).all()):
         least = float(statistics[..., 0, -1].min())
@@ -186,7 +211,13 @@ def check_statistics(statistics: Array, dim: int, options: CmvnOptions) -> None:
 
 
 def apply_normalization(features: Array, statistics: Array, options: CmvnOptions) -> Array:
-    """Compute :func:`apply_cmvn` without checking the statistics. A frame count below 1 is taken as 1."""
+    """Compute :func:`apply_cmvn` without checking the statistics. A frame count below 1 is replaced by 1.
+
+    Args:
+        features: (..., frames, dim).
+        statistics: (..., 2, dim + 1).
+        options: options of the normalization.
+    """
     if not options.norm_means:
         return features
     scale, offset = scale_and_offset(float64(statistics), options, features.dtype)
@@ -389,7 +420,13 @@ def _compute_sliding_cmvn_exactly(features: Any, options: SlidingCmvnOptions, le
 def apply_mean_and_variance(
     features: Array, mean: Array, variance: Array, size: Array, options: SlidingCmvnOptions
 ) -> Array:
-    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation, of the window of each frame."""
+    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation, of the window of each frame.
+
+    Args:
+        features, mean, variance: (..., frames, dim): features, and mean and variance of the window of each frame.
+        size: number of frames of each window.
+        options: options of the normalization.
+    """
     xp = get_namespace(features)
     centered = float64(features) - mean
     if options.norm_vars:
@@ -440,7 +477,10 @@ def online_cmvn(
 def apply_online_normalization(
     features: Array, statistics: Array, options: OnlineCmvnOptions, skip_dims: Sequence[int], lengths: Any | None
 ) -> Array:
-    """Compute :func:`online_cmvn` with statistics and lengths that have been checked."""
+    """Compute :func:`online_cmvn` with statistics and lengths that have been checked.
+
+    The arguments are the same as of :func:`online_cmvn`.
+    """
     end = arange(1, features.shape[-2] + 1, features)
     start = get_namespace(features).clip(end - options.cmn_window, 0, None)
     window = compute_window_mean_and_variance(zero_past(features, lengths), start, end)
@@ -477,7 +517,14 @@ def fill_window(
 def normalize_online(
     features: Array, window: tuple[Array, Array, Array], options: OnlineCmvnOptions, skip_dims: Sequence[int]
 ) -> Array:
-    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation of each frame's window."""
+    """Subtract the mean, and with ``norm_vars`` divide by the standard deviation of each frame's window.
+
+    Args:
+        features: (..., frames, dim).
+        window: mean, variance and number of frames of the window of each frame.
+        options: options of the normalization.
+        skip_dims: columns that are not normalized.
+    """
     mean, variance, _ = window
     _check_dims(skip_dims, features.shape[-1])
     if not options.norm_means:

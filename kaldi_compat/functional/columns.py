@@ -12,7 +12,12 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 
 
 def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate frames with their neighbors: :func:`~kaldi_compat.functional.splice.splice` of each utterance.
+    """Concatenate frames with their neighbors: :func:`~kaldi_compat.functional.splice.splice` for a block.
+
+    Args:
+        x: (frames, columns): frames of all utterances.
+        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        options: number of neighbors on each side.
 
     >>> before = SpliceOptions(left_context=1, right_context=0)
     >>> splice_block(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()
@@ -28,7 +33,12 @@ def select_columns(x: Floats, columns: Sequence[int]) -> Floats:
 
 
 def append_vectors(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
-    """Append to each frame the vector of its utterance; ``vectors`` is (utterances, width).
+    """Append the vector of each utterance to all frames of the utterance: (frames, columns + width).
+
+    Args:
+        x: (frames, columns): frames of all utterances.
+        bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
+        vectors: (utterances, width): a vector for each utterance.
 
     >>> append_vectors(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), np.float32([[5], [6]])).tolist()
     [[0.0, 5.0], [1.0, 5.0], [7.0, 6.0]]
@@ -36,6 +46,6 @@ def append_vectors(x: Floats, bounds: Integers, vectors: Floats) -> Floats:
     columns = x.shape[1]
     result = np.empty((len(x), columns + vectors.shape[1]), np.result_type(x, vectors))
     result[:, :columns] = x
-    # A long utterance is a block of one, whose vector is not copied for all frames.
+    # A single utterance may be long, so its vector is broadcast instead of copied for every frame.
     result[:, columns:] = vectors if len(vectors) == 1 else np.repeat(vectors, np.diff(bounds), axis=0)
     return result

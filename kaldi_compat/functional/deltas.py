@@ -38,7 +38,12 @@ def compute_derivative_filter(previous: Filter, window: int, dtype: type[np.floa
 
 
 def compute_delta_filters(options: DeltaOptions, dtype: type[np.floating[Any]] = np.float32) -> list[Filter]:
-    """Return the filters of order 0 (one tap) to ``delta_order``. A filter is the slope of the previous filter."""
+    """Return the filters of order 0 (one tap) to ``delta_order``. A filter is the slope of the previous filter.
+
+    Args:
+        options: order and window of the deltas.
+        dtype: type of the weights.
+    """
     filters: list[Filter] = [(1.0,)]
     for _ in range(options.delta_order):
         filters.append(compute_derivative_filter(filters[-1], options.delta_window, dtype))
@@ -77,7 +82,17 @@ def _multiply_add(total: Array, weight: float, frames: Array) -> Array:
 
 
 def filter_frames(features: Array, filters: Sequence[Filter], firsts: Sequence[int], frames: int) -> Array:
-    """Concatenate the results of filters along time: filter ``i`` starts at frame ``firsts[i]``."""
+    """Filter features along time, and concatenate the results.
+
+    Args:
+        features: (..., frames + context, dim).
+        filters: weights of each filter.
+        firsts: first frame of each filter for the first result.
+        frames: number of frames of the result.
+
+    Returns:
+        (..., frames, dim * filters).
+    """
     results = [
         _sum_weighted_frames(features, weights, first, frames) for weights, first in zip(filters, firsts, strict=True)
     ]
@@ -183,7 +198,12 @@ def count_shifted_delta_context(options: ShiftedDeltaOptions) -> tuple[int, int]
 def compute_shifted_delta_filters(
     options: ShiftedDeltaOptions, dtype: type[np.floating[Any]] = np.float32
 ) -> list[Filter]:
-    """Return the filter of the features themselves (one tap), followed by the filters of the blocks."""
+    """Return the filter of the features themselves (one tap), followed by the filters of the blocks.
+
+    Args:
+        options: numbers and distances of the deltas.
+        dtype: type of the weights.
+    """
     return [(1.0,), *[compute_derivative_filter((1.0,), options.delta_window, dtype)] * options.num_blocks]
 
 

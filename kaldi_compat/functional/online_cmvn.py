@@ -234,7 +234,7 @@ def _fill_windows(window: Doubles, other: Doubles, max_frames: float, size: int)
     counts = window[:, 0, -1]
     lacking = np.flatnonzero(counts < size)
     if len(lacking) and not other[0, -1] > 0:
-        raise FeatureError("the global CMVN statistics count no frames")
+        raise FeatureError("the global CMVN statistics count no frames: compute them from at least one utterance")
     added = np.minimum(size - counts[lacking], max_frames)
     lacking, added = lacking[added > 0], added[added > 0]
     result: Doubles = window.copy()

@@ -124,7 +124,12 @@ def compute_power(signal: Array) -> Array:
 
 
 def extract_early_part(impulse_response: Array, sample_frequency: float) -> Array:
-    """Return the direct sound and the reflections within 50 ms of it (Kaldi: ComputeEarlyReverbEnergy)."""
+    """Return the direct sound and the reflections within 50 ms (Kaldi: ComputeEarlyReverbEnergy).
+
+    Args:
+        impulse_response: (taps,).
+        sample_frequency: sampling rate in Hz.
+    """
     rate, peak = np.float32(sample_frequency), int(impulse_response.argmax())
     start = max(0, int(np.float32(peak) - np.float32(EARLY_BEFORE_PEAK) * rate))
     end = int(np.float32(peak) + np.float32(EARLY_AFTER_PEAK) * rate)

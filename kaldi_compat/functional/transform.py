@@ -62,6 +62,10 @@ def _multiply(a: Array, b: Array) -> Array:
 def log_determinant(transform: Array, dim: int) -> float:
     """Compute ``log |det A|`` of the linear part, or ``log det(A A^T) / 2`` if it reduces the dimension.
 
+    Args:
+        transform: (out, dim), or (out, dim + 1) with an offset.
+        dim: number of columns of the linear part.
+
     >>> round(log_determinant(np.eye(3) * 2.0, 3), 6)  # 3 log 2
     2.079442
     """
@@ -84,6 +88,8 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     Raises:
         FeatureError: the shapes do not match, or a matrix is empty.
 
+    >>> import numpy as np
+    >>> from kaldi_compat.functional.transform import compose_transforms
     >>> compose_transforms(np.array([[2.0, 5.0]]), np.array([[3.0, 1.0]]), b_is_affine=True).tolist()
     [[6.0, 7.0]]
     """
@@ -91,7 +97,9 @@ def compose_transforms(a: Array, b: Array, *, b_is_affine: bool = False) -> Arra
     if rows == 0 or columns == 0:
         raise FeatureError("a transform must not be an empty matrix")
     if columns not in (rows, rows + 1):
-        raise FeatureError(f"a transform with {columns} columns cannot follow one with {rows} rows")
+        raise FeatureError(
+            f"a transform with {columns} columns cannot follow one with {rows} rows: check the order of the transforms"
+        )
     xp = get_namespace(a)
     first = astype(b, a.dtype)
     if columns == rows + 1:
@@ -125,7 +133,10 @@ def extend_transform(transform: Array, new_dimension: int) -> Array:
     if new_dimension < dim:
         raise FeatureError(f"the new dimension {new_dimension} must be at least {dim}, the dimension of the transform")
     if columns not in (dim, dim + 1):
-        raise FeatureError(f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions")
+        raise FeatureError(
+            f"a transform of {dim} x {columns} is neither linear nor affine in {dim} dimensions: "
+            f"it needs {dim} or {dim + 1} columns"
+        )
     extended = full((*batch, new_dimension, new_dimension + columns - dim), 0.0, transform)
     extended[..., :dim, :dim] = transform[..., :dim]
     extended[..., :dim, new_dimension:] = transform[..., dim:]
@@ -154,6 +165,7 @@ def full_lda(lda_mllt: Array, lda: Array) -> Array:
     if rows != columns or lda_mllt.shape[1] != columns or lda_mllt.shape[0] > rows:
         raise FeatureError(
             f"an LDA+MLLT matrix of {lda_mllt.shape[0]} x {lda_mllt.shape[1]} does not match"
-            f" a full LDA matrix of {rows} x {columns}"
+            f" a full LDA matrix of {rows} x {columns}: "
+            "pass matrices of the same training"
         )
     return concatenate((lda_mllt, lda[lda_mllt.shape[0] :]), axis=0)

@@ -29,7 +29,13 @@ __all__ = ["compute_vad", "select_voiced", "voiced_cmvn"]
 
 
 def compute_energy_threshold(log_energy: Array, options: VadOptions, frames: Array) -> Array:
-    """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``."""
+    """Return the threshold ``(..., 1)`` for log energies ``(..., T)`` that are zero past ``frames`` ``(..., 1)``.
+
+    Args:
+        log_energy: (..., T), zero after the last valid frame.
+        options: options of the detector.
+        frames: (..., 1): number of valid frames.
+    """
     xp = get_namespace(log_energy)
     real = choose_precision(log_energy)  # Kaldi's rounding decides if an energy is equal to the threshold.
     if isinstance(log_energy, np.ndarray) and log_energy.dtype == np.float32:
@@ -108,11 +114,13 @@ def select_voiced(features: Array, voiced: Array) -> Array:
     [[1.0], [3.0]]
     """
     if len(features) != len(voiced):
-        raise FeatureError(f"{len(features)} frames of features, but {len(voiced)} of voice activity")
+        raise FeatureError(
+            f"{len(features)} frames of features, but {len(voiced)} of voice activity: compute both from the same audio"
+        )
     if not bool(((voiced == 0) | (voiced == 1)).all()):
         raise FeatureError("voice activity must be 0 or 1 for each frame")
     if not bool((voiced == 1).any()):
-        raise FeatureError("no frames were judged voiced")
+        raise FeatureError("no frames were judged voiced: lower the energy threshold, or leave out the utterance")
     chosen: Array = features[voiced == 1]
     return chosen
 

@@ -152,6 +152,9 @@ def find_flag(flags: dict[str, Flag], name: str) -> Flag:
 def split_flag(argument: str) -> tuple[str, str | None]:
     """Split ``--name=value`` into name and value. Without ``=``, the value is None.
 
+    Raises:
+        UsageError: the argument is not an option.
+
     >>> split_flag("--num-mel-bins=80")
     ('num-mel-bins', '80')
     """

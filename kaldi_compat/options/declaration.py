@@ -31,7 +31,10 @@ class OptionInfo:
     known_as: tuple[str, ...] = ()  # Names of this option in other libraries, for error messages.
 
     def allows(self, value: Scalar) -> bool:
-        """Return True if a value of the option's type lies in the range. NaN lies outside every range."""
+        """Return True if ``value``, which has the option's type, is one of the choices or within the bounds.
+
+        NaN is outside any bounds, but an option without bounds allows NaN.
+        """
         if isinstance(value, str):
             return not self.choices or value in self.choices
         return (

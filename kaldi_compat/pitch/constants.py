@@ -35,7 +35,7 @@ class PitchConstants:
     # Time from an output sample to the end of its filter, in ticks of the least common multiple of both rates.
     settling: int
     chunk: int  # samples per chunk of audio; 0 to process all audio at once
-    window: int  # resampled samples that are correlated
+    window: int  # number of resampled samples in a correlation window
     span: int  # resampled samples of a frame's window and the longest lag
     shift: int  # resampled samples from the start of a frame to the start of the next frame
     start: int  # first resampled sample of the first frame; negative where frames are centered
@@ -188,7 +188,7 @@ def _evaluate_windowed_sinc(times: Floats, cutoff: float, num_zeros: int) -> Flo
 
     Args:
         times: float32, in seconds, of any shape.
-        cutoff: in Hz.
+        cutoff: cutoff frequency in Hz.
         num_zeros: zero crossings of the sinc on each side of the window.
 
     Returns:

@@ -86,7 +86,7 @@ def split_into_frames(
     """
     step = constants.chunk or max(1, int(lengths.max(initial=0)))
     chunks = -(-lengths // step) if ends is None else np.array([len(ends)])
-    chunks = chunks + 1  # The last chunk of an utterance has no samples. It makes the end known.
+    chunks = chunks + 1  # An empty chunk after the last samples tells the search that the audio has ended.
     bounds = np.concatenate(([0], np.cumsum(chunks)))
     utterance = np.repeat(np.arange(len(chunks)), chunks)
     number = np.arange(bounds[-1]) - bounds[utterance]

@@ -39,7 +39,7 @@ class InterpolationCounts:
 
 
 def interpolate_linearly(features: Floats) -> Floats:
-    """Fill gaps in (probability of voicing, pitch) with straight lines: ``(frames, 2)`` -> ``(frames, 2)``.
+    """Fill gaps in ``features`` (frames, 2), probability of voicing and pitch, with straight lines.
 
     A gap at an end, or after the first frame (Kaldi ignores frame 0), leads to 0.9 times the pitch on its other side.
     If no frame has a pitch, the pitch becomes 1. Other columns are copied.
@@ -116,7 +116,17 @@ class RaggedGrids:
     def from_features(
         cls, features: Floats, bounds: Indices, options: InterpolatePitchOptions, random: KaldiRandom
     ) -> RaggedGrids:
-        """Create the grids of utterances with features (rows, 2). Random numbers are drawn in Kaldi's order."""
+        """Create the grids of utterances with features (rows, 2). Random numbers are drawn in Kaldi's order.
+
+        Args:
+            features: (rows, 2): probability of voicing, and pitch.
+            bounds: (utterances + 1,): first row of each utterance, followed by the number of rows.
+            options: options of the interpolation.
+            random: source of Kaldi's random numbers.
+
+        Raises:
+            MemoryError: a grid would have too many pitches.
+        """
         counts = np.diff(bounds)
         interval = np.float32(options.pitch_interval)
         measured = features[:, 1]
@@ -131,7 +141,10 @@ class RaggedGrids:
         highest = np.maximum(highest, lowest + np.float32(2.0 * float(interval)))
         steps = ((highest - lowest) / interval).astype(np.float64)
         if (steps > _MAX_STATES).any():
-            raise MemoryError(f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz")
+            raise MemoryError(
+                f"a grid of {steps.max():.0f} pitches between {lowest.min():g} and {highest.max():g} Hz: "
+                "increase pitch_interval, or correct the pitch"
+            )
         states = np.floor(steps + 0.5).astype(np.int64) + 2
         draws = random.draws(2 * len(features))
         # An utterance draws a number for each frame, then a seed for each frame.
@@ -219,7 +232,9 @@ def _find_most_probable_paths_in_c(grids: RaggedGrids, options: InterpolatePitch
     )
     path = np.empty(int(grids.bounds[-1]), np.int64)
     if native.function("interpolate_pitch")(c, path):
-        raise MemoryError("no memory for the moves on a grid of pitches")
+        raise MemoryError(
+            "no memory for the moves on a grid of pitches: use shorter utterances, or a machine with more memory"
+        )
     return path
 
 

@@ -68,7 +68,12 @@ def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> L
 
 
 def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Floats:
-    """Return normalized correlation and pitch of each frame at the time it was ready: ``(frames, 2)``."""
+    """Return normalized correlation and pitch (frames, 2) of each frame, from the path when the frame became ready.
+
+    Args:
+        analysis: frames and paths of an utterance.
+        options: options of the tracker.
+    """
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
     for lattice, now, _ in trace_online_tracks(analysis, options):
@@ -83,9 +88,15 @@ def compute_first_pass_features(
     options: ProcessPitchOptions,
     generator: Generator | None = None,
 ) -> Floats:
-    """Return the processed pitch features of each frame at the time it was ready: ``(frames, dim)``.
+    """Return the processed pitch features (frames, dim) of each frame, from the path when the frame became ready.
 
     Until the end is known, a frame waits for ``normalization_right_context`` later frames.
+
+    Args:
+        analysis: frames and paths of an utterance.
+        pitch_options: options of the tracker.
+        options: options of the processing.
+        generator: source of the noise for deltas, as for :func:`~kaldi_compat.pitch.process.process_pitch`.
     """
     total = int(analysis.frames.rows[-1])
     noise = draw_standard_normal(np.empty(total, np.float32), generator) if options.add_delta_pitch else None
@@ -109,12 +120,17 @@ def trace_online_tracks(analysis: Analysis, options: PitchOptions) -> Iterator[t
     """Yield, after each chunk, the best path so far, the number of its frames that are ready, and True at the end.
 
     A frame is ready once all paths agree on it, or ``max_frames_latency`` frames later. Each chunk changes the path.
+
+    Args:
+        analysis: frames and paths of an utterance.
+        options: options of the tracker.
     """
     constants, frames, lattice = analysis.constants, analysis.frames, analysis.first
     total, costs = int(frames.rows[-1]), np.empty(constants.states, np.float32)
     if total == 0:
         return
-    # The end is known together with the last chunk, before frames are requested.
+    # The end of the audio is known when the last samples arrive, so the chunk with these samples and the empty chunk
+    # after it are one step.
     chunks = [(end, False) for end in dict.fromkeys(frames.ready[:-2].tolist()) if end > 0]
     for end, finished in [*chunks, (total, True)]:
         if finished or end >= options.recompute_frame:

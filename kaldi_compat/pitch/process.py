@@ -115,7 +115,7 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
 
 
 def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
-    """Draw a standard normal number for each frame of a vector or of a batch of vectors."""
+    """Draw a standard normal number from ``generator`` for each element of ``frames`` (...,)."""
     draws: Array
     if isinstance(generator, KaldiRandom):
         draws = convert_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
@@ -185,7 +185,10 @@ def process_pitch(
 
 def _check_track(features: Array, lengths: Any) -> None:
     if features.shape[-1] != 2:
-        raise FeatureError(f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}")
+        raise FeatureError(
+            f"pitch features have two columns, correlation and pitch, not {features.shape[-1]}: "
+            "pass the output of Pitch or track_pitch"
+        )
     if is_traced_or_differentiated(features):
         return
     pitch = features[..., 1]
@@ -255,9 +258,17 @@ def compute_undelayed_features(
     lengths: Any = None,
     deltas: PitchDeltas | None = None,
 ) -> Array:
-    """Compute :func:`process_pitch` without the delay, with given noise: ``(..., frames)`` or None."""
+    """Compute :func:`process_pitch` without the delay, and with given noise.
+
+    Args:
+        features: (..., frames, 2).
+        noise: (..., frames); None without deltas.
+        options: options of the processing.
+        lengths: (...): number of valid frames; None if all frames are valid.
+        deltas: filters of the deltas; None to create the filters.
+    """
     xp = get_namespace(features)
-    if lengths is not None:  # padding gets a finite logarithm and gradient
+    if lengths is not None:  # Padding gets a finite logarithm and gradient.
         features = xp.where(mask_frames(lengths, features)[..., None], features, full((), 1.0, features))
     logs = log_pitch(features[..., 1])
 

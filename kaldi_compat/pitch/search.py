@@ -62,13 +62,15 @@ def _search_in_c(
     arguments = constants.c_arguments, frames.c_arguments, begin, end, costs, *lattice, len(lattice.best)
     status = native.function("pitch_search")(*arguments, np.array(ends, np.int64), len(ends))
     if status == 1:
-        raise MemoryError("no memory for a block of frames")
+        raise MemoryError(
+            "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
+        )
     if status:
         raise make_overflow_error()
 
 
 def make_overflow_error() -> AudioError:
-    """Return the error for audio that is too loud."""
+    """Return the error for audio whose correlations overflow because it is too loud."""
     return AudioError("audio to track pitch in is so loud that its correlation overflows: scale it down")
 
 

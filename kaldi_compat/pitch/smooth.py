@@ -22,8 +22,9 @@ __all__ = ["smooth_pitch"]
 def compute_moving_means(values: Floats, size: int) -> Floats:
     """Return the mean over ``size`` values around each value, which is constant near both ends: ``(n,)`` -> ``(n,)``.
 
-    As in Kaldi, a value enters a frame too soon, so that the first window's right neighbor never enters (but leaves).
-    The values are added from left to right in float32, so that rounding errors grow along an utterance.
+    As in Kaldi, the sum of the window skips the value to the right of the first window: this value is later
+    subtracted, but never added. The values are added from left to right in float32, so rounding errors grow
+    along an utterance.
     """
     middle = (size - 1) // 2
     first = np.add.accumulate(values[:size])[-1] / np.float32(min(size, len(values)))

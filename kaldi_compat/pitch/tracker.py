@@ -124,7 +124,15 @@ def track_pitches(
     options: PitchOptions | None = None,
     **changes: Unpack[PitchKeywords],
 ) -> list[tuple[Key, Floats]]:
-    """Apply :func:`track_pitch` to pairs of key and samples; return pairs of key and features, in order."""
+    """Apply :func:`track_pitch` to many utterances at once.
+
+    Args:
+        utterances: pairs of key and samples.
+        options, changes: options of the tracker, as for :func:`track_pitch`.
+
+    Returns:
+        Pairs of key and features, in order.
+    """
     options = make_options("track_pitches", PitchOptions, options, changes)
     keys, audio = [], [np.empty(0, np.int16)]
     for key, samples in utterances:
@@ -174,7 +182,11 @@ def track_block(
 
 
 def convert_audio(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert samples (T,) to a type of the tracker: int16 or float32."""
+    """Convert samples (T,) to a type of the tracker: int16 or float32.
+
+    Raises:
+        AudioError: the samples do not have one axis, or do not have a supported type.
+    """
     if samples.ndim != 1:
         raise AudioError(
             f"audio for pitch tracking must have one axis, not the shape {samples.shape}: take one channel"

@@ -14,7 +14,7 @@ e.g.:  am-info final.mdl
 
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print four lines. Only the transition model, at the head of the file, is read."""
+    """Print the numbers of phones, pdfs, transition-ids and transition-states. Only the transition model is read."""
     write_text("-", format_properties(source))
     return 0
 

@@ -40,7 +40,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
     if options.utt2spk and not (a_is_table and b_is_table):
         raise OptionError("--utt2spk needs two tables, but one of the transforms is a single file: name a table")
     if (a_is_table or b_is_table) != io_ark.is_table_wspecifier(target):
-        raise OptionError(f"{target}: the output must be a table if one of the inputs is, and a file if none is")
+        raise OptionError(f"{target}: the output must be a table if an input is a table, and a file otherwise")
     if not a_is_table and not b_is_table:
         return compose_files(options, a, b, target)
     with Tables() as tables:
@@ -48,7 +48,7 @@ def main(options: Options, a: str, b: str, target: str) -> int:
         writer = tables.write("matrix", target)
         if a_is_table:
             blocks = tables.read("matrix", a, lambda key: has_b(key), 0)
-            find_b, has_b = make_finder(tables, b, speakers, options.utt2spk)
+            find_b, has_b = make_lookups(tables, b, speakers, options.utt2spk)
 
             def compose_with_b(block: ArrayBlock) -> ArrayBlock:
                 matrices = find_b(block)  # If B is missing, A need not be readable.
@@ -63,14 +63,17 @@ def main(options: Options, a: str, b: str, target: str) -> int:
     return 0
 
 
-def make_finder(
+def make_lookups(
     tables: Tables, source: str, speakers: LookupReader[str] | None, utt2spk: str
 ) -> tuple[Callable[[ArrayBlock], Matrix], Callable[[str], bool]]:
-    """Make two functions that look up transforms in a table, by utterance or by speaker, or use the one in a file.
+    """Return two functions that look up transforms in the table or file ``source``.
 
-    The first function returns the transforms of a block. It raises :class:`Skip` if a transform is missing, or if a
-    block of several utterances has transforms of different shapes. The second function tells whether a key has a
-    transform.
+    Transforms of a table are looked up by utterance, or by speaker if ``speakers`` maps utterances to speakers. A file
+    contains one transform for all utterances. ``utt2spk`` is the name of ``speakers`` in warnings.
+
+    The first function returns the transforms of a block: (entries, rows, columns), or (rows, columns) for a file. It
+    raises :class:`Skip` if a transform is missing, or if a block of several utterances has transforms of different
+    shapes. The second function returns True if a key has a transform.
     """
     if not io_ark.is_table_rspecifier(source):
         matrix: Matrix = io_ark.load(source, kind="matrix")

@@ -43,7 +43,7 @@ class Options(BaseOptions):
 
 @program("compute-cmvn-stats-two-channel", USAGE, Options)
 def main(options: Options, sides: str, source: str, target: str) -> int:
-    """Write the statistics of each utterance, call by call."""
+    """Write the CMVN statistics of each utterance. The two sides of a call are processed together."""
     counts = Counts()
     calls = group_by_call(read_lines(sides), sides)
     with Tables() as tables:
@@ -103,13 +103,16 @@ class CallBlock:
         self.size += sum([matrix.nbytes for matrix in feats])
 
     def compute_statistics(self, quieter_channel_weight: float) -> ArrayBlock:
-        """Compute the statistics (2, dim + 1) of each utterance."""
+        """Compute the CMVN statistics (2, dim + 1) of each utterance.
+
+        In each frame of a call, the quieter side has the weight ``quieter_channel_weight``, and the other side 1.
+        """
         lengths = np.array(list(map(len, self.feats)))
         rows = self.feats[0] if len(self.feats) == 1 else np.concatenate(self.feats)
         if not rows.size:
             return ArrayBlock.from_arrays(self.keys, list(np.zeros((len(lengths), 2, rows.shape[1] + 1))))
         one, other = (np.repeat(np.array(self.roles) == role, lengths) for role in (ONE, OTHER))
-        loudness = rows[:, :1]
+        loudness = rows[:, :1]  # The first column is the energy or C0.
         weights = np.ones(len(rows), np.float32)
         weights[one], weights[other] = weigh_two_channels(loudness[one], loudness[other], quieter_channel_weight)
         bounds = np.concatenate(([0], np.cumsum(lengths)))

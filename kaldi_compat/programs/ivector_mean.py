@@ -42,7 +42,11 @@ def main(options: Options, first: str, second: str, target: str | None = None, c
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, and write the mean to a file."""
+    """Average all vectors of a table in double precision, and write the mean to a file.
+
+    Raises:
+        OptionError: the table is empty.
+    """
     with Tables() as tables:
         total, count = sum_of_vectors(tables.read("vector", source))
     if not count:

@@ -112,7 +112,10 @@ class Vectors:
             if key in self.mapped:
                 raise OptionError(f"Duplicate {self.name} iVector found for {self.owner} {key}")
             if len(vector) != plda.dim:
-                raise FeatureError(f"{key}: the vector has {len(vector)} dimensions, but the PLDA model has {plda.dim}")
+                raise FeatureError(
+                    f"{key}: the vector has {len(vector)} dimensions, but the PLDA model has {plda.dim}: "
+                    "use the model that was estimated from such vectors"
+                )
             if number < 1:
                 raise FeatureError(f"{key}: the number of utterances must be positive, not {number}")
             self.mapped[key] = vector, number
@@ -121,7 +124,7 @@ class Vectors:
         wide = np.stack([vector for _, vector in entries]).astype(np.float64)
         mapped = plda.transform_vectors(wide, normalize_length=False)
         simple = options.simple_length_normalization
-        factors = plda.length_factors(mapped, numbers, simple_length_normalization=simple)
+        factors = plda.compute_length_factors(mapped, numbers, simple_length_normalization=simple)
         self.total_scale = sum(factors.astype(np.float32).tolist(), self.total_scale)
         if options.normalize_length:
             mapped *= factors[:, None]

@@ -32,7 +32,7 @@ def main(options: NoOptions, transform: str, source: str, target: str) -> int:
 
 
 def transform_vectors(block: ArrayBlock, matrix: Matrix) -> ArrayBlock:
-    """Apply a transform to vectors.
+    """Multiply vectors by a matrix of shape (out, dim), or (out, dim + 1) if its last column is an offset.
 
     Raises:
         Skip: the vectors of several entries differ in length.

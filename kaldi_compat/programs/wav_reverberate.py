@@ -46,7 +46,10 @@ def main(options: Options, source: str, target: str) -> int:
     noises = read_noises(options, wave.sample_frequency)
     if options.multi_channel_output:
         if rir is None:
-            raise OptionError("--multi-channel-output needs --impulse-response: the output has the same channels")
+            raise OptionError(
+                "--multi-channel-output needs an impulse response, which determines the channels of the output: "
+                "pass --impulse-response"
+            )
         channels = range(len(rir.samples))
         for name, noise, _, _ in noises:
             if len(noise.samples) != len(channels):

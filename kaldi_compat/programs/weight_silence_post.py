@@ -71,7 +71,7 @@ def scale_frames_by_silence(posteriors: PosteriorArrays, is_silence: Mask, scale
     frames, weights, count = number_entry_frames(posteriors), posteriors.weights, len(posteriors.counts)
     silence, other = (sum_by_frame(frames[mask], weights[mask], count) for mask in (is_silence, ~is_silence))
     if (silence < 0).any() or (other < 0).any():
-        raise FeatureError("--distribute needs weights that are not negative: remove the option")
+        raise FeatureError("--distribute needs nonnegative weights: remove the option")
     total = silence + other
     with np.errstate(invalid="ignore"):
         factors = np.where(total == 0, np.float32(1), (silence * np.float32(scale) + other) / total)

@@ -154,10 +154,14 @@ def iterate_state(module: Any) -> Iterator[tuple[str, Any]]:
 
 
 def find_folder(name: str, *, allow_pickle: bool) -> str:
-    """Return the folder of the model of ``--transformers``, and download a model of the hub if necessary.
+    """Return the local folder of a transformers model, and download the model from the Hugging Face Hub if necessary.
+
+    Args:
+        name: existing folder, or name of a model on the hub, such as "facebook/hubert-base-ls960".
+        allow_pickle: also download weights in ``*.bin`` files, which are pickles.
 
     Raises:
-        OptionError: the name is not a folder, and the hub lacks the model or cannot be reached.
+        OptionError: the name is not a folder, and the model is not on the hub or the hub cannot be reached.
     """
     if os.path.isdir(name):
         return os.path.abspath(name)
@@ -174,8 +178,8 @@ def find_folder(name: str, *, allow_pickle: bool) -> str:
         return str(folder)
     except Exception as error:
         raise OptionError(
-            f"--transformers={name} is not a folder here, and the hub cannot be reached or does not have it "
-            f"({(reason or _to_one_line(error))[:200]}): give the folder of a downloaded model"
+            f"--transformers={name} is neither a local folder nor a model that the Hugging Face Hub returns "
+            f"({(reason or _to_one_line(error))[:200]}): give the folder of a downloaded model, or correct the name"
         ) from error
 
 
@@ -361,7 +365,9 @@ class _Encoder(_Pretrained):
         self.layers = self.layers or [self.count]
         deepest = max(self.layers)
         if deepest > self.count:
-            raise OptionError(f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}")
+            raise OptionError(
+                f"--layers: {folder} has the layers 0 to {self.count}, not {deepest}; choose some of these layers"
+            )
         if 0 < deepest < self.count:
             inner.layers = inner.layers[:deepest]  # Deeper layers are not needed.
         self.states: dict[int, Tensor] = {}
@@ -405,6 +411,9 @@ class _Codec(_Pretrained):
         counts = np.array(self.count_rows(inputs, codes.shape[-1], len(audio)))
         if self.layers:
             if max(self.layers) >= codes.shape[1]:
-                raise ValueError(f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}")
+                raise ValueError(
+                    f"the codec has the codebooks 0 to {codes.shape[1] - 1}, not {max(self.layers)}; "
+                    "choose some of these codebooks"
+                )
             return {f"codes{number}": (codes[:, number], counts) for number in self.layers}
         return codes.transpose(1, 2), counts

@@ -102,7 +102,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         engine: Engine = "auto",
         dft: Dft = "fft",
     ) -> Frontend:
-        """Return the front end of a preset. See the class for the arguments."""
+        """Return the front end of a preset. The class describes the arguments."""
         return cls(preset, statistics=statistics, resample=resample, dither=dither, engine=engine, dft=dft)
 
     def __prepare_scriptable__(self) -> nn.Module:

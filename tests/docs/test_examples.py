@@ -10,8 +10,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import io_ark
 import kaldi_compat
 from tools.generate.packages import PACKAGES, folder
 
@@ -89,6 +91,22 @@ def test_examples_are_fenced_with_their_language(page: Path) -> None:
     assert set(opening) <= {"c", "js", "python", "sh", "text"}
     for block in re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S):
         assert block.startswith(">>> "), "an example that does not run"
+
+
+def test_example_program_of_the_contributing_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "CONTRIBUTING.md"
+    if not page.exists():
+        pytest.skip("the distribution of the product lacks the page")
+    (source,) = re.findall(r"^```text\n(import numpy.*?)^```$", page.read_text(), flags=re.M | re.S)
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(source, names)
+    monkeypatch.chdir(tmp_path)
+    with io_ark.writer("ark:feats.ark") as writer:
+        writer["utt1"] = np.float32([[1], [2], [3]])
+        writer["utt2"] = np.float32([[4], [5]])
+    assert names["main"](["--print-args=false", "ark:feats.ark", "ark:reversed.ark"]) == 0
+    reversed_rows = {key: matrix.ravel().tolist() for key, matrix in io_ark.read("ark:reversed.ark")}
+    assert reversed_rows == {"utt1": [3, 2, 1], "utt2": [5, 4]}
 
 
 def documented_defaults() -> dict[str, dict[str, str]]:

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from kaldi_compat.frontends.description import convert_to_dict
-from kaldi_compat.frontends.preset import FEATURES, FORMAT, SET_BY_PRESET, Preset, list_presets
+from kaldi_compat.frontends.preset import FEATURES, FORMAT_VERSION, SET_BY_PRESET, Preset, list_presets
 from kaldi_compat.frontends.steps import STEPS
 from kaldi_compat.options.declaration import get_info
 
@@ -35,7 +35,7 @@ ABOUT = {
 def presets() -> str:
     """Return the text of ``kaldi_compat/frontends/presets.json``."""
     by_name = {name: convert_to_dict(Preset.of(name)) for name in list_presets()}
-    return json.dumps({"format": FORMAT, "presets": by_name}, indent=1, allow_nan=False) + "\n"
+    return json.dumps({"format": FORMAT_VERSION, "presets": by_name}, indent=1, allow_nan=False) + "\n"
 
 
 def schema() -> str:
@@ -46,7 +46,8 @@ def schema() -> str:
     flags = {name: {"type": "boolean"} for name in ("subtract_clip_mean", "shortens_frame", "double_precision")}
     source = {name: {"type": "string"} for name in ("repository", "file", "commit", "date")}
     steps = [_step(name) for name in STEPS]
-    properties: dict[str, Any] = {"format": {"const": FORMAT}, **strings, "source": _make_schema(source), **numbers,
+    properties: dict[str, Any] = {"format": {"const": FORMAT_VERSION}, **strings,
+                                  "source": _make_schema(source), **numbers,
                                   "feature": {"enum": [*FEATURES]}, "options": {"type": "object"}, **flags,
                                   "steps": {"type": "array", "items": {"oneOf": steps}},
                                   "columns": {"type": "integer", "minimum": 1},

@@ -58,7 +58,11 @@ class ModuleSource(ExtractorSource):
         return {"--module": path} if path else {}
 
     def open(self, device: str, threads: int) -> Extractor:
-        """Import and create the object, and move the modules of torch that it refers to to the device."""
+        """Import and create the object, and move the modules of torch that it refers to to the device.
+
+        Raises:
+            DumpError: the object cannot be imported, created or called.
+        """
         self._object = self._create_object(device)
         if not callable(self._object):
             kind = type(self._object).__name__
@@ -114,6 +118,9 @@ class ModuleSource(ExtractorSource):
         A value that the first call creates, such as a table, is compared after a first call. A value that changes in
         later calls, such as a cache or a count, follows from the compared values and files, so it is not compared.
         It cannot be compared if it had content before the first call.
+
+        Raises:
+            DumpError: a later call creates a module in training mode.
         """
         after = digest_object(self._object, get_torch_extractors())
         if late := [type(module).__name__ for module in self._find_new_modules(after) if module.training]:

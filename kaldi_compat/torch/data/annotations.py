@@ -178,7 +178,16 @@ class Annotations:
         return all(key in target.table for target in self._targets)
 
     def annotate(self, key: str, value: Tensor, seed: int | None = None) -> Utterance:
-        """Return an utterance with its targets. Raise :class:`MissingKeyError` if a target is missing."""
+        """Return an utterance with its targets.
+
+        Args:
+            key: key of the utterance.
+            value: audio or features.
+            seed: seed of the utterance for random changes, which is stored with the utterance.
+
+        Raises:
+            MissingKeyError: a target is missing.
+        """
         targets = {target.name: target.get(key) for target in self._targets}
         if "speaker" in targets:
             targets["speaker_label"] = self._speaker_labels[targets["speaker"]]

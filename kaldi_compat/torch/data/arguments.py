@@ -11,7 +11,15 @@ from kaldi_compat.errors import OptionError
 
 
 def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
-    """Return an argument as an integer, or raise :class:`OptionError` unless it is an integer >= ``at_least``."""
+    """Return an argument as an integer.
+
+    Args:
+        name, value: name of the argument for the error, and value.
+        at_least: smallest valid value.
+
+    Raises:
+        OptionError: the value is not an integer, or is smaller than ``at_least``.
+    """
     try:
         number = operator.index(value)
     except TypeError:
@@ -22,13 +30,17 @@ def check_whole_number(name: str, value: Any, at_least: int = 0) -> int:
 
 
 def check_positive_number(name: str, value: Any) -> float:
-    """Return an argument as a float, or raise :class:`OptionError` unless it is a positive finite number."""
+    """Return ``value``, the argument ``name``, as a float.
+
+    Raises:
+        OptionError: the value is not a positive, finite number.
+    """
     try:
         number = float(value) if not isinstance(value, str) else math.nan
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
     if not 0 < number < math.inf:
-        raise OptionError(f"{name}={value!r} must be a positive number")
+        raise OptionError(f"{name}={value!r} must be a positive, finite number")
     return number
 
 

@@ -381,7 +381,7 @@ class WaveDataset(_KeyedDataset):
             segment, recording, place = self._locate_audio(key, location)
             if recording not in headers:
                 headers.clear()  # Segments of a recording are usually consecutive, so one header is kept.
-                headers[recording] = self._make_silence(recording, place)
+                headers[recording] = self._load_placeholder(recording, place)
             wave = _select_channel(headers[recording], key, segment, self._channel)
             return self._count_resampled(key, wave.samples.shape[1], wave.sample_frequency)
 
@@ -393,8 +393,11 @@ class WaveDataset(_KeyedDataset):
         rates = self._choose_rates(key, rate, self._items.seeds.derive(key))
         return samples if rates is None else int(count_resampled(samples, *rates))
 
-    def _make_silence(self, recording: str, place: str) -> Wave:
-        """Return silence of the length and channels of a recording. Its array takes no memory."""
+    def _load_placeholder(self, recording: str, place: str) -> Wave:
+        """Return silence with the length and number of channels of a recording, in an array that takes no memory.
+
+        If the header does not give the length, return the recording itself.
+        """
         info: WaveInfo = load_named(self._headers(), recording, place)
         if info.sample_count is None:  # The header of a file written to a pipe has no length, so the audio is read.
             return cast(Wave, load_named(self._loader(), recording, place))

@@ -112,7 +112,13 @@ def check_tolerance(length_tolerance: int | None) -> None:
 
 
 def make_length_error(key: str, lengths: Mapping[str, int], tolerance: int) -> KaldiCompatError:
-    """Return the error for an utterance whose input and targets differ in length by more than the tolerance."""
+    """Return the error for an utterance whose input and targets differ in length by more than the tolerance.
+
+    Args:
+        key: key of the utterance.
+        lengths: number of frames of the input and of each target, by name.
+        tolerance: largest accepted difference in frames.
+    """
     counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
     return KaldiCompatError(
         f"{key}: the numbers of frames ({counts}) differ by more than length_tolerance={tolerance}: "

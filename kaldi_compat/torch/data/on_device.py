@@ -61,7 +61,10 @@ class FeaturesOnDevice:
 
     def __len__(self) -> int:
         if not isinstance(self._loader, Sized):
-            raise TypeError(f"the number of batches is unknown, because {self._loader!r} has no length")
+            raise TypeError(
+                f"the number of batches is unknown, because {self._loader!r} has no length: "
+                "count the batches in your loop"
+            )
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Batch]:

@@ -16,7 +16,11 @@ from kaldi_compat.torch.data.annotations import Path
 
 
 def find_script(file: Path) -> Path:
-    """Return the script file of an rspecifier, or ``file`` itself if it is a file name."""
+    """Return the script file of the rspecifier ``file``, or ``file`` itself if it is a file name.
+
+    Raises:
+        KaldiCompatError: the rspecifier does not name a script file.
+    """
     table = io_ark.classify_rspecifier(file) if isinstance(file, str) else None
     if table is not None and table.kind == "ark":
         raise KaldiCompatError(f"{file!r} is an archive, which cannot be accessed by number: use ArchiveDataset")

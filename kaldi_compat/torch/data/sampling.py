@@ -131,7 +131,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._by_length = by_length[(sorted_lengths >= self._limits[0]) & (sorted_lengths <= self._limits[1])]
         if not len(self._by_length):
             raise OptionError(f"no utterance has a length from {self._limits[0]:g} to {self._limits[1]:g}: lengths are "
-                              f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}")  # fmt: skip
+                              f"{sorted_lengths[-1]:g} to {sorted_lengths[0]:g}; change the limits")  # fmt: skip
         if self._max_size is not None and (longer := int((self._lengths[self._by_length] > self._max_size).sum())):
             message = (
                 f"{longer} of {len(self._by_length)} utterances are longer than max_frames or max_seconds, and are "

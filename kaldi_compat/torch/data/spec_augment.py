@@ -80,6 +80,9 @@ class SpecAugment(nn.Module):
             features: ``(frames, dim)`` or ``(B, frames, dim)``.
             lengths: ``(B,)``: number of frames of each utterance; None if there is no padding.
             generator: source of the random numbers; torch's global generator on the CPU if None.
+
+        Raises:
+            FeatureError: the features have a wrong shape or type, or the lengths do not match the features.
         """
         if not isinstance(features, Tensor):
             raise FeatureError(f"features must be a tensor, not {type(features).__name__}")

@@ -72,12 +72,22 @@ class Fbank(FbankConstructor, MelFeature):
         return self.options.use_log_fbank and not self.options.use_energy
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes."""
+        """Compute mel energies (..., num_mel_bins) of the power spectrum, or of the magnitudes.
+
+        Args:
+            spectrum: (..., fft_bins, 2): real and imaginary parts.
+            filter_bank: mel weights for VTLN; None for the weights of the module.
+        """
         powers = power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         return self._apply_filter_bank(powers if self.options.use_power else power(powers, 0.5), filter_bank)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the logs of the mel energies, and add the column of the log energy if there is one."""
+        """Compute the logs of the mel energies, and add the column of the log energy if there is one.
+
+        Args:
+            energies: (..., num_mel_bins).
+            log_energy: (...): log energies of the frames; None without ``use_energy``.
+        """
         options = self.options
         features = energies.clamp(min=EPSILON).log() if options.use_log_fbank else energies
         if log_energy is None:

@@ -42,7 +42,15 @@ class Mfcc(MfccConstructor, MelFeature):
         self._register_table("lifter", tables.lifter(num_ceps, self.options.cepstral_lifter))
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the liftered DCT of the log mel energies. A log energy replaces C0; ``htk_compat`` puts C0 last."""
+        """Compute the liftered DCT of the log mel energies.
+
+        Args:
+            energies: (..., num_mel_bins).
+            log_energy: (...): log energies of the frames, which replace C0; None to keep C0.
+
+        Returns:
+            (..., num_ceps). ``htk_compat`` places C0 or the energy in the last column instead of the first.
+        """
         options = self.options
         cepstra = matmul(energies.clamp(min=EPSILON).log(), self.cosines.to(energies.dtype))
         cepstra = cepstra * self.lifter.to(energies.dtype)

@@ -90,7 +90,12 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return features if lengths is None else (features, frames.to(lengths.device))
 
     def stream(self, slots: int = 1, *, max_latency: int = 3000) -> PitchStream:
-        """Return a :class:`~kaldi_compat.PitchStream`, which computes pitch from audio in chunks."""
+        """Return a :class:`~kaldi_compat.PitchStream`, which computes pitch from audio in chunks.
+
+        Args:
+            slots: number of utterances that the stream processes at the same time.
+            max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
+        """
         return PitchStream(self, slots, max_latency=max_latency)
 
     def _make_example(self) -> Tensor:

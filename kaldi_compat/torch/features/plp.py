@@ -54,7 +54,12 @@ class Plp(PlpConstructor, MelFeature):
         return torch.from_numpy(banks.weights * tables.compute_equal_loudness(banks.centers))
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute the loudness of the mel bins, fit an all-pole model to it, and compute the cepstra of the model."""
+        """Compute the loudness of the mel bins, fit an all-pole model to it, and compute the cepstra of the model.
+
+        Args:
+            energies: (..., num_mel_bins).
+            log_energy: (...): log energies of the frames, which replace C0; None without ``use_energy``.
+        """
         options = self.options
         loudness = power(energies, options.compress_factor)
         loudness = torch.cat((loudness[..., :1], loudness, loudness[..., -1:]), -1)

@@ -270,7 +270,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
         features = self._compute_in_blocks(frames, noise, self._stack_filter_banks(warps, samples), recorded)
         features = features.reshape(*samples.shape[:-1], *features.shape[1:])
         if recorded.traced:
-            # index_select, because the size of a slice would be a minimum of two symbols, which exporters mishandle.
+            # Exporters mishandle a slice, whose size would be a minimum of two symbols.
             features = features.index_select(-2, torch.arange(count).to(samples.device))
         return features if counts is None else (zero_past(features, counts), counts)
 

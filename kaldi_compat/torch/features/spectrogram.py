@@ -38,7 +38,12 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         return not self.options.return_raw_fft and self.options.raw_energy == raw
 
     def energies(self, spectrum: Tensor, filter_bank: Tensor | None) -> Tensor:
-        """Compute the power spectrum; with ``return_raw_fft``, arrange the numbers of the FFT in Kaldi's order."""
+        """Compute the power spectrum. With ``return_raw_fft``, arrange the numbers of the FFT in Kaldi's order.
+
+        Args:
+            spectrum: (..., fft_bins, 2): real and imaginary parts.
+            filter_bank: not used.
+        """
         if not self.options.return_raw_fft:
             return power_spectrum(spectrum, overwrite=not is_traced_or_differentiated(spectrum))
         ends = torch.stack((spectrum[..., 0, 0], spectrum[..., -1, 0]), -1)
@@ -46,7 +51,12 @@ class Spectrogram(SpectrogramConstructor, SpectralFeature):
         return torch.cat((ends, between), -1)
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
-        """Compute log powers, with the log energy in the first column. The numbers of a raw FFT are not changed."""
+        """Compute log powers, with the log energy in the first column. The numbers of a raw FFT are not changed.
+
+        Args:
+            energies: (..., fft_bins): powers, or the numbers of a raw FFT.
+            log_energy: (...): log energies of the frames; None for a raw FFT.
+        """
         if log_energy is None:
             return energies
         log_power = energies.clamp(min=EPSILON).log()

@@ -98,11 +98,11 @@ def explain_unsupported(
         (module.window.dtype == torch.float32, f"the module is {module.window.dtype}"),
         (not getattr(module.options, "return_raw_fft", False), "return_raw_fft=True asks for the FFT itself"),
     )
-    why = explain_switched_off(samples) or next((reason for holds, reason in checks if not holds), "")
+    why = explain_why_disabled(samples) or next((reason for holds, reason in checks if not holds), "")
     return why or _find_fault(module, samples, lengths, vtln_warp, generator)
 
 
-def explain_switched_off(values: Tensor) -> str:
+def explain_why_disabled(values: Tensor) -> str:
     """Return the reason why no kernel can be used on the device of ``values``, or an empty string if one can."""
     if values.device.type != DEVICE_TYPE:
         return f"the samples are on {values.device}, not on CUDA"

@@ -228,7 +228,7 @@ def _count_programs(device: torch.device, points: int) -> int:
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
     """Return the number of programs of one warp for which a multiprocessor has registers and blocks.
 
-    >>> resident_programs((9, 0), 512), resident_programs((8, 6), 512)
+    >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
     (25, 16)
     """
     registers = REGISTERS.get(capability, USUAL_REGISTERS[points])
@@ -264,7 +264,7 @@ def make_band_filters(weights: npt.NDArray[np.float32], width: int, least: Seque
         least: minimum number of rows of weights for each group of bands, so that results of several calls have the same
             layout.
 
-    >>> sparse_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
+    >>> make_band_filters(np.eye(65, 23, -5, np.float32)[None], 72).first_bins[0, :8].tolist()
     [4, 4, 4, 8, 8, 8, 8, 12]
     """
     banks, _, bands = weights.shape

@@ -345,7 +345,7 @@ def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, 
 def list_half_of_bins(n: int) -> list[int]:
     """Return the bins that :func:`transform_real` computes, or the mirror images of these bins.
 
-    >>> half_of_bins(16)
+    >>> list_half_of_bins(16)
     [1, 9, 5, 13, 2, 10, 4, 0, 8]
     """
     bins, scale = [], 1

@@ -15,7 +15,12 @@ from kaldi_compat.torch import kernels
 
 
 def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
-    """Allocate memory on the host, which is pinned if requested and if pinned memory is available."""
+    """Allocate memory on the host.
+
+    Args:
+        shape, dtype: shape and type of the tensor.
+        pinned: use pinned memory if it is available.
+    """
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
     try:
@@ -45,21 +50,23 @@ class Transfers:
         """True if host memory should be pinned."""
         return self._in is not None
 
-    def send(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
-        """Assemble a tensor on the device from pieces. Computations that are started afterwards can use the tensor.
+    def send_pieces(self, pieces: Sequence[tuple[int, Tensor]], length: int) -> Tensor:
+        """Assemble a tensor on the device from pieces. Work that is queued on the current stream afterwards can use it.
 
         Args:
-            pieces: start and elements of each piece. Elements of the tensor that no piece covers are 0.
+            pieces: index of a piece's first element in the tensor, and the piece. Elements that no piece covers are 0.
             length: number of elements of the tensor.
         """
-        whole = len(pieces) == 1 and len(pieces[0][1]) == length
+        is_single = len(pieces) == 1 and len(pieces[0][1]) == length
         if self._in is None:
-            return pieces[0][1] if whole else _join_pieces(pieces, length, self.device)
+            return pieces[0][1] if is_single else _join_pieces(pieces, length, self.device)
         # A copy from memory that is not pinned would wait for all running computations.
-        pinned = [(at, piece if piece.is_pinned() else piece.pin_memory()) for at, piece in pieces]
+        pinned = [(start, piece if piece.is_pinned() else piece.pin_memory()) for start, piece in pieces]
         with torch.cuda.stream(self._in):
             there = (
-                pinned[0][1].to(self.device, non_blocking=True) if whole else _join_pieces(pinned, length, self.device)
+                pinned[0][1].to(self.device, non_blocking=True)
+                if is_single
+                else _join_pieces(pinned, length, self.device)
             )
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._in)

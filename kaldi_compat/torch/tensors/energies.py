@@ -62,5 +62,5 @@ def sum_mel_bands(power: Tensor, filled: Tensor, groups: list[tuple[slice, slice
 
 
 def floor_energy(log_energy: Tensor, energy_floor: float) -> Tensor:
-    """Replace log energies below the log of a floor by the log of the floor. A floor of 0 changes nothing."""
+    """Replace log energies (...,) below the log of ``energy_floor`` by this log. A floor of 0 changes nothing."""
     return log_energy.clamp(min=math.log(energy_floor)) if energy_floor > 0 else log_energy

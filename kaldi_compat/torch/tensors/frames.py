@@ -30,7 +30,7 @@ def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = T
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift
-    # Not positive for short audio, even if division rounds to zero as in ONNX.
+    # The number is not positive for short audio, even if division rounds to zero as in ONNX.
     count = (num_samples - size + shift) // shift
     if isinstance(count, Tensor):
         return count.clamp(min=0)
@@ -126,5 +126,5 @@ def preemphasize(frames: Tensor, coefficient: float) -> Tensor:
 
 
 def log_energy(frames: Tensor, floor: float = EPSILON) -> Tensor:
-    """Compute the log of each frame's floored sum of squares: (..., size) -> (...)."""
+    """Compute the log of the sum of squares of each frame, which is at least ``floor``: (..., size) -> (...)."""
     return frames.square().sum(-1).clamp(min=floor).log()

@@ -50,7 +50,14 @@ class Answer:
 
 
 def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: float) -> Answer:
-    """Return the answer that completes the result of a search."""
+    """Return the answer that completes the result of a search.
+
+    Args:
+        finder: the search that found the attempt.
+        attempt: the best attempt of the search.
+        settled: the attempt with all options settled.
+        tolerance: largest difference that counts as explained.
+    """
     sheet = attempt.search.sheet
     places = settling.find_places(settled, sheet, tolerance)
     others = np.flatnonzero(~_find_covered_columns(sheet))
@@ -200,9 +207,10 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
     if not much.any() or much.all():
         return ""
     shares = [goal[where].mean() / max(deviation[where].mean(), 1e-30) for where in (much, ~much)]
-    # Dithering of 20 bits would be audible. The estimate may be wrong by a factor of 1.5.
+    # Dithering with a standard deviation of 20 int16 steps would be audible, so larger noise is not dithering.
+    # The shares are estimates, which may be wrong by a factor of 1.5.
     is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
-    return f"noise as of dithering with about {size * ratio:.2g}" if is_noise else ""
+    return f"noise like dithering of about {size * ratio:.2g}" if is_noise else ""
 
 
 def _measure_deviation(difference: Doubles) -> Doubles:

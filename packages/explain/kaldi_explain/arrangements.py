@@ -123,14 +123,19 @@ def find_informative(target: Doubles) -> tuple[Mask, Mask]:
 
 
 def describe_spans(places: npt.NDArray[Any], name: str) -> str:
-    """Describe numbers of rows or columns, such as "frame 7" or "frames 3 to 9, 12"."""
+    """Describe the places of rows or columns by their ``name``, such as "frame 7" or "frames 3 to 9, 12"."""
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     shown = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs[:6]]
     return f"{name}{'s' * (len(places) > 1)} {', '.join(shown)}{', ...' * (len(runs) > 6)}"
 
 
 def name_values(wrong: Mask, first_frame: int = 0, first_column: int = 0) -> str:
-    """Describe the values in a mask (frames, columns) by their count and the first places."""
+    """Describe the values in a mask (frames, columns) by their count and the first places.
+
+    Args:
+        wrong: (frames, columns): mask of the values.
+        first_frame, first_column: place of the mask in the array.
+    """
     places = [
         (int(row) + first_frame, int(column) + first_column) for row, column in np.argwhere(wrong)[: THRESHOLDS.named]
     ]

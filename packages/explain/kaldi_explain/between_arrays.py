@@ -43,6 +43,11 @@ class Relation:
 def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: float) -> Relation:
     """Return the simplest relation of two arrays within a tolerance, or else the nearest relation.
 
+    Args:
+        target, features: (frames, columns): the explained array, and the array from which it is computed.
+        repairs: words for repairs of the arrays, which come first in the answer.
+        tolerance: largest difference that counts as explained.
+
     Raises:
         FeatureError: the columns have nothing in common.
     """

@@ -314,14 +314,18 @@ def _search(difference: WrongResult) -> Cause | None:
 
 
 def _compare(difference: WrongResult, requested: FeatureModel, explanation: Explanation) -> Cause:
-    """Return the difference between the explained front end and the requested one as the cause."""
+    """Return the settings that differ between the explained front end and the requested one as the cause.
+
+    If other settings do not explain the result, the cause also names the steps of the explanation.
+    """
     variant = explanation.variant
     if variant is None or variant.kind != requested.kind:
         return Cause(str(explanation).rpartition(":")[0])
     attributes = (option.name for option in TABLE if option.words)
     names = dict.fromkeys([*variant.options, *requested.options, *attributes])
     changes = {name: variant.value(name) for name in names if variant.value(name) != requested.value(name)}
-    if "padding" in changes:  # Only frames beyond Kaldi's, which explain has not seen, show the padding.
+    # All paddings are tried, because the padding only affects frames after Kaldi's last frame, which explain ignores.
+    if "padding" in changes:
         paddings = (changes | {"padding": padding} for padding in list_values("padding"))
         padded = (other for other in paddings if difference.is_explained_by(requested.change(other)))
         changes = next(padded, changes)

@@ -218,7 +218,7 @@ def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tup
     names: dict[str, list[int]] = {}
     values, features = comparison.values[rows], comparison.aligned[rows]
     for column in columns.tolist():
-        names.setdefault(_name_column(comparison, column, values, features), []).append(column)
+        names.setdefault(_describe_column(comparison, column, values, features), []).append(column)
     odd = names.pop("", [])
     first = comparison.first_column
     return [f"{describe_spans(np.array(some) + first, 'column')} {name}" for name, some in names.items()], np.array(
@@ -226,8 +226,11 @@ def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tup
     )
 
 
-def _name_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:
-    """Describe the contents of a wrong column. Return "" if no simple rule gives them."""
+def _describe_column(comparison: Comparison, column: int, values: Doubles, features: Doubles) -> str:
+    """Describe how a column of ``values`` differs from ``features``, for example "masked with 0".
+
+    Return "" if no simple rule explains the difference.
+    """
     value = values[:, column]
     if np.ptp(value) <= 2 * comparison.step:
         return f"masked with {np.median(value):g}"

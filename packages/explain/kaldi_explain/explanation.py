@@ -190,7 +190,7 @@ def explain(
     if sample_frequency is None:
         limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
         relation = relate(target, arrangements.check(audio)[1], repairs, limit)
-        return _describe(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
+        return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
     require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, list_presets())
@@ -199,7 +199,14 @@ def explain(
 def explain_without_presets(
     features: npt.ArrayLike, audio: npt.NDArray[Any], sample_frequency: float, tolerance: float
 ) -> Explanation:
-    """Find the options of the front end that computed features, as :func:`explain` does, but no preset."""
+    """Find the options of the front end that computed features, like :func:`explain`, but without trying presets.
+
+    Args:
+        features: (frames, columns).
+        audio: (T,) or (channels, T).
+        sample_frequency: sampling rate of the audio in Hz.
+        tolerance: largest difference that counts as explained.
+    """
     repairs, target = arrangements.check(features)
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, [])
@@ -258,11 +265,8 @@ def _scale_tolerance(values: Doubles, tolerance: float) -> float:
 def _explain_by_preset(
     names: Sequence[str], target: Doubles, source: AudioSource, steps: list[str], tolerance: float
 ) -> Explanation | None:
-    """Return the explanation by the preset that gives the array ``target``, or None.
-
-    Presets take audio in -1 to 1.
-    """
-    samples = source.samples / np.float32(source.full_scale)
+    """Return an explanation by the first preset whose features equal ``target``, or None if no preset matches."""
+    samples = source.samples / np.float32(source.full_scale)  # Presets take audio in -1 to 1.
     for name in names:
         with warnings.catch_warnings(), contextlib.suppress(KaldiCompatError):
             warnings.simplefilter("ignore")
@@ -273,7 +277,7 @@ def _explain_by_preset(
             if features.shape == target.shape and fits.measure_residual(features, target) <= tolerance:
                 rate = frontend.sampling_rate
                 resampled = "" if rate == source.rate else f"resampled to {rate} Hz as Kaldi and torchaudio do"
-                return _describe(name, None, [source.words, resampled, *steps], features, target, tolerance)
+                return _explain_match(name, None, [source.words, resampled, *steps], features, target, tolerance)
     return None
 
 
@@ -292,7 +296,7 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
     compared[settled.cells] = True
     compared = deviations.compared if answer.is_certain else compared
     first = settled.row, settling.find_first_column(sheet)
-    explanation = _describe(
+    explanation = _explain_match(
         None, candidate, steps, settled.fit.mapped, settled.target, tolerance, sheet.step, compared, first
     )
     is_exact = answer.is_certain and not answer.unexplained
@@ -304,18 +308,18 @@ def _make_explanation(answer: Answer, attempt: Attempt, storage: Storage, tolera
     )  # fmt: skip
 
 
-def _describe(
+def _explain_match(
     preset: str | None, variant: FeatureModel | None, steps: list[str], computed: Doubles, target: Doubles,
     tolerance: float, step: float = 0.0, compared: Mask | None = None, first: tuple[int, int] = (0, 0),
 ) -> Explanation:  # fmt: skip
-    """Return the explanation for features and the part of an array that the features should give.
+    """Compare features with the part of an array that they should equal, and return an :class:`Explanation`.
 
     Args:
         preset, variant, steps: as in :class:`Explanation`.
-        computed, target: the features, and the part of the array.
+        computed, target: (frames, columns): the features, and the part of the array.
         tolerance: largest difference that counts as explained.
-        step: largest error of the stored numbers.
-        compared: mask of the values that the features should give. None for all.
+        step: largest rounding error of the numbers in the array's storage format.
+        compared: mask of the values to compare. None to compare all values.
         first: first frame and column of the part in the array.
     """
     compared = np.ones(target.shape, bool) if compared is None else compared
@@ -323,10 +327,11 @@ def _describe(
     frame, column = np.unravel_index(int(difference.argmax()), difference.shape)
     is_exact = bool(compared.any()) and fits.measure_residual(computed[compared], target[compared], step) <= tolerance
     wrong = difference > tolerance + step
-    above = f"more than {tolerance + step:.2g} in {name_values(wrong, *first)}" if wrong.any() else ""
+    exceptions = f"more than {tolerance + step:.2g} in {name_values(wrong, *first)}" if wrong.any() else ""
     return Explanation(
         preset, variant, tuple(filter(None, steps)), float(difference.max()), is_exact, int(frame) + first[0],
-        int(column) + first[1], above if is_exact else _describe_places(wrong, *first), computed=computed, given=target,
+        int(column) + first[1], exceptions if is_exact else _describe_places(wrong, *first), computed=computed,
+        given=target,
     )  # fmt: skip
 
 

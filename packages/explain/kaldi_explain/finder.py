@@ -374,7 +374,7 @@ class Finder:
                     yield Attempt(search, other_way).improve()
 
     def _search_mistaken(self) -> Iterator[Attempt]:
-        """Assume a wrong sampling rate, another speed, or swapped bytes."""
+        """Assume a wrong sampling rate, a wrong speed, or swapped bytes."""
         sources = [mistaken for source in self._sources for mistaken in list_mistakes(source, self._recording)]
         for start in self._begin(self._searches, sources, max_sources=THRESHOLDS.mistakes)[:2]:
             if start.cost < THRESHOLDS.unlike:

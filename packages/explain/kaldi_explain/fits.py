@@ -60,7 +60,7 @@ def select_all_cells(array: Doubles) -> Cells:
 
 
 def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> float:
-    """Return the 99.9th percentile of the differences, or a thirtieth of the largest difference if that is larger.
+    """Return the 99.9th percentile of the differences of two arrays, or a thirtieth of the largest one if it is larger.
 
     Where a frame is nearly silent, single precision decides digits that ports in double precision compute differently.
     ``step`` is the largest error of the stored numbers, which is subtracted from all differences.
@@ -71,7 +71,7 @@ def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> floa
 
 
 def similarity(features: Doubles, target: Doubles) -> float:
-    """Return the difference of arrays, from 0 to 1, whatever offset and scale each column has.
+    """Return the difference of two arrays, from 0 to 1, regardless of the offset and scale of each column.
 
     The difference is the root of the share of the variance that is not explained, averaged over the columns.
     """
@@ -202,7 +202,7 @@ def list_normalizations(features: Doubles, sample: Doubles) -> Iterator[Map]:
 
 
 def describe_offset(offset: float, slope: float = 1.0) -> str:
-    """Describe a constant offset. An offset of log energies is another scale of the audio."""
+    """Describe a constant offset. A constant offset of log energies means that the scale of the audio is different."""
     sign = "plus" if offset > 0 else "minus"
     for share, words in ((1.0, "2 ln 32768"), (0.5, "ln 32768"), (1 / math.log(10), "2 log10 32768")):
         if abs(abs(offset) - share * LOG_OF_SCALE) < 1e-2 * share:

@@ -254,7 +254,11 @@ def vectors(level: int | Sequence[int] | None = None, kit: str | Path | None = N
 
 
 def find_kit_folder(kit: str | Path | None = None) -> Path:
-    """Return the folder of the kit: ``kit``, or the installed package, or the kit of this checkout."""
+    """Return the folder of the kit: ``kit``, or the installed package, or the kit of this checkout.
+
+    Raises:
+        FeatureError: there is no kit, or the folder is not a kit.
+    """
     if kit is None:
         spec = importlib.util.find_spec(PACKAGE)
         installed = list(spec.submodule_search_locations or []) if spec else []
@@ -265,7 +269,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
                 "kit=... (--kit DIR), or pip install it"
             )
     if not Path(kit, "level-1.json").is_file():
-        raise FeatureError(f"{kit} is not a conformance kit: level-1.json is missing")
+        raise FeatureError(f"{kit} is not a conformance kit: level-1.json is missing; name the folder with this file")
     return Path(kit)
 
 

@@ -37,12 +37,18 @@ SLANEY_SCALES = ("slaney", "slaney-height")
 
 
 def convert_to_mel(hertz: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert Hz to Slaney's mel scale, or to ``ln(1 + f / corner)``, which is Kaldi's up to a factor."""
+    """Convert Hz to Slaney's mel scale, or to ``ln(1 + f / corner)``, which is Kaldi's up to a factor.
+
+    Args:
+        hertz: frequencies in Hz.
+        is_slaney: use Slaney's scale.
+        corner: corner frequency in Hz of the logarithmic scale.
+    """
     return np.asarray(slaney_mel(hertz), np.float64) if is_slaney else np.log1p(hertz / corner)
 
 
 def convert_to_hertz(mel: Doubles, is_slaney: bool = False, corner: float = 700.0) -> Doubles:
-    """Convert mel values of :func:`convert_to_mel` to Hz."""
+    """Convert mel values to Hz. The arguments are the same as of :func:`convert_to_mel`."""
     return np.asarray(slaney_hertz(mel), np.float64) if is_slaney else corner * np.expm1(mel)
 
 
@@ -116,7 +122,14 @@ def find_milliseconds(samples: int, rate: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def window(window_type: str, size: int, blackman_coeff: float, is_periodic: bool) -> Doubles:
-    """Return a window (size,). A periodic window is computed with one more sample, which is then removed."""
+    """Return a window (size,). A periodic window is computed with one more sample, which is then removed.
+
+    Args:
+        window_type: name of the window.
+        size: number of samples.
+        blackman_coeff: coefficient of the Blackman window.
+        is_periodic: True for a periodic window.
+    """
     return tables.make_window(window_type, size + is_periodic, blackman_coeff)[:size].astype(np.float64)
 
 
@@ -124,6 +137,12 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
     """Return the number of samples that a padding adds before and after the audio. Negative numbers remove samples.
 
     Except for "reflect" and "constant", frames are as long as the FFT and have the window in their middle.
+
+    Args:
+        padding: name of the padding.
+        size: samples per frame.
+        points: points of the FFT.
+        shift: samples from frame to frame.
     """
     if padding in ("", "zeros"):
         return 0, 0
@@ -136,6 +155,10 @@ def count_padding(padding: str, size: int, points: int, shift: int) -> tuple[int
 
 def pad(audio: Floats, padding: str, size: int, points: int, shift: int) -> Floats:
     """Return audio with a padding.
+
+    Args:
+        audio: (T,).
+        padding, size, points, shift: as for :func:`count_padding`.
 
     Raises:
         OptionError: the audio is shorter than the padding, or the shift is longer than the FFT.
@@ -159,7 +182,7 @@ Resampler = Callable[[Floats, int, int], Any]  # Takes samples, their rate, and 
 
 
 def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
-    """Return the resamplers between two rates in Hz, by the words that name them."""
+    """Return the resamplers from ``rate`` to ``new_rate`` in Hz, by the words that name the resamplers."""
     numerator = new_rate // math.gcd(rate, new_rate)
     # soxr loses gain if the ratio of the rates has large terms: factor * (f / half of the lower rate) ** power.
     loss = (0.0, 1.0) if numerator <= 16 else (0.00217, 8.0) if new_rate < rate else (0.00425, 15.4)

@@ -190,7 +190,12 @@ class Search:
     # Where the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the best candidates of every kind that has the number of columns, the best first."""
+        """Return the best candidates of each kind that has the number of columns, in descending order of quality.
+
+        Args:
+            source: the audio.
+            timings: likely assignments of rows to times.
+        """
         candidates: list[Candidate] = []
         for timing in timings:
             shift = timing.shift // self.sheet.arrangement.stride
@@ -211,7 +216,7 @@ class Search:
     def improve_starts(self, starts: Sequence[Candidate]) -> list[Candidate]:
         """Return the starts with their best noise, frames and edges of filters, the best start first."""
         noisy = [start.change({"source": start.source.noisy}) for start in starts]
-        # Without this step, floors would imitate dithering.
+        # A floor would otherwise be mistaken for dithering.
         if min(map(self.cost, noisy)) < THRESHOLDS.better * min(map(self.cost, starts)):
             starts = noisy
         starts = [self.best((start, *map(start.change, start.list_other_framings()))) for start in starts]
@@ -404,7 +409,7 @@ class Search:
                         yield {"mel": mel, "low_freq": pair[0], "high_freq": _name_edge(pair[1], rate)}
 
     def refine(self, candidate: Candidate, names: Sequence[str] = REFINED) -> Candidate:
-        """Change options that are numbers together, by the steps that least squares give."""
+        """Change the numeric options ``names`` of a candidate together, by the steps that least squares give."""
         names = [name for name in names if has_option(candidate.kind, name)]
         best, before = (
             self.best((candidate, *map(candidate.change, self._list_centers(candidate)))),

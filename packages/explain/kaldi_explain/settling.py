@@ -233,7 +233,7 @@ class Settling:
             roots = (candidate.root, 1e-9) if power == 1 else (candidate.root,)
             yield from (candidate.change({"scale": scale, "floor": floor, "root": root})
                         for scale, floor, root in itertools.product(levels, floors[:4], roots))  # fmt: skip
-        elif not known and abs(log_floor) < 300:  # exp(300) and its reciprocal are numbers.
+        elif not known and abs(log_floor) < 300:  # The limit keeps exp() and its reciprocal finite.
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
@@ -379,7 +379,7 @@ class Places:
 
 
 def find_places(settled: Settled, sheet: Sheet, tolerance: float) -> Places:
-    """Return the places of an array that features do not give."""
+    """Return the places of an array that the settled features do not explain."""
     mapped, is_resampled = settled.fit.mapped, settled.candidate.source.is_resampled
     wrong = np.abs(mapped - settled.target) > sheet.step + max(tolerance, 1e-3 * float(np.abs(settled.target).max()))
     compared, columns = np.zeros(len(mapped), bool), np.ones(mapped.shape[1], bool)
@@ -421,7 +421,10 @@ def find_first_column(sheet: Sheet) -> int:
 
 
 def _find_quiet_rows(settled: Settled) -> Mask:
-    """Return the mask of rows below the level of one-bit noise, where resamplers differ."""
+    """Return the mask of rows with a value below the level of one-bit noise, where resamplers differ.
+
+    All rows of rearranged features are returned, because such rows do not belong to single frames.
+    """
     if settled.arrangement.words:
         return np.ones(len(settled.target), bool)
     plain = settled.candidate.remove_levels()

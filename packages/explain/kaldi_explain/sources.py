@@ -85,12 +85,19 @@ class AudioSource:
     def change(
         self, words: str, make: Callable[[], Any], *, rate: float | None = None, length: float | None = None
     ) -> AudioSource:
-        """Return this audio with one more step and its description."""
+        """Return this audio with one more step and its description.
+
+        Args:
+            words: description of the step.
+            make: returns the changed samples.
+            rate: new sampling rate in Hz; None for the same rate.
+            length: new number of samples; None for the same number.
+        """
         all_words = "; ".join(filter(None, (self.words, words)))
         return AudioSource(all_words, rate or self.rate, make, length or self.length)
 
     def resample(self, words: str, rate: int, resampler: Resampler) -> AudioSource:
-        """Return this audio at another rate."""
+        """Return this audio at the sampling rate ``rate`` in Hz. ``words`` describe the resampler."""
 
         def make() -> Any:
             return resampler(self.samples, int(self.rate), rate)
@@ -110,7 +117,8 @@ def check_audio(audio: npt.ArrayLike, rate: float) -> npt.NDArray[Any]:
     recording = np.atleast_2d(recording)
     if len(recording) > THRESHOLDS.channels:
         raise AudioError(
-            f"audio of shape {recording.shape} has too many channels: pass (channels, T), not (T, channels)"
+            f"audio of shape {recording.shape} has more than {THRESHOLDS.channels} channels: pass "
+            "(channels, T), not (T, channels)"
         )
     if recording.shape[-1] < 0.025 * rate:
         raise AudioError(
@@ -146,12 +154,12 @@ def append_zeros(source: AudioSource) -> AudioSource:
 
 
 def list_resamplings(source: AudioSource, rate: int) -> list[AudioSource]:
-    """Return audio at another rate, once for each resampler."""
+    """Return audio at a different sampling rate, once for each resampler."""
     return [source.resample(f" {words}", rate, way) for words, way in list_resamplers(int(source.rate), rate).items()]
 
 
 def list_mistakes(source: AudioSource, recording: npt.NDArray[Any]) -> list[AudioSource]:
-    """Return a recording after mistakes: a wrong rate, another speed, swapped bytes, lost samples."""
+    """Return a recording after mistakes: a wrong rate, a wrong speed, swapped bytes, lost samples."""
     rate, length, change = int(source.rate), source.length, source.change
     mistakes = [
         change(f"taken as audio of {other} Hz", lambda: source.samples, rate=other) for other in RATES if other != rate

@@ -28,25 +28,27 @@ class Thresholds:
     other_rate: float = 0.55  # Below, audio at another rate deserves all options.
     unlike: float = 0.7  # Above, a candidate resembles the array too little to be changed option by option.
     hopeless: float = 0.85  # Above, the array is not a feature of this audio.
-    cost_of_step: float = 0.05  # Share by which a step between two arrays must reduce the difference.
+    cost_of_step: float = (
+        0.05  # Share of the residual by which a processing step must reduce it to be part of the answer.
+    )
     incomparable: float = 2.0  # Candidates that cannot be compared. Larger than any other cost.
 
     # Improvements, as shares of a cost that remain.
     better: float = 0.8  # Noise, another rate: rare causes have to explain a fifth of the cost.
     much_better: float = 0.45  # A part of the columns, another rate at the start of the search.
 
-    # Scores of timings: shares of the array's variance that energies of the audio explain, from 0 to 1.
-    likely: float = 0.4  # The array is of this audio.
-    certain: float = (
-        0.6  # The assumed times of the rows are right. Also the share of the best score for a likely timing.
-    )
+    # Smallest scores of a timing, which assigns a time to each row. The score is the share, from 0 to 1, of the array's
+    # variance that the energies of the audio explain.
+    likely: float = 0.4  # The array belongs to this audio.
+    # The assumed times of the rows are right. Also the smallest share of the best score that makes a timing likely.
+    certain: float = 0.6
 
     # Sizes, which bound the work.
     rows: int = 96  # Rows that are compared, in blocks of eight neighbors.
     settled_rows: int = 3000  # Rows on which variations are compared. The best variation is fitted to all rows.
     arrangement_rows: int = 300  # Rows that show how features are arranged.
     columns: int = 9000  # Largest number of columns. More are not features.
-    starts: int = 5  # Candidates with which the search begins.
+    starts: int = 5  # Number of candidates with which the search begins.
     descents: int = 3  # Candidates whose options are changed one by one.
     mistakes: int = 6  # Kinds of mistaken audio that are searched.
     spectra: int = 300  # Spectra of candidates in memory.

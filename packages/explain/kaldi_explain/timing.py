@@ -194,20 +194,23 @@ def _decorrelate(energies: Doubles, width: int) -> Doubles:
 
 
 def correlate_at_lags(first: Doubles, rows: Mask, second: Doubles) -> Doubles:
-    """Return for each lag the share of series (n, T) that longer, uncorrelated series (m, U) explain, from 0 to 1.
+    """Return the share of the variance of ``first`` that ``second`` explains at each lag: (U - T + 1,), from 0 to 1.
 
-    ``rows`` (T,) are the times that are compared. The first series are zero at other times.
+    Args:
+        first: (n, T): series, which are zero outside of ``rows``.
+        rows: (T,): mask of the times that are compared.
+        second: (m, U): longer series, which are uncorrelated with one another.
     """
     count, total = first.shape[1], second.shape[1]
     size, inside, number = 1 << (total + count).bit_length(), slice(0, total - count + 1), rows.sum()
     wide, squares = (np.fft.rfft(series, size) for series in (second, second**2))
 
-    def products(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
+    def correlate(transforms: npt.NDArray[np.complexfloating], series: Doubles) -> Doubles:
         return np.fft.irfft(transforms * np.fft.rfft(series, size).conj(), size)[..., inside]
 
     mask = rows.astype(np.float64)
-    power = np.maximum(products(squares, mask) - products(wide, mask) ** 2 / number, 0.1 * number)
+    power = np.maximum(correlate(squares, mask) - correlate(wide, mask) ** 2 / number, 0.1 * number)
     centered = np.where(rows, first - first[:, rows].mean(1, keepdims=True), 0)
     norms = (centered**2).sum(1)
-    explained = sum((products(wide, series) ** 2 / power).sum(0) for series in centered)
+    explained = sum((correlate(wide, series) ** 2 / power).sum(0) for series in centered)
     return np.asarray(explained / max(float(norms.sum()), 1e-30))

@@ -65,6 +65,7 @@ def open_source(target: FileOrName, access: Access | None = None, *, whole: bool
 
     Raises:
         ArkError: the file cannot be opened, or the command failed.
+        OpenError: the file cannot be opened.
     """
     if isinstance(target, str | PathLike):
         with open_input(decode_file_name(target), access=access) as opened:
@@ -136,6 +137,11 @@ def _make_readable(stream: Any) -> Any:
 def open_sink(target: FileOrName, access: Access | None = None, *, append: bool = False) -> Output:
     """Open a name for writing, or use an open file, which stays open.
 
+    Args:
+        target: name, or open file.
+        access: permission to run commands and to open URLs; None allows all.
+        append: append to an existing file.
+
     Raises:
         ArkError: the file cannot be opened, or an earlier write to it failed.
     """
@@ -157,6 +163,10 @@ def open_sink(target: FileOrName, access: Access | None = None, *, append: bool 
 def open_input_file(name: str, access: Access) -> Any:
     """Open an rxfilename as a binary file object. A file can seek; a pipe, standard input and a URL cannot.
 
+    Args:
+        name: the rxfilename.
+        access: permission to run commands and to open URLs.
+
     Raises:
         ArkError: the file cannot be opened.
     """
@@ -171,6 +181,11 @@ def open_input_file(name: str, access: Access) -> Any:
 
 def open_output_file(name: str, access: Access, *, append: bool = False) -> Any:
     """Open a wxfilename as a binary file object.
+
+    Args:
+        name: the wxfilename.
+        access: permission to run commands and to open URLs.
+        append: append to an existing file.
 
     Raises:
         ArkError: the file cannot be opened.

@@ -380,6 +380,15 @@ def get_mel_banks(
 ) -> tuple[Tensor, Tensor]:
     """Return the mel filter bank: weights ``(num_bins, window_length_padded // 2)``, centers in Hz ``(num_bins, 1)``.
 
+    Args:
+        num_bins: number of filters.
+        window_length_padded: points of the FFT.
+        sample_freq: sampling rate in Hz.
+        low_freq, high_freq: edges of the filters in Hz. A ``high_freq`` of 0 or less is relative to the Nyquist
+            frequency.
+        vtln_low, vtln_high: cutoffs of the VTLN warp in Hz.
+        vtln_warp_factor: VTLN factor.
+
     Raises:
         OptionError: the frequencies are out of order or range.
 
@@ -404,7 +413,13 @@ def get_mel_banks(
 
 
 def resample_waveform(waveform: Tensor, orig_freq: int, new_freq: int, lowpass_filter_width: int = 6) -> Tensor:
-    """Resample audio (channels, T) as torchaudio before 2.0 did: by ``torchaudio.functional.resample``."""
+    """Resample audio (channels, T) as torchaudio before 2.0 did: by ``torchaudio.functional.resample``.
+
+    Args:
+        waveform: (channels, T).
+        orig_freq, new_freq: sampling rates in Hz.
+        lowpass_filter_width: zero crossings of the filter on each side.
+    """
     from kaldi_standins.torchaudio_package.functional import resample  # Imported late, because it imports this module.
 
     return resample(waveform, orig_freq, new_freq, lowpass_filter_width)
@@ -445,6 +460,12 @@ def vtln_warp_freq(
 ) -> Tensor:
     """Warp frequencies in Hz by the piecewise linear VTLN warp.
 
+    Args:
+        vtln_low_cutoff, vtln_high_cutoff: cutoffs of the warp in Hz.
+        low_freq, high_freq: edges of the filters in Hz.
+        vtln_warp_factor: VTLN factor.
+        freq: frequencies in Hz.
+
     Raises:
         OptionError: the warped cutoffs leave the range from ``low_freq`` to ``high_freq``.
     """
@@ -460,6 +481,6 @@ def vtln_warp_mel_freq(
     vtln_warp_factor: float,
     mel_freq: Tensor,
 ) -> Tensor:
-    """Warp frequencies in mel by the VTLN warp. Errors are as in :func:`vtln_warp_freq`."""
+    """Warp the mel frequencies ``mel_freq`` by the VTLN warp. See :func:`vtln_warp_freq` for the arguments."""
     hertz = inverse_mel_scale(mel_freq)
     return mel_scale(vtln_warp_freq(vtln_low_cutoff, vtln_high_cutoff, low_freq, high_freq, vtln_warp_factor, hertz))

@@ -37,8 +37,8 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     Args:
         file_or_fd: the archive.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a matrix.
@@ -47,7 +47,13 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
 
 def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float matrices that a script file names; see :func:`read_mat_ark`."""
+    """Read the float matrices that a script file names; see :func:`read_mat_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return _convert_to_tensors(kaldi_io.read_mat_scp(file_or_fd, pipes=pipes, network=network))
 
 
@@ -56,8 +62,8 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: the archive.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector.
@@ -66,7 +72,13 @@ def read_vec_flt_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
 
 def read_vec_flt_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
+    """Read the float vectors that a script file names; see :func:`read_vec_flt_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return _convert_to_tensors(kaldi_io.read_vec_flt_scp(file_or_fd, pipes=pipes, network=network))
 
 
@@ -75,8 +87,8 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
     Args:
         file_or_fd: the archive.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         io_ark.ArkError: the archive cannot be opened, or an entry is not a vector of integers.
@@ -85,7 +97,13 @@ def read_vec_int_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: boo
 
 
 def read_vec_int_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Entries:
-    """Read the integer vectors that a script file names; see :func:`read_vec_int_ark`."""
+    """Read the integer vectors that a script file names; see :func:`read_vec_int_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return _convert_to_tensors(kaldi_io.read_vec_int_scp(file_or_fd, pipes=pipes, network=network))
 
 

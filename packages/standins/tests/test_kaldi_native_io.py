@@ -228,7 +228,7 @@ def test_blobs_are_read_in_part(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError):
             ours.read_blob(f"{tmp_path}/a.ark:2{part}")
     (tmp_path / "short").write_bytes((tmp_path / "a.ark").read_bytes()[2:16])
-    with pytest.raises(RuntimeError, match="bytes should follow"):
+    with pytest.raises(RuntimeError, match=r"expected \d+ more bytes"):
         ours.read_blob(f"{tmp_path}/short")
     (tmp_path / "other").write_bytes(b"\0BFM " + bytes(20))
     with pytest.raises(RuntimeError, match="not a blob"):

@@ -407,7 +407,7 @@ def test_big_endian_archives_equal_kaldiios(compression: int | None, tmp_path: P
 
 def test_sizes_of_big_endian_objects_are_checked(tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(b"\0BFM \x04\x7f\xff\xff\xff\x04\x7f\xff\xff\xff")
-    with pytest.raises(ArkError, match="bytes should follow"):
+    with pytest.raises(ArkError, match=r"expected \d+ more bytes"):
         ours.load_mat(f"{tmp_path}/m", endian=">")
     (tmp_path / "m").write_bytes(b"\0B\x04\xff\xff\xff\xff")
     with pytest.raises(FormatError, match="invalid size: -1"):

@@ -70,7 +70,7 @@ def test_ls_of_ranges_and_commands(ark: Ark) -> None:
 @pytest.mark.parametrize("name", ["feats.scp", "feats.ark", "'ark:cat feats.ark |'"])
 def test_ls_reports_a_truncated_object(name: str, ark: Ark) -> None:
     cut_short()
-    assert "utt2: ends too early: 112 bytes should follow, 109 are available" in ark(f"ls {name}", 1).out
+    assert "utt2: ends too early: expected 112 more bytes, but only 109 are available" in ark(f"ls {name}", 1).out
 
 
 @pytest.mark.parametrize("name", ["feats.scp", "feats.ark"])
@@ -146,7 +146,7 @@ def empty() -> None:
     ("damage", "said"),
     [
         (damaged_in_the_middle, "feats.ark:"),
-        (cut_short, "utt2: ends too early: 112 bytes should follow, 109 are available"),
+        (cut_short, "utt2: ends too early: expected 112 more bytes, but only 109 are available"),
         (not_finite, "utt1: 1 of 24 values are not finite, first at [2, 3]"),
         (of_other_columns, "utt2: 5 columns, but utt0 has 4"),
         (key_twice, "utt1: duplicate key"),

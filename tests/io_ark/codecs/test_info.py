@@ -219,7 +219,7 @@ def test_ls_reports_a_truncated_large_object(tmp_path: Path, capsys: pytest.Capt
     for table in ("large.ark", "large.scp"):
         assert main(["ls", str(tmp_path / table)]) == 1
         out = capsys.readouterr().out
-        assert f"ends too early: {GIBIBYTE} bytes should follow, {GIBIBYTE - 1} are available" in out
+        assert f"ends too early: expected {GIBIBYTE} more bytes, but only {GIBIBYTE - 1} are available" in out
 
 
 @pytest.mark.parametrize("specifier", ["ark:{}/large.ark", "scp:{}/large.scp"])

@@ -161,9 +161,12 @@ REFUSED: dict[str, tuple[Callable[[], str], str]] = {
     "a directory whose text is a pipe": (lambda: odd_file(os.mkfifo, "text"), "is not a regular file"),
     "a directory whose backup is a link": (
         lambda: odd_file(lambda path: path.symlink_to("../recordings"), ".backup"),
-        "is behind a link",
+        "has a parent that is a link",
     ),
-    "a directory whose backup is a file": (lambda: odd_file(Path.touch, ".backup"), "is behind a link or a file"),
+    "a directory whose backup is a file": (
+        lambda: odd_file(Path.touch, ".backup"),
+        "has a parent that is a link or a file",
+    ),
 }
 
 
@@ -445,7 +448,7 @@ def test_link_within_a_directory_is_followed(project: Any, base: str) -> None:
     Path(B, "utt2spk").write_text("".join(f"b-{at} b-{at}\n" for at in range(4)))
     Path(B, "spk2utt").write_text("".join(f"b-{at} b-{at}\n" for at in range(4)))
     before = listing(root)
-    with pytest.raises(DataDirError, match="is behind a link or a file, which is not followed"):
+    with pytest.raises(DataDirError, match="has a parent that is a link or a file"):
         script(*words)
     assert listing(root) == before
 

@@ -120,7 +120,7 @@ def test_file_that_has_become_shorter_is_truncated(tmp_path: Path) -> None:
     file = OpenFile(str(path))
     for read in FileSource.read, FileSource.take:
         source = FileSource(file.descriptor, 0, 9000, str(path))
-        with pytest.raises(TruncatedError, match="8000 bytes should follow, 5000 are available"):
+        with pytest.raises(TruncatedError, match="expected 8000 more bytes, but only 5000 are available"):
             read(source, 8000)
 
 
@@ -129,7 +129,7 @@ def test_part_beyond_the_end_is_truncated(tmp_path: Path) -> None:
     path.write_bytes(bytes(range(10)))
     source = OpenFile(str(path)).open_source(0)
     assert source.read_at(3, 7) == bytes((7, 8, 9)) and source.tell() == 0
-    with pytest.raises(TruncatedError, match="4 bytes should follow, 3 are available"):
+    with pytest.raises(TruncatedError, match="expected 4 more bytes, but only 3 are available"):
         source.read_at(4, 7)
 
 
@@ -175,7 +175,7 @@ def test_growing_file_is_read_to_its_current_end(tmp_path: Path) -> None:
 def test_errors_have_file_and_offset(tmp_path: Path) -> None:
     source = BytesSource(b"0123456789", 4, "a.ark")
     source.skip(2)
-    with pytest.raises(TruncatedError, match=r"^a\.ark:6: .*9 bytes should follow, 4 are available$"):
+    with pytest.raises(TruncatedError, match=r"^a\.ark:6: .*expected 9 more bytes, but only 4 are available$"):
         source.read(9)
     with pytest.raises(FormatError, match=r"^a\.ark:6: odd$"):
         source.fail("odd")

@@ -97,7 +97,10 @@ def test_integers_beyond_those_of_32_bit_floats_fail_on_both_sides(data: Path, s
     key = keys_of(data / "wav.scp")[2]
     add_fault(data, key, 1)  # audio of 8000 samples
     assert kaldi_compat.dump(data, codes, nj=1).utterances == 3
-    assert failures(data) == f"{key} codes has integers beyond 2^24, which a matrix of 32-bit floats does not hold\n"
+    assert (
+        failures(data) == f"{key} codes has integers beyond 2^24, which a matrix of 32-bit floats does not hold: "
+        "return vectors of integers\n"
+    )
 
 
 @pytest.mark.parametrize("version", [None, [1], {}])

@@ -521,9 +521,9 @@ CENTROIDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "text": (lambda path: path.write_text("0 0 0 0\n"), "is not a .npy array"),
     "zip file": (lambda path: path.write_bytes(b"PK\3\4" + bytes(30)), "is not a .npy array"),
     "emptiness": (lambda path: path.write_bytes(b""), "is not a .npy array"),
-    "petabytes": (lambda path: path.write_bytes(_header("(1000000000000, 1000)")), "bytes should follow the header"),
+    "petabytes": (lambda path: path.write_bytes(_header("(1000000000000, 1000)")), "bytes after the header"),
     "no Python": (lambda path: path.write_bytes(_header("(3, 4")), "is not a .npy array"),
-    "cut off": (lambda path: path.write_bytes(_header("(3, 4)") + bytes(8)), "bytes should follow the header"),
+    "cut off": (lambda path: path.write_bytes(_header("(3, 4)") + bytes(8)), "bytes after the header"),
 }
 
 

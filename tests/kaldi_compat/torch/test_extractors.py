@@ -219,7 +219,9 @@ def test_hub_that_cannot_be_reached_leaves_what_was_downloaded(monkeypatch: pyte
     extractors.find_folder("some/model", allow_pickle=False)
     assert (asked[1]["revision"], asked[1]["local_files_only"]) == ("abc", False)
     hub.snapshot_download = fail
-    with pytest.raises(OptionError, match=r"^--transformers=some/model is not a folder here, .* \(no route\): give"):
+    with pytest.raises(
+        OptionError, match=r"^--transformers=some/model is neither a local folder nor a model .* \(no route\): give"
+    ):
         extractors.find_folder("some/model", allow_pickle=False)
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -136,8 +136,8 @@ def open_or_fd(file: FileOrName, mode: str = "rb", *, pipes: bool = True, networ
     Args:
         file: the name. A prefix ``ark:`` or ``scp:`` and an offset after the name are allowed.
         mode: "rb" or "wb" for bytes, "r" or "w" for text.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -164,7 +164,13 @@ def popen(cmd: str, mode: str = "rb") -> Any:
 
 
 def read_ali_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
-    """Read the alignments of an archive: see :func:`read_vec_int_ark`."""
+    """Read the alignments of an archive: see :func:`read_vec_int_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return read_vec_int_ark(file_or_fd, pipes=pipes, network=network)
 
 
@@ -172,6 +178,11 @@ def read_vec_int_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the vectors of integers of an archive: int32 for binary entries, int64 for entries in text.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a vector of integers.
@@ -182,12 +193,23 @@ def read_vec_int_ark(
 def read_vec_int_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the vectors of integers that a script file names; see :func:`read_vec_int_ark`."""
+    """Iterate over the vectors of integers that a script file names; see :func:`read_vec_int_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return _read_script(_INTEGERS, file_or_fd, Access(pipes, network))
 
 
 def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
     """Read one vector of integers: int32 for a binary object, int64 for text.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the vector cannot be opened or read.
@@ -198,7 +220,13 @@ def read_vec_int(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 def read_vec_flt_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Array]]:
-    """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`."""
+    """Iterate over the float vectors that a script file names; see :func:`read_vec_flt_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return _read_script(_VECTORS, file_or_fd, Access(pipes, network))
 
 
@@ -207,6 +235,11 @@ def read_vec_flt_ark(
 ) -> Iterator[tuple[str, Array]]:
     """Iterate over the float vectors of an archive: float64 for entries in double precision or text, else float32.
 
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a float vector.
     """
@@ -214,7 +247,13 @@ def read_vec_flt_ark(
 
 
 def read_vec_flt(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one float vector; see :func:`read_vec_flt_ark`."""
+    """Read one float vector; see :func:`read_vec_flt_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return np.asarray(_read_single(_VECTORS, file_or_fd, Access(pipes, network)))
 
 
@@ -223,12 +262,22 @@ def read_mat_scp(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
     A range such as ``feats.ark:123[0:9]`` is a slice of Python, as in kaldi_io, and selects 9 rows. Kaldi and io_ark
     include both ends, and select 10 rows.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
     """
     return _read_script(_MATRICES, file_or_fd, Access(pipes, network))
 
 
 def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Array]]:
     """Iterate over the matrices of an archive: float64 for entries in double precision, else float32.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a matrix.
@@ -237,19 +286,36 @@ def read_mat_ark(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = 
 
 
 def read_mat(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Array:
-    """Read one matrix; see :func:`read_mat_ark`."""
+    """Read one matrix; see :func:`read_mat_ark`.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return np.asarray(_read_single(_MATRICES, file_or_fd, Access(pipes, network)))
 
 
 def read_cnet_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the confusion networks of an archive, which are stored as posteriors."""
+    """Iterate over the confusion networks of an archive, which are stored as posteriors.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return read_post_ark(file_or_fd, pipes=pipes, network=network)
 
 
 def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the posteriors of ``ark:...`` or ``scp:...``.
+
+    Args:
+        file_: ``ark:...`` or ``scp:...``.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         SpecifierError: the name does not start with ``ark:`` or ``scp:``.
@@ -264,7 +330,13 @@ def read_post_rxspec(file_: str, *, pipes: bool = True, network: bool = True) ->
 def read_post_scp(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, Posterior]]:
-    """Iterate over the posteriors that a script file names."""
+    """Iterate over the posteriors that a script file names.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return _read_script(codec("posterior"), file_or_fd, Access(pipes, network))
 
 
@@ -273,6 +345,11 @@ def read_post_ark(
 ) -> Iterator[tuple[str, Posterior]]:
     """Iterate over the posteriors of an archive: lists (frames) of lists of pairs (index, value).
 
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+
     Raises:
         ArkError: the archive cannot be opened, or an entry is not a posterior.
     """
@@ -280,7 +357,13 @@ def read_post_ark(
 
 
 def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> Posterior:
-    """Read one posterior."""
+    """Read one posterior.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     value: Posterior = _read_single(codec("posterior"), file_or_fd, Access(pipes, network))
     return value
 
@@ -288,12 +371,24 @@ def read_post(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = Tru
 def read_cntime_ark(
     file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds."""
+    """Iterate over the times of confusion networks in an archive: lists of pairs (begin, end) in seconds.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     return _read_archive(_TIMES, file_or_fd, Access(pipes, network))
 
 
 def read_cntime(file_or_fd: FileOrName, *, pipes: bool = True, network: bool = True) -> list[tuple[float, float]]:
-    """Read the times of one confusion network: pairs (begin, end) in seconds."""
+    """Read the times of one confusion network: pairs (begin, end) in seconds.
+
+    Args:
+        file_or_fd: name of a file, a command, or an open binary file.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
+    """
     value: list[tuple[float, float]] = _read_single(_TIMES, file_or_fd, Access(pipes, network))
     return value
 
@@ -305,8 +400,8 @@ def write_vec_int(file_or_fd: FileOrName, v: Array, key: str = "", *, pipes: boo
         file_or_fd: the file. An open file stays open, so that more entries can follow.
         v: int32 array of shape (size,).
         key: key of the entry. An empty key writes a single object.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be written, or cannot hold the key or value.
@@ -358,8 +453,8 @@ def read_segments_as_bool_vec(
     Args:
         segments_file: a segments file. Every line has an utterance, the recording, and begin and end in seconds.
         return_key: also return the name of the recording.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Returns:
         A bool array (frames,) that ends with the last segment. With ``return_key``, a pair of the array and the name of
@@ -430,7 +525,7 @@ def _read_compressed_mat(fd: Any, format: str) -> Array:
 
 
 def _read_mat_ascii(fd: Any) -> Array:
-    """Read a matrix in text from an open file after its first bracket."""
+    """Read a text matrix from an open file whose opening bracket has already been consumed."""
     lines = [b"["]
     while not lines[-1].rstrip().endswith(b"]"):
         lines.append(fd.readline())

@@ -95,7 +95,10 @@ class CmvnAccumulator:
         """
         features = np.array(frame, np.float32)[None]
         if features.shape != (1, dim):
-            raise FeatureError(f"a frame of dimension {dim} does not have the shape {features.shape[1:]}")
+            raise FeatureError(
+                f"a frame of dimension {dim} does not have the shape {features.shape[1:]}: "
+                f"pass a vector of {dim} numbers"
+            )
         self._add(np.asarray(cmvn.cmvn_statistics(features, weights=np.array([weight], np.float32)), np.float64))
 
     def _add(self, stats: Doubles) -> None:

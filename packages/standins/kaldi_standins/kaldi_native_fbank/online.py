@@ -190,7 +190,17 @@ def check_options(owner: object, opts: Any, kind: type[Any]) -> Any:
 
 
 def check_chunk(sampling_rate: float, expected: float, finished: bool) -> None:
-    """Raise an error if a chunk has another sampling rate than ``expected``, or the audio has ended."""
+    """Check that a stream accepts a chunk.
+
+    Args:
+        sampling_rate: sampling rate of the chunk in Hz.
+        expected: sampling rate of the options in Hz.
+        finished: True if ``input_finished`` has been called.
+
+    Raises:
+        AudioError: the sampling rates differ.
+        StreamError: the audio has ended.
+    """
     if finished:
         raise StreamError("accept_waveform was called after input_finished: make a new object for the next utterance")
     if sampling_rate != expected and np.float32(sampling_rate) != expected:

@@ -138,7 +138,10 @@ def compute_spectra(
     if config.center:
         samples = _pad(samples, config.n_fft // 2, config.pad_mode)
     if len(samples) < config.n_fft:
-        raise AudioError(f"the audio has {len(samples)} samples, less than a frame of n_fft={config.n_fft}")
+        raise AudioError(
+            f"the audio has {len(samples)} samples, less than a frame of n_fft={config.n_fft}: "
+            "pass longer audio, or reduce n_fft"
+        )
     count = (len(samples) - config.n_fft) // config.hop_length + 1
     shape = count if max_frames is None else min(count, max_frames), config.n_fft
     samples = np.ascontiguousarray(samples)

@@ -59,8 +59,8 @@ def read_blob(rxfilename: str, *, pipes: bool = True, network: bool = True) -> b
 
     Args:
         rxfilename: the place of the object.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         TableError: the object cannot be opened or read, or has no such bytes.

@@ -43,8 +43,8 @@ def make_reading_function(row: Row) -> Callable[..., Any]:
 
     Args:
         rxfilename: the place of the object.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         TableError: the object cannot be opened or read.

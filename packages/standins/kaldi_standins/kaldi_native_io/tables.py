@@ -55,8 +55,8 @@ class SequentialTableReader(Table):
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         TableError: the table cannot be opened, or an object cannot be read.
@@ -144,8 +144,8 @@ class RandomAccessTableReader(Table):
 
     Args:
         rspecifier: the table, such as ``scp:feats.scp``.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         TableError: the table cannot be opened, or an object cannot be read, or a key is not in the table.
@@ -182,8 +182,8 @@ class TableWriter(Table):
 
     Args:
         wspecifier: the table, such as ``ark,scp:feats.ark,feats.scp``.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         TableError: the table cannot be opened or written, or cannot hold a key or value.

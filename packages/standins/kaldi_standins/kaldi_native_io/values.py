@@ -71,14 +71,14 @@ class _Array:
 
         Args:
             rxfilename: the place of the object.
-            pipes: allow commands.
-            network: allow URLs.
+            pipes: False to refuse commands.
+            network: False to refuse URLs.
 
         Raises:
             TableError: the object cannot be opened or read.
         """
         result = cls.__new__(cls)
-        try:  # This is faster than `with as_table_error()`.
+        try:  # A try statement is faster than `with as_table_error()`.
             result._values = read_from(
                 cls._codec, rxfilename, _ANYTHING if pipes and network else Access(pipes, network)
             )
@@ -92,8 +92,8 @@ class _Array:
         Args:
             wxfilename: the file.
             binary: True for binary, False for text.
-            pipes: allow commands.
-            network: allow URLs.
+            pipes: False to refuse commands.
+            network: False to refuse URLs.
 
         Raises:
             TableError: the file cannot be written.
@@ -187,8 +187,8 @@ class MatrixShape:
 
         Args:
             rxfilename: the place of the matrix.
-            pipes: allow commands.
-            network: allow URLs.
+            pipes: False to refuse commands.
+            network: False to refuse URLs.
 
         Raises:
             TableError: the object cannot be opened or read, or is not a matrix.

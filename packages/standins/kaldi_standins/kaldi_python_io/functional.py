@@ -20,8 +20,8 @@ def read_kaldi_mat(file: str | PathLike[str], *, pipes: bool = True, network: bo
 
     Args:
         file: the file, optionally followed by an offset or a range, or a command with ``|``.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened, or does not hold a matrix.

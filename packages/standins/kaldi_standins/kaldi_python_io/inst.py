@@ -61,8 +61,8 @@ def parse_scps(
             line ends in the word ``|``, otherwise a list of strings.
         num_tokens: number of words of a line, including the key. A number below 2 allows any number of words.
         restrict: refuse lines that have only a key.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be read, a line has a wrong number of words, or a key occurs twice.
@@ -135,8 +135,8 @@ class ScriptReader(Reader):
     Args:
         ark_scp: the script file, ``-``, or a command with ``|``.
         matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the script file cannot be read or has a key twice, or an object cannot be read.
@@ -174,8 +174,8 @@ class SequentialReader:
     Args:
         ark_or_pipe: the archive, ``-``, or a command with ``|``.
         matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
@@ -221,8 +221,8 @@ class Writer:
     Args:
         ark_path: the archive, or ``-`` for the standard output.
         scp_path: the script file. None, or an archive on the standard output, writes no script file.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Attributes:
         ark_file: binary file object.
@@ -293,8 +293,8 @@ class ArchiveWriter(Writer):
         ark_path: see :class:`Writer`.
         scp_path: see :class:`Writer`.
         matrix: ignored. Version 1.0 needed this argument to choose between matrices and vectors.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: a file cannot be opened or written, or cannot hold the key or value.

@@ -73,8 +73,8 @@ def load_mat(
         ark_name: an rxfilename.
         endian: byte order of binary objects, "<" or ">".
         fd_dict: ignored. kaldiio uses this argument as a cache of open files.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the object cannot be opened or read.
@@ -96,8 +96,8 @@ def load_ark(
     Args:
         fname: name of the archive, or an open binary file.
         endian: byte order of binary objects, "<" or ">".
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the archive cannot be opened, or an entry cannot be read.
@@ -124,8 +124,8 @@ def load_scp(
         separator: separator after the key. With a separator, keys may contain white space. None for any white space.
         segments: a segments file. The mapping then maps segments to ``(rate, samples)``. None maps keys to objects.
         max_cache_fd: maximum number of open archives. 0 for the default.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened, or is not a script file.
@@ -202,8 +202,8 @@ def save_ark(
             values by :func:`numpy.save`, and "pickle" writes plain values and arrays. Only kaldiio and this module
             can read these three formats.
         write_kwargs: arguments of the function that ``write_function`` names, such as ``{"format": "flac"}``.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: a key or value cannot be written, or a file cannot be opened.
@@ -320,7 +320,16 @@ def write_array(fd: Any, array: Any, endian: str = "<", compression_method: int 
 
 
 def write_array_ascii(fd: Any, array: Any, digit: str = ".12g") -> int:
-    """Write one array in text to an open binary file, and return the number of bytes. ``digit`` formats numbers."""
+    """Write one array in text to an open binary file, and return the number of bytes.
+
+    Args:
+        fd: open binary file.
+        array: vector or matrix.
+        digit: format of a number.
+
+    Raises:
+        FormatError: the array is not a vector or matrix of numbers.
+    """
     if not isinstance(array, np.ndarray) or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
         raise FormatError(f"a {type(array).__name__} cannot be written: pass an array of numbers of one or two axes")
     with open_sink(fd) as output, output.entry:
@@ -361,10 +370,12 @@ class SegmentsExtractor(Mapping[str, Any]):
         if not is_audio(recording):
             raise FormatError(f"the recording {segment.recording!r} is not audio: pass a script file of audio", key=key)
         rate, samples = recording
-        if segment.channel is not None:  # kaldiio does not support channels
+        if segment.channel is not None:  # The field is an extension: kaldiio does not support channels.
             if segment.channel >= samples[:1].size:
                 raise RangeError(
-                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size}", key=key
+                    f"has channel {segment.channel}, but {segment.recording} has {samples[:1].size}: "
+                    "correct the fifth field of the segment",
+                    key=key,
                 )
             samples = samples.reshape(len(samples), -1)[:, segment.channel]
         if segment.start * rate >= len(samples):

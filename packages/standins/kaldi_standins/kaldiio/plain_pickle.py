@@ -47,7 +47,8 @@ def _check_plain(value: Any) -> None:
         if value.dtype.hasobject or value.dtype.names:
             raise FormatError(f"cannot pickle an array of {value.dtype}: pass an array of numbers or strings")
     elif not isinstance(value, _PLAIN):
-        raise FormatError(f"cannot pickle a {type(value).__name__}: pass plain values or NumPy arrays")
+        raise FormatError(f"cannot pickle an object of type {type(value).__name__}: pass numbers, strings, bytes, "
+                          "None, NumPy arrays, or lists, tuples, sets and dictionaries of them")  # fmt: skip
 
 
 def read_pickle(source: Source) -> Any:

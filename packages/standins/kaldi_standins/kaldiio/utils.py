@@ -28,8 +28,8 @@ def open_like_kaldi(name: FileOrName, mode: str = "r", *, pipes: bool = True, ne
     Args:
         name: the name, or an open file, which is returned unchanged. A mode with "b" returns the buffer of a text file.
         mode: "r", "w" or "a", with "b" for binary.
-        pipes: allow commands.
-        network: allow URLs.
+        pipes: False to refuse commands.
+        network: False to refuse URLs.
 
     Raises:
         ArkError: the file cannot be opened.
@@ -128,7 +128,7 @@ class LazyLoader(MutableMapping[str, Any]):
         except MissingKeyError:
             raise
         except KeyError:
-            raise MissingKeyError("the key is not in the script file", key=str(key)) from None
+            raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
         return self._loader(key, place) if self._takes_key else self._loader(place)
 
     def __setitem__(self, key: str, place: str) -> None:
@@ -138,7 +138,7 @@ class LazyLoader(MutableMapping[str, Any]):
         try:
             del self._copy_places()[key]
         except KeyError:
-            raise MissingKeyError("the key is not in the script file", key=str(key)) from None
+            raise MissingKeyError("the key is not in the script file: `ark ls` lists the keys", key=str(key)) from None
 
     @property
     def _dict(self) -> dict[str, str]:

@@ -50,6 +50,11 @@ def read_wav(fd: FileOrName, return_size: bool = False) -> Any:
 def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
     """Write a wave file of 8 bits (uint8) or 16 bits (int16) per sample, and return the number of bytes.
 
+    Args:
+        fd: name of a file, or open file.
+        rate: sampling rate in Hz.
+        array: (samples,) or (samples, channels).
+
     Raises:
         ArkError: the file cannot be opened, or the samples have another type or more than two dimensions.
     """
@@ -61,17 +66,20 @@ def write_wav(fd: FileOrName, rate: int, array: npt.NDArray[Any]) -> int:
 
 
 def write_audio(sink: Sink, rate: float, samples: npt.NDArray[Any]) -> None:
-    """Write the bytes of a wave file.
+    """Write samples as a WAV file. ``rate`` is the sampling rate in Hz.
 
     Raises:
-        FormatError: the samples are not int16 or uint8, or not of shape ``(samples,)`` or ``(samples, channels)``.
+        FormatError: the samples are not int16 or uint8, do not have the shape ``(samples,)`` or ``(samples,
+            channels)``, or exceed the size limits of a WAV file.
     """
     samples = as_array(samples)
     if samples.dtype not in (np.int16, np.uint8):
         raise FormatError(f"audio needs samples of int16 or uint8, not of {samples.dtype}: scale, round and convert "
                           "them, or pass write_function='soundfile'")  # fmt: skip
     if samples.ndim not in (1, 2):
-        raise FormatError(f"audio has the shape (samples,) or (samples, channels), not {samples.shape}")
+        raise FormatError(
+            f"audio has the shape (samples,) or (samples, channels), not {samples.shape}: reshape the samples"
+        )
     channels = samples.shape[1] if samples.ndim == 2 else 1
     block = channels * samples.itemsize
     if not 0 < block < 2**16 or not 0 < rate * block < 2**32 or samples.nbytes >= 2**32 - 36:
@@ -142,6 +150,11 @@ def _read_linear(source: Source, dtype: type[np.uint8 | np.int16]) -> Audio:
 
 def decode_audio(data: bytes | bytearray | memoryview, source: Source, **options: Any) -> Audio:
     """Decode an audio file of any format by soundfile, by default to float64 samples in -1 to 1.
+
+    Args:
+        data: bytes of the file.
+        source: names the file in errors.
+        options: arguments of ``soundfile.read``.
 
     Raises:
         FormatError: soundfile is not installed, or cannot decode the bytes.

@@ -170,7 +170,12 @@ class LogEnergies:
     def mix(
         cls, features_a: np.ndarray[Any, Any], features_b: np.ndarray[Any, Any], energy_scaling_factor_b: float
     ) -> np.ndarray[Any, Any]:
-        """Return the features of a mixture. The energy of ``features_b`` is scaled."""
+        """Return the features of a mixture of two utterances.
+
+        Args:
+            features_a, features_b: (frames, dim): features of the utterances.
+            energy_scaling_factor_b: factor on the energy of the second utterance.
+        """
         energy = np.exp(features_a) + energy_scaling_factor_b * np.exp(features_b)
         mixed: np.ndarray[Any, Any] = np.log(np.maximum(cls.floor, energy))
         return mixed
@@ -182,7 +187,7 @@ class LogEnergies:
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """Return the features of the audio at another level."""
+        """Return the features of the audio at a different level."""
         scaled: np.ndarray[Any, Any] = features + np.log(energy_scaling_factor)
         return scaled
 
@@ -260,7 +265,7 @@ class Spectrogram(Extractor):
 
     @staticmethod
     def scale(features: np.ndarray[Any, Any], energy_scaling_factor: float) -> np.ndarray[Any, Any]:
-        """Return the features of the audio at another level."""
+        """Return the features of the audio at a different level."""
         return energy_scaling_factor * features
 
 

@@ -250,6 +250,11 @@ def make_sinc_filters(
 def apply_filters(waveform: Tensor, orig_freq: int, new_freq: int, filters: Tensor) -> Tensor:
     """Resample audio (..., T) by filters (phases, 1, taps) of the same type.
 
+    Args:
+        waveform: (..., T).
+        orig_freq, new_freq: sampling rates in Hz.
+        filters: (phases, 1, taps).
+
     Raises:
         TypeError: the samples are not floating point.
     """
@@ -269,6 +274,6 @@ def require_floats(waveform: Tensor) -> None:
 
 
 def reduce_rates(orig_freq: int, new_freq: int) -> tuple[int, int]:
-    """Return two rates divided by their greatest common divisor."""
+    """Return two sampling rates divided by their greatest common divisor."""
     common = math.gcd(int(orig_freq), int(new_freq))
     return int(orig_freq) // common, int(new_freq) // common

@@ -128,7 +128,10 @@ def _apply_norm(audio: Samples, rate: Fraction, *words: str) -> tuple[Samples, F
 
 
 def _apply_channels(audio: Samples, rate: Fraction, count: str) -> tuple[Samples, Fraction]:
-    """Mix or copy channels. Output i is the mean of inputs i, i + count, ..., or a copy of input i modulo inputs."""
+    """Mix or copy channels to get ``count`` channels.
+
+    Output i is the mean of inputs i, i + count, ... Without such inputs, output i is a copy of input ``i % inputs``.
+    """
     inputs, outputs = audio.shape[1], int(count)
     if outputs < 1:
         raise ValueError

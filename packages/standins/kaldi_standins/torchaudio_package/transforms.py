@@ -104,7 +104,8 @@ class Resample(torch.nn.Module):
         super().__init__()
         self.orig_freq, self.new_freq = orig_freq, new_freq
         filters = make_sinc_filters(orig_freq, new_freq, lowpass_filter_width, rolloff, resampling_method, beta, dtype)
-        if orig_freq != new_freq:  # Stored models have a buffer of this name and shape.
+        if orig_freq != new_freq:
+            # Checkpoints of torchaudio's Resample contain a buffer with this name and shape.
             self.register_buffer("kernel", filters)
 
     def forward(self, waveform: Tensor) -> Tensor:

@@ -380,7 +380,7 @@ def test_speeds_are_chosen_by_key_and_epoch_in_all_workers(corpus: Path, tmp_pat
         "".join(f"{key} {n / 16000}\n" for key, n in zip(KEYS, whole.lengths(), strict=True))
     )
     assert slow.lengths(tmp_path / "utt2dur") == slow.lengths() == [2 * n for n in whole.lengths()]
-    with pytest.raises(OptionError, match="must be a positive number"):
+    with pytest.raises(OptionError, match="must be a positive, finite number"):
         WaveDataset(corpus / "wav.scp", speeds=[0.0])
 
 

@@ -212,8 +212,8 @@ def test_a_stateful_data_loader_resumes_within_an_epoch(workers: int) -> None:
     [
         ([5, 6], {}, "pass batch_size, max_frames or max_seconds"),
         ([5, 6], {"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ([5, 6], {"max_frames": -1}, "max_frames=-1 must be a positive number"),
-        ([5, 6], {"max_seconds": 1.0, "sample_frequency": 0}, "sample_frequency=0 must be a positive number"),
+        ([5, 6], {"max_frames": -1}, "max_frames=-1 must be a positive, finite number"),
+        ([5, 6], {"max_seconds": 1.0, "sample_frequency": 0}, "sample_frequency=0 must be a positive, finite number"),
         ([5, 6], {"batch_size": 1, "num_buckets": 0}, "num_buckets=0 must be at least 1"),
         ([], {"batch_size": 2}, "non-empty list"),
         ([5, -6], {"batch_size": 2}, "must be finite numbers >= 0"),
