@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from io_ark import DataDir
-from io_ark.data_dir import DataDirError, scripts
+from io_ark.data_dir import DataDirError, scripts, stage
 from io_ark.data_dir.scripts import SCRIPTS
 from io_ark.data_dir.stage import Printer
 
@@ -620,3 +620,39 @@ def test_entries_that_end_are_read_for_durations(tmp_path: Path, monkeypatch: py
 def test_number_of_a_part_is_within_the_parts(arguments: str, said: str) -> None:
     with pytest.raises(DataDirError, match=f"Invalid job number/index values for {said}"):
         run(f"split_scp.pl {arguments}", "text")
+
+
+def test_copy_of_segments_without_recordings_writes_nothing(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", segments="a r 0 1\nb r 1 2\nc r 2 3\n")
+    (data / "wav.scp").unlink()
+    with pytest.raises(DataDirError, match=r"data/wav.scp: is missing, but .*data has segments: add it"):
+        DataDir(data).copy(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["reco2dur", "utt2dur"])
+def test_durations_without_recordings_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    data = small(tmp_path / "data")
+    (data / "wav.scp").unlink()
+    with pytest.raises(DataDirError):
+        run(f"get_{name}.sh", str(data))
+    assert f"get_{name}.sh: Expected {data}/wav.scp" in capsys.readouterr().out and not (data / name).exists()
+
+
+def test_target_that_another_job_removes_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, target = small(tmp_path / "data"), tmp_path / "out"
+    make_directory, removed = stage.make_directory, []
+
+    def make_and_remove_once(folder: str) -> list[str]:
+        folders = make_directory(folder)
+        if folder == str(target) and not removed:
+            removed.append(folder)
+            os.rmdir(folder)
+        return folders
+
+    monkeypatch.setattr(stage, "make_directory", make_and_remove_once)
+    assert DataDir(data).copy(target).utterances() == ["a", "b", "c"] and removed

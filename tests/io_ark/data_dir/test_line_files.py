@@ -86,6 +86,16 @@ def test_lines_of_one_key_keep_their_order() -> None:
     assert b"".join(sort_lines(files)) == b"a 0\na 1\na 2\na 3\nb 1\nb 2\n"
 
 
+def test_blanks_before_a_key_are_part_of_it_when_lines_are_sorted() -> None:
+    assert sort_lines([[b"a 1\n b 1\n\tb 1\n a 2\n  c\n"]], get_sort_key) == [
+        b"\tb 1\n",
+        b"  c\n",
+        b" a 2\n",
+        b" b 1\n",
+        b"a 1\n",
+    ]
+
+
 def test_shuffled_lines_lack_one_or_their_ends() -> None:
     lines = [b"a 1\n", b"b\n", b"\n", b"c\r\n", b"d"]
     assert sorted(shuffle([b"a 1\nb\n", b"\n", b"c\r\nd"])) == sorted(lines)
