@@ -464,13 +464,19 @@ def test_filter_takes_a_list_and_one_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     for name in ("list", "text", "more"):
         Path(name).write_text("a 1\n")
-    with pytest.raises(DataDirError, match="Usage: filter_scp.pl"):
+    with pytest.raises(DataDirError, match=r"Usage: filter_scp\.pl"):
         scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), words.split())
 
 
 @pytest.mark.parametrize(
     ("options", "chosen"),
-    [("", "a 1 x\n"), ("-f 2", "c a y\n"), ("-f 0", "b 2 a\n"), ("-f -1", "c a y\n"), ("--exclude -f 0", "a 1 x\nc a y\n")],
+    [
+        ("", "a 1 x\n"),
+        ("-f 2", "c a y\n"),
+        ("-f 0", "b 2 a\n"),
+        ("-f -1", "c a y\n"),
+        ("--exclude -f 0", "a 1 x\nc a y\n"),
+    ],
 )
 def test_filter_counts_fields_from_1_and_from_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any, options: str, chosen: str
