@@ -13,6 +13,7 @@ import pytest
 import io_ark
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import lists
+from io_ark.data_dir.validate import find_unprintable_lines
 from io_ark.errors import MissingFileError
 
 
@@ -159,6 +160,31 @@ def test_fix_loses_data_in_silence(tmp_path: Path, name: str, text: str, said: s
     assert (tmp_path / "data" / name.replace("_scp", ".scp")).read_text() == text.replace("\r\n", "\n")
     if "\r" in text:
         assert data.fix(strip_cr=True).text["b"] == "y"
+        assert (tmp_path / "data/text").read_bytes() == text.replace("\r\n", "\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("character", "is_printable"),
+    [
+        ("\x01", False),
+        ("\x7f", False),
+        ("\u200b", True),
+        ("\u00ad", True),
+        ("\ue000", True),
+        ("\u0085", True),
+        ("\u0378", False),
+        ("ß", True),
+        ("~", True),
+    ],
+)
+@pytest.mark.parametrize("chunk", [8, 1 << 20])
+def test_lines_with_unprintable_characters_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, character: str, is_printable: bool, chunk: int
+) -> None:
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    (tmp_path / "text").write_bytes(f"a x\nb y{character}z\nc {character}\nd größe\n".encode())
+    expected = [] if is_printable else [(2, b"b"), (3, b"c")]
+    assert list(find_unprintable_lines(str(tmp_path / "text"))) == expected
 
 
 @pytest.mark.parametrize(("count", "wanted"), [(1, 1), (5, 0), (5, 2), (5, 5), (1000, 333), (7, 6)])

@@ -394,6 +394,25 @@ def test_parts_of_a_plan_run_one_after_the_other(data: Path, tmp_path: Path) -> 
     assert len(matrices(data / "feats.scp")) == 12
 
 
+def test_part_is_not_judged_by_its_failures_before_all_parts_are_done(data: Path) -> None:
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(line.split()[0] + " /none.wav\n" for line in lines[:6]) + "".join(lines[6:]))
+    said = said_by(data, "--shard=1/2")
+    assert "1 archive is left to other parts" in said and "fewer than 95%" not in said
+    assert "fewer than 95%" in said_by(data, "--shard=2/2", status=1)
+
+
+def test_call_from_python_writes_logs_and_archives_where_it_is_told(data: Path, tmp_path: Path) -> None:
+    outcome = kaldi_compat.dump(data, "fbank", log=tmp_path / "logs", archives=tmp_path / "archives", nj=2)
+    assert (outcome.utterances, outcome.wanted) == (12, 12)
+    assert sorted(path.name for path in (tmp_path / "archives").glob("*.ark")) == [
+        f"raw_fbank_train.{number}.ark" for number in (1, 2)
+    ]
+    assert (tmp_path / "logs/dump_fbank_train.1.json").exists()
+    assert not (data / "log").exists() and not (data / "data").exists()
+    assert len(matrices(data / "feats.scp")) == 12
+
+
 def test_advice_to_start_over_names_the_switches_given(data: Path) -> None:
     assert dump(data, "--shard=1/2") == 0
     for arguments, advice in (
