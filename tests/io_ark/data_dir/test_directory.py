@@ -196,3 +196,13 @@ def test_spread_lines_are_not_those_of_halves(count: int, wanted: int) -> None:
         return halves(start, start + half, first) + halves(start + half, end, needed - first)
 
     assert [at for at, chosen in enumerate(lists._spread_evenly(count, wanted)) if chosen] == halves(0, count, wanted)
+
+
+@pytest.mark.parametrize(
+    ("durations", "names"), [((2, 3), "bc"), ((2.0001, 3), "c"), ((2, 2.9999), "b"), ((3, 3), "c"), ((0, 9), "abcd")]
+)
+def test_bounds_of_durations_belong_to_the_subset(tmp_path: Path, durations: tuple[float, float], names: str) -> None:
+    pairs = "".join(f"{name} {name}\n" for name in "abcd")
+    lengths = "a 1\nb 2\nc 3\nd 4\n"
+    data = write(tmp_path / "data", utt2spk=pairs, spk2utt=pairs, wav_scp=pairs, utt2dur=lengths)
+    assert data.subset(tmp_path / "out", durations=durations).utterances() == list(names)

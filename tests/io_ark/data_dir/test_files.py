@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from io_ark import DataDir
-from io_ark.data_dir import DataDirError, scripts, stage
+from io_ark.data_dir import DataDirError, perturb, scripts, stage
 from io_ark.data_dir.scripts import SCRIPTS
 from io_ark.data_dir.stage import Printer
 
@@ -656,3 +656,52 @@ def test_target_that_another_job_removes_meanwhile_is_made_again(
 
     monkeypatch.setattr(stage, "make_directory", make_and_remove_once)
     assert DataDir(data).copy(target).utterances() == ["a", "b", "c"] and removed
+
+
+def test_audio_that_cannot_be_read_is_named_for_its_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = small(tmp_path / "data", segments="a r 0 1\nb r 1 2\nc r 2 -1\n", wav_scp=f"r {tmp_path}/r.wav\n")
+    for content in (None, b"RIFF", b""):
+        if content is not None:
+            (tmp_path / "r.wav").write_bytes(content)
+        with pytest.raises(DataDirError, match=r"r\.wav"):
+            run("get_utt2dur.sh", str(data))
+        assert "get_utt2dur.sh: there was a problem getting the durations" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("chunk", [5, 1 << 20])
+def test_line_without_a_key_in_a_file_to_divide_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    data = small(tmp_path / "data", text="a x\n\nb y\nc z\n")
+    with pytest.raises(DataDirError, match=r"data/text:2: Bad line without a key"):
+        run("split_data.sh", str(data), "2")
+
+
+def test_perturbed_copies_are_fixed_as_a_whole(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", text="a x\nc z\n", utt2dur="a 1\nb 2\nc 3\n")
+    run("perturb_data_dir_speed_3way.sh", str(data), str(tmp_path / "out"))
+    assert keys(tmp_path / "out/utt2spk") == keys(tmp_path / "out/text") == keys(tmp_path / "out/wav.scp")
+    assert keys(tmp_path / "out/text") == ["a", "c", "sp0.9-a", "sp0.9-c", "sp1.1-a", "sp1.1-c"]
+
+
+@pytest.mark.parametrize(
+    ("line", "has_volume"),
+    [
+        ("a sox --vol 0.5 -t wav a.wav -t wav - |", True),
+        ("a cat a.wav | sox --vol 0.5 -t wav - -t wav - |", True),
+        ("a sox --vol 0.5 a.wav", True),
+        ("a /x/my sox --vol a.wav", False),
+        ("a b.wav", False),
+        ("a sox a.wav -t wav - |", False),
+        ("a 'sox --vol' |", False),
+    ],
+)
+@pytest.mark.parametrize(("before", "is_in_reach"), [(0, True), (99, True), (100, False)])
+def test_volume_is_sought_in_the_first_100_recordings(
+    tmp_path: Path, line: str, has_volume: bool, before: int, is_in_reach: bool
+) -> None:
+    (tmp_path / "wav.scp").write_text("b b.wav\n" * before + f"{line}\n")
+    assert perturb._has_volume(str(tmp_path / "wav.scp")) == (has_volume and is_in_reach)

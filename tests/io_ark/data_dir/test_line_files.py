@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from io_ark.data_dir import line_chunks
 from io_ark.data_dir.line_chunks import read_chunks
-from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields
+from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields, split_fields
 from io_ark.data_dir.line_order import find_unsorted, get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import select_lines
 from io_ark.data_dir.lists import shuffle
@@ -109,3 +109,20 @@ def test_speakers_are_grouped_in_the_order_in_which_they_appear(pairs: list[tupl
     speakers = list(dict.fromkeys(speaker for _, speaker in pairs))
     expected = [[speaker, *(name for name, other in pairs if other == speaker)] for speaker in speakers]
     assert [line.split() for line in spk2utt] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        (b" a\r b \n", [b"a\r", b"b"]),
+        (b"\ta\f\tb\n", [b"a\f", b"b"]),
+        (b"\n", []),
+        (b" \r\n", [b"\r"]),
+        (b"a  b\v", [b"a", b"b\v"]),
+    ],
+)
+def test_awk_splits_at_blanks_and_tabs(line: bytes, fields: list[bytes]) -> None:
+    assert split_fields(line, awk=True) == fields
+    assert [get_field(line, number, awk=True) for number in (1, 2)] == [*fields, b"", b""][:2]
+    assert get_column(line, 2, awk=True) == [get_field(line, 2, awk=True)]
+    assert split_fields(line) == line.split()

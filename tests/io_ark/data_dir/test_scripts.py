@@ -532,3 +532,36 @@ def test_options_of_a_directory_with_images_are_passed_on(
     say = Printer("validate_data_dir.sh")
     assert scripts.call(SCRIPTS["validate_data_dir.sh"], say, [*options, "data"]) == 0
     assert sorted(capfd.readouterr().out.split()) == sorted([*options, "data"])
+
+
+@pytest.mark.parametrize("spec", ["x", "-", ":", "", "a2", "-x"])
+def test_fields_to_map_are_numbers(tmp_path: Path, spec: str) -> None:
+    (tmp_path / "map").write_text("a b\n")
+    with pytest.raises(DataDirError, match=f"Bad argument to -f option: {spec}"):
+        scripts.call(SCRIPTS["apply_map.pl"], Printer("apply_map.pl"), ["-f", spec, str(tmp_path / "map")])
+
+
+def test_help_lists_the_commands_and_no_other_script(capfd: Any) -> None:
+    assert run_data_command(["--help"]) == 0
+    listed = [line.split()[0] for line in capfd.readouterr().out.splitlines() if line.startswith("  ")]
+    assert sorted(listed) == sorted(
+        [*(script.command for script in SCRIPTS.values() if script.command), "info", "install"]
+    )
+    for name in ("", "none", "info"):
+        assert run_data_command([name]) == 2
+        error = capfd.readouterr().err
+        assert f"there is no command {name!r} with these arguments: choose from " in error and "install" in error
+        assert error.count("\n") == 1 and ", ," not in error
+
+
+def test_command_for_a_directory_with_images_runs_no_script_of_the_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (directory(tmp_path / "data") / "images.scp").write_text("u0000 x.png\n")
+    (tmp_path / "image").mkdir()
+    for name in ("fix", "validate"):
+        (tmp_path / f"image/{name}_data_dir.sh").write_text("#!/bin/sh\ntouch was_run\n")
+        (tmp_path / f"image/{name}_data_dir.sh").chmod(0o755)
+    assert run_data_command(["fix", "data"]) == run_data_command(["validate", "--no-feats", "data"]) == 0
+    assert not (tmp_path / "was_run").exists() and "validated data-directory data" in capfd.readouterr().out
