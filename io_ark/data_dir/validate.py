@@ -315,7 +315,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         text = "spk2utt and utt2spk do not seem to match"
         raise say.fail(text, "has no utterances: remove it", spk2utt, number, get_field(line))
 
-    ours = (b" ".join(split_fields(line, awk=True)[:2]) for line in read_lines(utt2spk))
+    ours = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
     theirs = (
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )

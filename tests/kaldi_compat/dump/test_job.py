@@ -610,6 +610,9 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--cmvn=utterance", "--cmvn is made of"),
     (without(), "--speeds=0.9", "--speeds=... and --speed-dir=... go together"),
     (without(), "--device=tpu", "expected cpu, cuda"),
+    (without(), "--format=npz", "--format must be one of ark, npy, .*, not 'npz': did you mean 'npy'?"),
+    (without(), "--engine=exakt", "--engine must be one of .*, not 'exakt'"),
+    (without(), "--runner=slurm", "--runner must be one of local, ray, not 'slurm'"),
     (without(), "--nj=0", "--nj"),
     (without(), "--compression-method=9", "--compression-method"),
     (without(), "--report={data}/none/page.html", "cannot be written"),
@@ -636,7 +639,16 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--vtln-map=ark:{data}/none", "none is missing: create it, or correct --vtln-map"),
     (without(), "--engine=triton", "--engine=triton computes on a GPU: also pass --device=cuda"),
 ]
-OF_THE_COMMAND_LINE = ("--shard", "--cmvn=utterance", "--speeds", "--nj=0", "--compression-method", "--engine")
+OF_THE_COMMAND_LINE = (
+    "--format",
+    "--runner",
+    "--shard",
+    "--cmvn=utterance",
+    "--speeds",
+    "--nj=0",
+    "--compression-method",
+    "--engine",
+)
 
 
 @pytest.mark.parametrize(("change", "argument", "message"), REFUSED)
