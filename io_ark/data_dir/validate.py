@@ -137,12 +137,8 @@ class Check(DataFiles):
             raise self.say.fail(text, advice, self.locate(name), number, get_field(line))
 
     def read_recordings(self) -> KeyList:
-        """Return the recordings of segments. Without segments or wav.scp, return the utterances."""
-        return (
-            self.read_keys("segments", 2)
-            if self.find("segments") and self.find("wav.scp")
-            else self.read_keys("utt2spk")
-        )
+        """Return the recordings of segments. Without segments, return the utterances."""
+        return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
         if not self.find(name):

@@ -705,3 +705,28 @@ def test_volume_is_sought_in_the_first_100_recordings(
 ) -> None:
     (tmp_path / "wav.scp").write_text("b b.wav\n" * before + f"{line}\n")
     assert perturb._has_volume(str(tmp_path / "wav.scp")) == (has_volume and is_in_reach)
+
+
+def test_first_recording_by_name_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    names = [f"r{number:02d}" for number in range(30)]
+    data = small(
+        tmp_path / "data",
+        segments="".join(f"a{name} {name} 0 -1\n" for name in reversed(names)),
+        wav_scp="".join(f"{name} {tmp_path}/{name}.wav\n" for name in names),
+    )
+    with pytest.raises(DataDirError, match=r"r00\.wav"):
+        run("get_utt2dur.sh", str(data))
+
+
+@pytest.mark.parametrize(
+    ("utt2spk", "spk2utt"),
+    [("a s\nb t\nc t\n", "s a b\nt c\n"), ("a s\nb s\nc s\n", "s a b d\n"), ("a s\nb s\nc s\n", "t a b c\n"),
+     ("a s\nb s\nc s\n", "s a b\n"), ("a s\nb s\n", "s a b c\n")],
+)  # fmt: skip
+def test_speakers_that_differ_from_their_list_are_not_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], utt2spk: str, spk2utt: str
+) -> None:
+    data = small(tmp_path / "data", utt2spk=utt2spk, spk2utt=spk2utt)
+    with pytest.raises(DataDirError):
+        run("validate_data_dir.sh --no-feats --no-text", str(data))
+    assert "spk2utt and utt2spk do not seem to match" in capsys.readouterr().out
