@@ -227,7 +227,7 @@ class _Fix:
         """Keep the utterances that all files by utterance have."""
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
-            name, *by_speaker = file_and_order.split(None, 1)
+            name, *by_speaker = file_and_order.split()
             if stage.find(name):
                 self.check_order(name, message, by_speaker=bool(by_speaker))
         audio_files = [] if stage.find("segments") else ["wav.scp"]
@@ -269,7 +269,7 @@ class _Fix:
         path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):
             if by_speaker:
-                values = get_column(chunk, 2, awk=True)
+                values = get_column(chunk, 2)
             elif has_single_spaces(chunk) and not chunk.translate(None, _PRINTABLE) and is_sorted(path):
                 return  # With printable text and single spaces, sorted keys imply sorted lines.
             else:

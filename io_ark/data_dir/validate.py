@@ -137,12 +137,8 @@ class Check(DataFiles):
             raise self.say.fail(text, advice, self.locate(name), number, get_field(line))
 
     def read_recordings(self) -> KeyList:
-        """Return the recordings of segments. Without segments or wav.scp, return the utterances."""
-        return (
-            self.read_keys("segments", 2)
-            if self.find("segments") and self.find("wav.scp")
-            else self.read_keys("utt2spk")
-        )
+        """Return the recordings of segments. Without segments, return the utterances."""
+        return self.read_keys("segments", 2) if self.find("segments") else self.read_keys("utt2spk")
 
     def apply_rule(self, name: str, steps: str, other: str, text: str) -> None:
         if not self.find(name):
@@ -315,7 +311,7 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
         text = "spk2utt and utt2spk do not seem to match"
         raise say.fail(text, "has no utterances: remove it", spk2utt, number, get_field(line))
 
-    ours = (b" ".join(split_fields(line, awk=True)[:2]) for line in read_lines(utt2spk))
+    ours = (b" ".join(split_fields(line, awk=True)) for line in read_lines(utt2spk))
     theirs = (
         line for chunk in convert_to_utt2spk(read_chunks(spk2utt), refuse_speaker) for line in chunk.split(b"\n")[:-1]
     )

@@ -218,7 +218,7 @@ def _let_compute(function: F) -> F:
     """Let a function of these arguments compute the feature of its name; torch.compile does not trace ``locals()``."""
     feature, parameters = function.__name__, inspect.signature(function).parameters.values()
     names = [parameter.name for parameter in parameters]
-    defaults = {parameter.name: parameter.default for parameter in parameters if parameter.name != "waveform"}
+    defaults = {parameter.name: parameter.default for parameter in parameters}
 
     @functools.wraps(function)
     def compute(*arguments: Any, **named: Any) -> Any:

@@ -85,6 +85,36 @@ def test_arguments_and_defaults_are_torchaudios(torchaudio_kaldi: Any, name: str
     assert [(p.name, p.default) for p in ours.values()] == [(p.name, p.default) for p in theirs.values()]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_are_those_of_torchaudios_documentation(name: str) -> None:
+    expected: dict[str, Any] = {
+        "blackman_coeff": 0.42,
+        "channel": -1,
+        "dither": 0.0,
+        "energy_floor": 1.0,
+        "frame_length": 25.0,
+        "frame_shift": 10.0,
+        "min_duration": 0.0,
+        "preemphasis_coefficient": 0.97,
+        "raw_energy": True,
+        "remove_dc_offset": True,
+        "round_to_power_of_two": True,
+        "sample_frequency": 16000.0,
+        "snip_edges": True,
+        "subtract_mean": False,
+        "window_type": "povey",
+    }
+    if name != "spectrogram":
+        expected |= {"high_freq": 0.0, "htk_compat": False, "low_freq": 20.0, "num_mel_bins": 23, "use_energy": False}
+        expected |= {"vtln_high": -500.0, "vtln_low": 100.0, "vtln_warp": 1.0}
+    expected |= {
+        "fbank": {"use_log_fbank": True, "use_power": True},
+        "mfcc": {"cepstral_lifter": 22.0, "num_ceps": 13},
+    }.get(name, {})
+    _, *parameters = inspect.signature(getattr(compliance, name)).parameters.values()
+    assert {parameter.name: parameter.default for parameter in parameters} == expected
+
+
 def test_every_public_name_exists(torchaudio_kaldi: Any) -> None:
     assert all(callable(getattr(compliance, name)) for name in torchaudio_kaldi.__all__)
 

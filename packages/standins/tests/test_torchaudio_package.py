@@ -232,6 +232,14 @@ def test_a_law_in_sphere_files_takes_any_bits(bits: int | None, tmp_path: Path) 
     assert soundfile.info(tmp_path / "a.sph").subtype == "ALAW"
 
 
+def test_encodings_of_ogg_files_have_their_names(tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    for encoding, subtype in ((None, "VORBIS"), ("vorbis", "VORBIS"), ("opus", "OPUS")):
+        ours.save(tmp_path / "a.ogg", noise(1, 4000), 8000, encoding=encoding)
+        assert soundfile.info(tmp_path / "a.ogg").subtype == subtype
+        assert ours.info(tmp_path / "a.ogg").num_frames == 4000
+
+
 @pytest.mark.parametrize(
     ("name", "is_written"), [("a.wav", True), ("a.flac", True), ("a.ogg", False), ("a.sph", False)]
 )

@@ -13,6 +13,7 @@ import pytest
 import io_ark
 from io_ark import DataDir, DataDirError
 from io_ark.data_dir import lists
+from io_ark.data_dir.validate import find_unprintable_lines
 from io_ark.errors import MissingFileError
 
 
@@ -159,6 +160,31 @@ def test_fix_loses_data_in_silence(tmp_path: Path, name: str, text: str, said: s
     assert (tmp_path / "data" / name.replace("_scp", ".scp")).read_text() == text.replace("\r\n", "\n")
     if "\r" in text:
         assert data.fix(strip_cr=True).text["b"] == "y"
+        assert (tmp_path / "data/text").read_bytes() == text.replace("\r\n", "\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("character", "is_printable"),
+    [
+        ("\x01", False),
+        ("\x7f", False),
+        ("\u200b", True),
+        ("\u00ad", True),
+        ("\ue000", True),
+        ("\u0085", True),
+        ("\u0378", False),
+        ("ß", True),
+        ("~", True),
+    ],
+)
+@pytest.mark.parametrize("chunk", [8, 1 << 20])
+def test_lines_with_unprintable_characters_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, character: str, is_printable: bool, chunk: int
+) -> None:
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    (tmp_path / "text").write_bytes(f"a x\nb y{character}z\nc {character}\nd größe\n".encode())
+    expected = [] if is_printable else [(2, b"b"), (3, b"c")]
+    assert list(find_unprintable_lines(str(tmp_path / "text"))) == expected
 
 
 @pytest.mark.parametrize(("count", "wanted"), [(1, 1), (5, 0), (5, 2), (5, 5), (1000, 333), (7, 6)])
@@ -170,3 +196,13 @@ def test_spread_lines_are_not_those_of_halves(count: int, wanted: int) -> None:
         return halves(start, start + half, first) + halves(start + half, end, needed - first)
 
     assert [at for at, chosen in enumerate(lists._spread_evenly(count, wanted)) if chosen] == halves(0, count, wanted)
+
+
+@pytest.mark.parametrize(
+    ("durations", "names"), [((2, 3), "bc"), ((2.0001, 3), "c"), ((2, 2.9999), "b"), ((3, 3), "c"), ((0, 9), "abcd")]
+)
+def test_bounds_of_durations_belong_to_the_subset(tmp_path: Path, durations: tuple[float, float], names: str) -> None:
+    pairs = "".join(f"{name} {name}\n" for name in "abcd")
+    lengths = "a 1\nb 2\nc 3\nd 4\n"
+    data = write(tmp_path / "data", utt2spk=pairs, spk2utt=pairs, wav_scp=pairs, utt2dur=lengths)
+    assert data.subset(tmp_path / "out", durations=durations).utterances() == list(names)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from io_ark import DataDir
-from io_ark.data_dir import DataDirError, directories, scripts
+from io_ark.data_dir import DataDirError, directories, perturb, scripts, stage
 from io_ark.data_dir.scripts import SCRIPTS
 from io_ark.data_dir.stage import Printer
 
@@ -636,3 +636,113 @@ def test_repetitions_are_removed_without_recordings_as_by_the_script(
     with pytest.raises(DataDirError, match=r"segments exists but not .*/wav\.scp"):
         directories.remove_repetitions(Printer("data", as_script=False), "2", str(source), str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
+
+
+def test_copy_of_segments_without_recordings_writes_nothing(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", segments="a r 0 1\nb r 1 2\nc r 2 3\n")
+    (data / "wav.scp").unlink()
+    with pytest.raises(DataDirError, match=r"data/wav.scp: is missing, but .*data has segments: add it"):
+        DataDir(data).copy(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["reco2dur", "utt2dur"])
+def test_durations_without_recordings_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    data = small(tmp_path / "data")
+    (data / "wav.scp").unlink()
+    with pytest.raises(DataDirError):
+        run(f"get_{name}.sh", str(data))
+    assert f"get_{name}.sh: Expected {data}/wav.scp" in capsys.readouterr().out and not (data / name).exists()
+
+
+def test_target_that_another_job_removes_meanwhile_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, target = small(tmp_path / "data"), tmp_path / "out"
+    make_directory, removed = stage.make_directory, []
+
+    def make_and_remove_once(folder: str) -> list[str]:
+        folders = make_directory(folder)
+        if folder == str(target) and not removed:
+            removed.append(folder)
+            os.rmdir(folder)
+        return folders
+
+    monkeypatch.setattr(stage, "make_directory", make_and_remove_once)
+    assert DataDir(data).copy(target).utterances() == ["a", "b", "c"] and removed
+
+
+def test_audio_that_cannot_be_read_is_named_for_its_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = small(tmp_path / "data", segments="a r 0 1\nb r 1 2\nc r 2 -1\n", wav_scp=f"r {tmp_path}/r.wav\n")
+    for content in (None, b"RIFF", b""):
+        if content is not None:
+            (tmp_path / "r.wav").write_bytes(content)
+        with pytest.raises(DataDirError, match=r"r\.wav"):
+            run("get_utt2dur.sh", str(data))
+        assert "get_utt2dur.sh: there was a problem getting the durations" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("chunk", [5, 1 << 20])
+def test_line_without_a_key_in_a_file_to_divide_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    data = small(tmp_path / "data", text="a x\n\nb y\nc z\n")
+    with pytest.raises(DataDirError, match=r"data/text:2: Bad line without a key"):
+        run("split_data.sh", str(data), "2")
+
+
+def test_perturbed_copies_are_fixed_as_a_whole(tmp_path: Path) -> None:
+    data = small(tmp_path / "data", text="a x\nc z\n", utt2dur="a 1\nb 2\nc 3\n")
+    run("perturb_data_dir_speed_3way.sh", str(data), str(tmp_path / "out"))
+    assert keys(tmp_path / "out/utt2spk") == keys(tmp_path / "out/text") == keys(tmp_path / "out/wav.scp")
+    assert keys(tmp_path / "out/text") == ["a", "c", "sp0.9-a", "sp0.9-c", "sp1.1-a", "sp1.1-c"]
+
+
+@pytest.mark.parametrize(
+    ("line", "has_volume"),
+    [
+        ("a sox --vol 0.5 -t wav a.wav -t wav - |", True),
+        ("a cat a.wav | sox --vol 0.5 -t wav - -t wav - |", True),
+        ("a sox --vol 0.5 a.wav", True),
+        ("a /x/my sox --vol a.wav", False),
+        ("a b.wav", False),
+        ("a sox a.wav -t wav - |", False),
+        ("a 'sox --vol' |", False),
+    ],
+)
+@pytest.mark.parametrize(("before", "is_in_reach"), [(0, True), (99, True), (100, False)])
+def test_volume_is_sought_in_the_first_100_recordings(
+    tmp_path: Path, line: str, has_volume: bool, before: int, is_in_reach: bool
+) -> None:
+    (tmp_path / "wav.scp").write_text("b b.wav\n" * before + f"{line}\n")
+    assert perturb._has_volume(str(tmp_path / "wav.scp")) == (has_volume and is_in_reach)
+
+
+def test_first_recording_by_name_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    names = [f"r{number:02d}" for number in range(30)]
+    data = small(
+        tmp_path / "data",
+        segments="".join(f"a{name} {name} 0 -1\n" for name in reversed(names)),
+        wav_scp="".join(f"{name} {tmp_path}/{name}.wav\n" for name in names),
+    )
+    with pytest.raises(DataDirError, match=r"r00\.wav"):
+        run("get_utt2dur.sh", str(data))
+
+
+@pytest.mark.parametrize(
+    ("utt2spk", "spk2utt"),
+    [("a s\nb t\nc t\n", "s a b\nt c\n"), ("a s\nb s\nc s\n", "s a b d\n"), ("a s\nb s\nc s\n", "t a b c\n"),
+     ("a s\nb s\nc s\n", "s a b\n"), ("a s\nb s\n", "s a b c\n")],
+)  # fmt: skip
+def test_speakers_that_differ_from_their_list_are_not_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], utt2spk: str, spk2utt: str
+) -> None:
+    data = small(tmp_path / "data", utt2spk=utt2spk, spk2utt=spk2utt)
+    with pytest.raises(DataDirError):
+        run("validate_data_dir.sh --no-feats --no-text", str(data))
+    assert "spk2utt and utt2spk do not seem to match" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from io_ark.data_dir import line_chunks
 from io_ark.data_dir.line_chunks import read_chunks
-from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields
+from io_ark.data_dir.line_fields import get_column, get_field, require_two_fields, split_fields
 from io_ark.data_dir.line_order import find_unsorted, get_sort_key, is_sorted, sort_lines
 from io_ark.data_dir.line_selection import select_lines
 from io_ark.data_dir.lists import shuffle
@@ -86,6 +86,16 @@ def test_lines_of_one_key_keep_their_order() -> None:
     assert b"".join(sort_lines(files)) == b"a 0\na 1\na 2\na 3\nb 1\nb 2\n"
 
 
+def test_blanks_before_a_key_are_part_of_it_when_lines_are_sorted() -> None:
+    assert sort_lines([[b"a 1\n b 1\n\tb 1\n a 2\n  c\n"]], get_sort_key) == [
+        b"\tb 1\n",
+        b"  c\n",
+        b" a 2\n",
+        b" b 1\n",
+        b"a 1\n",
+    ]
+
+
 def test_shuffled_lines_lack_one_or_their_ends() -> None:
     lines = [b"a 1\n", b"b\n", b"\n", b"c\r\n", b"d"]
     assert sorted(shuffle([b"a 1\nb\n", b"\n", b"c\r\nd"])) == sorted(lines)
@@ -99,3 +109,20 @@ def test_speakers_are_grouped_in_the_order_in_which_they_appear(pairs: list[tupl
     speakers = list(dict.fromkeys(speaker for _, speaker in pairs))
     expected = [[speaker, *(name for name, other in pairs if other == speaker)] for speaker in speakers]
     assert [line.split() for line in spk2utt] == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        (b" a\r b \n", [b"a\r", b"b"]),
+        (b"\ta\f\tb\n", [b"a\f", b"b"]),
+        (b"\n", []),
+        (b" \r\n", [b"\r"]),
+        (b"a  b\v", [b"a", b"b\v"]),
+    ],
+)
+def test_awk_splits_at_blanks_and_tabs(line: bytes, fields: list[bytes]) -> None:
+    assert split_fields(line, awk=True) == fields
+    assert [get_field(line, number, awk=True) for number in (1, 2)] == [*fields, b"", b""][:2]
+    assert get_column(line, 2, awk=True) == [get_field(line, 2, awk=True)]
+    assert split_fields(line) == line.split()

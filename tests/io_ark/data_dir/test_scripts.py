@@ -457,3 +457,111 @@ def test_two_processes_mix_their_files(tmp_path: Path) -> None:
     assert len((data / "utt2spk").read_text().splitlines()) == 500
     assert (data / "wav.scp").read_text().count("sox --vol") == 500
     assert not list(data.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("words", ["", "list text more", "-f 2", "--exclude", "-f"])
+def test_filter_takes_a_list_and_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("list", "text", "more"):
+        Path(name).write_text("a 1\n")
+    with pytest.raises(DataDirError, match=r"Usage: filter_scp\.pl"):
+        scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), words.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ("", "a 1 x\n"),
+        ("-f 2", "c a y\n"),
+        ("-f 0", "b 2 a\n"),
+        ("-f -1", "c a y\n"),
+        ("--exclude -f 0", "a 1 x\nc a y\n"),
+    ],
+)
+def test_filter_counts_fields_from_1_and_from_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any, options: str, chosen: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list").write_text("a\n")
+    Path("text").write_text("a 1 x\nb 2 a\nc a y\n")
+    call = [*options.split(), "list", "text"]
+    assert scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call) == 0
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out.decode() == chosen
+
+
+@pytest.mark.parametrize("options", [[], ["--exclude"], ["-f", "1"]])
+def test_filter_refuses_a_line_without_the_field(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "list").write_text("a\n")
+    (tmp_path / "text").write_text("a 1\n\n")
+    call = [*options, str(tmp_path / "list"), str(tmp_path / "text")]
+    with pytest.raises(DataDirError, match="Bad line, could not get first field"):
+        scripts.call(SCRIPTS["filter_scp.pl"], Printer("filter_scp.pl"), call)
+
+
+@pytest.mark.parametrize("chunk", [8, 1 << 20])
+@pytest.mark.parametrize(
+    ("text", "said", "place"),
+    [
+        ("u0 yes\nu1 n\ro\nu2 no\n", "The line for utterance u1 contains CR (0x0D) character", "text:2: u1: "),
+        ("u0 ja\nu1 größe\u00a0x\nu2 no\n", "for utterance u1 contains disallowed Unicode whitespaces", "text:2: u1: "),
+        ("u0 yes\nu1 no", "The current line (nr. 1) has invalid newline", "text:2: "),
+        ("u0 yes\nu1 no\nu2 größe\u3000\n", "for utterance u2 contains disallowed Unicode whitespaces", "text:3: u2: "),
+    ],
+)
+def test_line_of_a_transcript_with_odd_white_space_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, text: str, said: str, place: str, chunk: int
+) -> None:
+    monkeypatch.setattr("io_ark.data_dir.line_chunks.CHUNK_BYTES", chunk)
+    (tmp_path / "text").write_bytes(text.encode())
+    with pytest.raises(DataDirError, match=f"{place}.*contains disallowed UTF-8 whitespace"):
+        scripts.call(SCRIPTS["validate_text.pl"], Printer("validate_text.pl"), [str(tmp_path / "text")])
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="shell scripts")
+@pytest.mark.parametrize("options", [[], ["--no-text"], ["--no-feats", "--no-spk-sort", "--non-print"]])
+def test_options_of_a_directory_with_images_are_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, options: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (directory(tmp_path / "data") / "images.scp").write_text("u0000 x.png\n")
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image/validate_data_dir.sh").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "image/validate_data_dir.sh").chmod(0o755)
+    say = Printer("validate_data_dir.sh")
+    assert scripts.call(SCRIPTS["validate_data_dir.sh"], say, [*options, "data"]) == 0
+    assert sorted(capfd.readouterr().out.split()) == sorted([*options, "data"])
+
+
+@pytest.mark.parametrize("spec", ["x", "-", ":", "", "a2", "-x"])
+def test_fields_to_map_are_numbers(tmp_path: Path, spec: str) -> None:
+    (tmp_path / "map").write_text("a b\n")
+    with pytest.raises(DataDirError, match=f"Bad argument to -f option: {spec}"):
+        scripts.call(SCRIPTS["apply_map.pl"], Printer("apply_map.pl"), ["-f", spec, str(tmp_path / "map")])
+
+
+def test_help_lists_the_commands_and_no_other_script(capfd: Any) -> None:
+    assert run_data_command(["--help"]) == 0
+    listed = [line.split()[0] for line in capfd.readouterr().out.splitlines() if line.startswith("  ")]
+    assert sorted(listed) == sorted(
+        [*(script.command for script in SCRIPTS.values() if script.command), "info", "install"]
+    )
+    for name in ("", "none", "info"):
+        assert run_data_command([name]) == 2
+        error = capfd.readouterr().err
+        assert f"there is no command {name!r} with these arguments: choose from " in error and "install" in error
+        assert error.count("\n") == 1 and ", ," not in error
+
+
+def test_command_for_a_directory_with_images_runs_no_script_of_the_recipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (directory(tmp_path / "data") / "images.scp").write_text("u0000 x.png\n")
+    (tmp_path / "image").mkdir()
+    for name in ("fix", "validate"):
+        (tmp_path / f"image/{name}_data_dir.sh").write_text("#!/bin/sh\ntouch was_run\n")
+        (tmp_path / f"image/{name}_data_dir.sh").chmod(0o755)
+    assert run_data_command(["fix", "data"]) == run_data_command(["validate", "--no-feats", "data"]) == 0
+    assert not (tmp_path / "was_run").exists() and "validated data-directory data" in capfd.readouterr().out

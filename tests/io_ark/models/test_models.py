@@ -301,7 +301,9 @@ def aligned(name: str, phones: list[tuple[int, int]], reorder: bool) -> tuple[np
         entry = model.topology.entry(phone)
         for number, found in enumerate(entry[:-1]):
             pdfs = [tree.pdf(window, each) for each in (found.forward_pdf_class, found.self_loop_pdf_class)]
-            first = int(model.first_ids[model.states_of(np.array([phone, number, *pdfs]))])
+            states = model.states_of(np.array([phone, number, *pdfs]))
+            assert states.dtype == np.int32
+            first = int(model.first_ids[states])
             targets = [to for to, _ in found.transitions]
             path = [first + targets.index(number)] * (1 if number else more)
             path.insert(0 if reorder else len(path), first + targets.index(number + 1))

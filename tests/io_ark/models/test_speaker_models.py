@@ -244,6 +244,8 @@ BAD = np.array([[1, 2], [np.nan, 1], [2, 3]])
         (lambda v, s: Lda.fit(v[s].astype(np.float32), s, dim=1), "the covariance is singular"),
         (lambda v, s: Lda(v[0]), "an LDA transform is a matrix"),
         (lambda v, s: Lda.fit(v, s, dim=2).transform_vectors(v[:, :2]), "do not fit an LDA transform of 3 dimensions"),
+        (lambda v, s: Plda.fit(v, s).transform_vectors(v[:, 1:]), r"of shape \(20, 2\) do not fit a PLDA model of 3"),
+        (lambda v, s: Plda.fit(v, s).transform_vectors(v[0, 0]), r"of shape \(\) do not fit a PLDA model of 3"),
         (lambda v, s: Plda.fit(v, s).adapt(v[:, 1:]), "vectors of 2 dimensions do not fit a PLDA model of 3"),
         (lambda v, s: Plda.fit(v, s).adapt(v, mean_diff_scale=-1), "mean_diff_scale=-1 must not be negative"),
         (lambda v, s: Plda.fit(v, s).adapt(v[:0]), r"not \(0, 3\)"),

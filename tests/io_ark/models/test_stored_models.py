@@ -239,7 +239,9 @@ def test_truncated_model_is_read_from_a_pipe() -> None:
 
 def test_network_is_changed(tmp_path: Path) -> None:
     transitions = io_ark.load(OTHER_MODELS / "mono.mdl", kind="transition-model")
-    network = b"<Nnet3> \ninput-node name=input dim=40\noutput-node name=output input=a\n\n<NumComponents> \4\0\0\0\0"
+    network = (
+        b"<Nnet3> \ninput-node name=input dim=40\noutput-node name=output input=a\n\n<NumComponents> \4\0\0\n\n\0\0"
+    )
     path = tmp_path / "final.mdl"
     path.write_bytes(to_bytes("transition-model", transitions) + network)
     model = io_ark.load(path)

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,29 @@ except KeyboardInterrupt:
 
 def test_an_interrupt_waits_until_a_worker_has_started() -> None:
     assert output_of(BLOCKED).split() == ["499999500000", "interrupted"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs the list of open files")
+@pytest.mark.parametrize("is_started", [True, False])
+def test_deadline_leaves_no_open_file_and_calls_nothing_after_its_end(is_started: bool) -> None:
+    before, calls = set(os.listdir("/proc/self/fd")), list[str]()
+    deadline = command.Deadline(60, lambda: calls.append("called"))
+    if is_started:
+        deadline.start()
+    deadline.cancel()
+    for thread in threading.enumerate():
+        if thread.name == "deadline":
+            thread.join(10)
+    assert set(os.listdir("/proc/self/fd")) == before and not calls
+
+
+def test_deadline_calls_its_function_once_it_has_passed() -> None:
+    is_called = threading.Event()
+    deadline = command.Deadline(0.01, is_called.set)
+    assert not is_called.wait(0.1)
+    deadline.start()
+    assert is_called.wait(10)
+    deadline.cancel()
 
 
 def test_without_a_conf_kaldis_defaults_hold(

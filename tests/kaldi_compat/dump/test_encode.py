@@ -12,7 +12,10 @@ import io_ark
 from io_ark.blocks import ArrayBlock, WaveBlock
 from kaldi_compat.cli.compute import SpectralExtractor
 from kaldi_compat.dump import cli, read, shard, write
-from kaldi_compat.dump.entries import Audio, Encoded, Failure, FeaturesOrFailure
+from kaldi_compat.dump.encode import Encoder
+from kaldi_compat.dump.entries import Audio, Encoded, Failure, Features, FeaturesOrFailure
+from kaldi_compat.dump.model import Trial
+from kaldi_compat.dump.options import DumpOptions
 from kaldi_compat.dump.read import TaskReader
 from kaldi_compat.dump.spectral import SpectralComputer
 from kaldi_compat.dump.write import ArchiveWriter
@@ -164,3 +167,21 @@ def test_list_that_lost_lines_meanwhile_is_an_error(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(cli, "prepare_archives", changed)
     assert "wav.scp changed" in said_by(data, status=255)
     assert not (data / "feats.scp").exists()
+
+
+@pytest.mark.parametrize("method", ["separate", "halve"])
+def test_parts_of_features_have_their_own_positions_and_durations(method: str) -> None:
+    block = ArrayBlock(b"a\nb\nc\n", np.zeros(8, np.float32), np.array([[1, 2], [0, 2], [3, 2]]))
+    parts = getattr(Features(5, block, np.array([0.25, 0.5, 1.0])), method)()
+    seconds = {"a": 0.25, "b": 0.5, "c": 1.0}
+    assert [part.index for part in parts] == ([5, 6, 7] if method == "separate" else [5, 6])
+    assert [part.durations.tolist() for part in parts] == [
+        [seconds[name] for name in part.block.names()] for part in parts
+    ]
+
+
+def test_matrices_that_are_encoded_alone_keep_their_durations() -> None:
+    block = ArrayBlock(b"a\nb\nc\n", np.zeros(8, np.float32), np.array([[1, 2], [0, 2], [3, 2]]))
+    entries = Encoder(DumpOptions(), Trial())(Features(5, block, np.array([0.25, 0.5, 1.0])))
+    rows = [(entry.index, entry.durations.tolist(), entry.frames.tolist()) for entry in entries]
+    assert rows == [(5, [0.25], [1]), (6, [0.5], [0]), (7, [1.0], [3])]

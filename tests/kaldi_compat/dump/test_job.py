@@ -394,6 +394,25 @@ def test_parts_of_a_plan_run_one_after_the_other(data: Path, tmp_path: Path) -> 
     assert len(matrices(data / "feats.scp")) == 12
 
 
+def test_part_is_not_judged_by_its_failures_before_all_parts_are_done(data: Path) -> None:
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(line.split()[0] + " /none.wav\n" for line in lines[:6]) + "".join(lines[6:]))
+    said = said_by(data, "--shard=1/2")
+    assert "1 archive is left to other parts" in said and "fewer than 95%" not in said
+    assert "fewer than 95%" in said_by(data, "--shard=2/2", status=1)
+
+
+def test_call_from_python_writes_logs_and_archives_where_it_is_told(data: Path, tmp_path: Path) -> None:
+    outcome = kaldi_compat.dump(data, "fbank", log=tmp_path / "logs", archives=tmp_path / "archives", nj=2)
+    assert (outcome.utterances, outcome.wanted) == (12, 12)
+    assert sorted(path.name for path in (tmp_path / "archives").glob("*.ark")) == [
+        f"raw_fbank_train.{number}.ark" for number in (1, 2)
+    ]
+    assert (tmp_path / "logs/dump_fbank_train.1.json").exists()
+    assert not (data / "log").exists() and not (data / "data").exists()
+    assert len(matrices(data / "feats.scp")) == 12
+
+
 def test_advice_to_start_over_names_the_switches_given(data: Path) -> None:
     assert dump(data, "--shard=1/2") == 0
     for arguments, advice in (
@@ -591,6 +610,9 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--cmvn=utterance", "--cmvn is made of"),
     (without(), "--speeds=0.9", "--speeds=... and --speed-dir=... go together"),
     (without(), "--device=tpu", "expected cpu, cuda"),
+    (without(), "--format=npz", "--format must be one of ark, npy, .*, not 'npz': did you mean 'npy'?"),
+    (without(), "--engine=exakt", "--engine must be one of .*, not 'exakt'"),
+    (without(), "--runner=slurm", "--runner must be one of local, ray, not 'slurm'"),
     (without(), "--nj=0", "--nj"),
     (without(), "--compression-method=9", "--compression-method"),
     (without(), "--report={data}/none/page.html", "cannot be written"),
@@ -617,7 +639,16 @@ REFUSED: list[tuple[Callable[[Path], object], str, str]] = [
     (without(), "--vtln-map=ark:{data}/none", "none is missing: create it, or correct --vtln-map"),
     (without(), "--engine=triton", "--engine=triton computes on a GPU: also pass --device=cuda"),
 ]
-OF_THE_COMMAND_LINE = ("--shard", "--cmvn=utterance", "--speeds", "--nj=0", "--compression-method", "--engine")
+OF_THE_COMMAND_LINE = (
+    "--format",
+    "--runner",
+    "--shard",
+    "--cmvn=utterance",
+    "--speeds",
+    "--nj=0",
+    "--compression-method",
+    "--engine",
+)
 
 
 @pytest.mark.parametrize(("change", "argument", "message"), REFUSED)

@@ -183,6 +183,40 @@ def test_file_without_audio_is_named(tmp_path: Path) -> None:
         read_audio(str(path), DumpOptions())
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(5, "bad disk"), "bad disk"), (MemoryError(), "memory"), (FormatError("no audio"), "no audio")],
+)
+def test_file_that_cannot_be_read_fails_for_each_of_its_utterances(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    def fail(rxfilename: str, options: DumpOptions) -> io_ark.Wave:
+        raise error
+
+    monkeypatch.setattr(read, "read_audio", fail)
+    entries = read_task(Task("a.wav", ((3, "a", None), (4, "b", None))), DumpOptions())
+    assert [(entry.index, entry.key) for entry in entries if isinstance(entry, Failure)] == [(3, "a"), (4, "b")]
+    assert all(reason in entry.reason for entry in entries if isinstance(entry, Failure))
+
+
+def test_audio_in_memory_of_a_device_has_its_place_there(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Memory(read.RowMemory):
+        def allocate(self, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+            self.tensor = torch.zeros(-(-size // 2), dtype=torch.int16)
+            return cast("np.ndarray[tuple[int], np.dtype[np.uint8]]", self.tensor.numpy().view(np.uint8))
+
+    for i in range(3):
+        write_wav(tmp_path / f"{i}.wav", audio(800, i))
+    lines = Lines(0, [f"u{i} {tmp_path}/{i}.wav".encode() for i in range(3)])
+    [entry] = TaskReader(DumpOptions(), Memory)(lines)
+    assert isinstance(entry, Audio) and entry.place is not None and isinstance(entry.block, WaveBlock)
+    place = entry.place.tensor[entry.place.start :]
+    assert place.numpy()[: len(entry.block.samples)].tolist() == entry.block.samples.tolist()
+    assert TaskReader(DumpOptions(), read.RowMemory)(lines)[0].place is None  # type: ignore[union-attr]
+
+
 def test_flac_is_read(tmp_path: Path) -> None:
     soundfile = pytest.importorskip("soundfile")
     samples = audio(1000, 3, channels=2)
