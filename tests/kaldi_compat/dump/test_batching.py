@@ -401,3 +401,9 @@ def test_gpu_dump_is_the_same_with_deterministic_algorithms(tmp_path: Path, monk
     finally:
         torch.use_deterministic_algorithms(False)
     assert archive_bytes(data) == usual
+
+
+def test_seeds_of_frames_are_the_outputs_of_splitmix64() -> None:
+    outputs = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]  # The first ones for the state 0.
+    seeds = frame_seeds(np.uint64(0), np.arange(3)).view(np.uint32).tolist()
+    assert seeds == [output >> 32 for output in outputs]

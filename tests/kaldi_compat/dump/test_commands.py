@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from io_ark.errors import PipeError
 from kaldi_compat.dump import commands
 from tests.kaldi_compat.dump.test_kill import MAIN, start, wait_for
 from tests.support.dump_data import archive_bytes, dump, edited, failures, make_data, matrices
@@ -210,3 +211,19 @@ def test_children_are_known_whatever_their_names(tmp_path: Path) -> None:
         finally:
             for process in (*commands._list_descendants(parent.pid), parent.pid):
                 os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of Linux for an argument")
+def test_command_that_cannot_be_started_is_named_and_leaves_no_open_file() -> None:
+    group = commands.CommandGroup()
+    process, reading = group.spawn("true", "a")  # starts the first process of the group
+    os.close(reading)
+    os.waitpid(process, 0)
+    before = set(os.listdir("/proc/self/fd"))
+    for command, reason in (("true " + "x" * (1 << 18), "Argument list too long"), ("true \0", "null byte")):
+        with pytest.raises(PipeError, match=f"cannot be started: .*{reason}"):
+            group.spawn(command, "b |")
+    assert set(os.listdir("/proc/self/fd")) == before
+    group.end()
+    with pytest.raises(PipeError, match="is not started, because the job is ending"):
+        group.spawn("true", "c")

@@ -15,7 +15,9 @@ import pytest
 
 import io_ark
 from kaldi_compat.dump.cli import main
-from tests.support.dump_data import audio, dump, edited, make_data, matrices, refused, said_by, write_wav
+from kaldi_compat.dump.outputs import list_outputs_in_data
+from kaldi_compat.dump.plan import make_plan
+from tests.support.dump_data import audio, dump, edited, job_of, make_data, matrices, refused, said_by, write_wav
 
 READ_AS_WELL, TWICE = "is read as well, and writing would destroy it", "is written twice"
 TWO_VECTORS = """
@@ -338,3 +340,14 @@ def test_report_in_place_of_another_file_of_the_user_is_refused(
     status, said = dump_of(data, "custom.py:f", f"--report={root / name}")
     assert status == 255 and f"{Path(name).name}: {READ_AS_WELL}" in said
     assert digests(root) == before
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_outputs_are_the_files_that_the_options_choose(tmp_path: Path, is_written: bool) -> None:
+    options = {"write_utt2num_frames": is_written, "write_utt2dur": is_written, "cmvn": "global" if is_written else ""}
+    job = job_of(make_data(tmp_path), **options)
+    names = {path.name for path in list_outputs_in_data(job, make_plan(job))}
+    assert {"feats.scp", "frame_shift", "fbank.conf"} <= names
+    assert names & {"utt2num_frames", "utt2dur", "cmvn.ark"} == (
+        {"utt2num_frames", "utt2dur", "cmvn.ark"} if is_written else set()
+    )

@@ -95,6 +95,7 @@ def test_lines_differ_without_colour() -> None:
 
 def test_short_bars_have_values_that_differ() -> None:
     shown = draw_bars([("a", 0.048), ("b", 0.021), ("c", 12.34)], "ms")
+    assert re.findall(r"width:(.*?)%", shown) == ["0.4", "0.2", "100.0"]
     assert all(f">{value} ms<" in shown for value in ("0.048", "0.021", "12.3"))
 
 
