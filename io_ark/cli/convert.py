@@ -130,4 +130,8 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
     with io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network) as writer:
-        yield writer.__setitem__
+
+        def put(key: str, array: Any) -> None:
+            writer[key] = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
+
+        yield put
