@@ -58,9 +58,8 @@ def _convert_values(
     done = failed = 0
     with contextlib.ExitStack() as stack:
         try:
-            put = stack.enter_context(
-                _open_table(arguments) if write is None else write(Path(arguments.target), settings)
-            )
+            target = Path("/dev/stdout" if arguments.target == "-" else arguments.target)
+            put = stack.enter_context(_open_table(arguments) if write is None else write(target, settings))
         except OSError as error:
             if isinstance(error, ArkError):
                 raise
