@@ -18,8 +18,7 @@ from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
 from io_ark.cli.formats import Put, Settings, Write, find_format
 from io_ark.cli.terminal import show_progress
-from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
-from io_ark.streams.files import describe_error
+from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, WriteError
 from io_ark.tables.overwriting import refuse_overwriting
 
 
@@ -56,29 +55,27 @@ def _convert_values(
         raise FormatError("has no entries to convert: check the name of SOURCE", file=arguments.source)
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
-    with contextlib.ExitStack() as stack:
-        try:
-            put = stack.enter_context(
-                _open_table(arguments) if write is None else write(Path(arguments.target), settings)
-            )
-        except OSError as error:
-            if isinstance(error, ArkError):
-                raise
-            raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=arguments.target) from error
-        keys: set[str] = set()
-        for key, value in show_progress(chain([first], values), arguments.source):
-            try:
-                if isinstance(value, ArkError):
-                    raise value
-                if is_array:
-                    _check_array(value, arguments.source, key)
-                if write is not None:
-                    _check_key(key, keys, arguments.source)
-                put(key, value)
-                done += 1
-            except (FormatError, KeyFormatError) as error:
-                failed += 1
-                print(f"ark: {error}", file=sys.stderr)
+    target = Path("/dev/stdout" if arguments.target == "-" else arguments.target)
+    keys: set[str] = set()
+    try:
+        with _open_table(arguments) if write is None else write(target, settings) as put:
+            for key, value in show_progress(chain([first], values), arguments.source):
+                try:
+                    if isinstance(value, ArkError):
+                        raise value
+                    if is_array:
+                        _check_array(value, arguments.source, key)
+                    if write is not None:
+                        _check_key(key, keys, arguments.source)
+                    put(key, value)
+                    done += 1
+                except (FormatError, KeyFormatError) as error:
+                    failed += 1
+                    print(f"ark: {error}", file=sys.stderr)
+    except OSError as error:
+        if isinstance(error, ArkError | BrokenPipeError):
+            raise
+        raise WriteError(f"cannot be written: {error.strerror or error}", file=arguments.target) from error
     if arguments.json:
         print_json({"source": arguments.source, "target": arguments.target, "converted": done, "failed": failed})
     else:
@@ -130,4 +127,8 @@ def _open_table(arguments: argparse.Namespace) -> Iterator[Put]:
     access, wspecifier = get_access(arguments), _make_wspecifier(arguments.target)
     compress = "speech" if arguments.compress else None
     with io_ark.writer(wspecifier, compress=compress, pipes=access.pipes, network=access.network) as writer:
-        yield writer.__setitem__
+
+        def put(key: str, array: Any) -> None:
+            writer[key] = array[()]  # An array without dimensions becomes a number, which Kaldi can store.
+
+        yield put

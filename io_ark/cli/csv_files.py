@@ -23,12 +23,21 @@ KEY, FRAME, VALUE = "utterance", "frame", "value"  # Names of columns.
 def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
     """Iterate over the keys and arrays of the file ``path`` that :func:`write_csv` has written.
 
-    CSV has no types. An array of integers becomes int32, or int64 if a number does not fit into int32. Other arrays
-    become float32 if float32 represents all digits of the numbers, otherwise float64.
+    CSV has no types. If all values of a file without frames are integers, an array becomes int32, or int64 if a number
+    does not fit into int32. Other arrays become float32 if float32 represents all digits of the numbers, otherwise
+    float64. Kaldi has no matrices of integers, and one kind of objects in a table.
 
     Raises:
-        FormatError: the file has no column names, or a line has a wrong number of values or a wrong frame number.
+        FormatError: the file is not UTF-8 or has no column names, a value is not a number, or a line has a wrong number
+            of values or a wrong frame number.
     """
+    try:
+        yield from _read_arrays(path)
+    except UnicodeDecodeError:
+        raise FormatError("is not UTF-8: save the file with the encoding UTF-8", file=str(path)) from None
+
+
+def _read_arrays(path: Path) -> Iterator[tuple[str, Array]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, strict=True)
         header = next(lines, [])
@@ -36,15 +45,20 @@ def read_csv(path: Path) -> Iterator[tuple[str, Array]]:
         if header[:1] != [KEY] or len(header) == 1 + has_frames:
             raise FormatError(f"has no column names: insert a first line such as '{KEY},{FRAME},0,1' (matrices) or "
                               f"'{KEY},0,1' (vectors)", file=str(path))  # fmt: skip
+        has_floats = has_frames or any(_FLOATS.intersection("".join(row[1:])) for row in lines)
+        file.seek(0)
+        lines = csv.reader(file, strict=True)
+        next(lines)
         for key, rows in groupby(_check_lengths(lines, len(header), path), key=lambda row: row[0]):
             if not has_frames:
                 for row in rows:
-                    yield key, _parse([row[1:]], path, key)[0]
+                    vector = _parse([row[1:]], float if has_floats else int, path, key)[0]
+                    yield key, vector.reshape(()) if header[1:] == [VALUE] else vector
                 continue
             matrix = list(rows)
             if [row[1] for row in matrix] != [str(frame) for frame in range(len(matrix))]:
                 raise FormatError(f"the frames must be 0 to {len(matrix) - 1} in order", file=str(path), key=key)
-            yield key, _parse([row[2:] for row in matrix], path, key)
+            yield key, _parse([row[2:] for row in matrix], float, path, key)
 
 
 def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
@@ -56,24 +70,37 @@ def _check_lengths(lines: Any, length: int, path: Path) -> Iterator[list[str]]:
         yield row
 
 
-def _parse(rows: list[list[str]], path: Path, key: str) -> Array:
+def _parse(rows: list[list[str]], number: type[int] | type[float], path: Path, key: str) -> Array:
     characters = set().union(*(value for row in rows for value in row))
     try:
         if not characters <= _NUMBERS:  # Python would accept 1_000 and non-ASCII digits.
-            raise ValueError("".join(sorted(characters - _NUMBERS)))
-        if not characters & _FLOATS:
-            integers = np.array([[int(value) for value in row] for row in rows], np.int64)
-            narrow = integers.astype(np.int32)
-            return narrow if np.array_equal(narrow, integers) else integers
-        doubles = np.array([[float(value) for value in row] for row in rows])
-    except (ValueError, OverflowError) as error:
+            raise ValueError
+        numbers = np.array(
+            [[number(value) for value in row] for row in rows], np.int64 if number is int else np.float64
+        )
+        if not characters & set("nN") and not np.isfinite(numbers).all():
+            raise OverflowError
+    except (ValueError, OverflowError):
+        wrong = next(value for row in rows for value in row if not _is_number(value, number))
         raise FormatError(
-            f"has a value that is not a number: {error}; correct the value", file=str(path), key=key
+            f"the value {wrong[:40]!r} is not a number, or does not fit into 64 bits: correct it",
+            file=str(path),
+            key=key,
         ) from None
     with np.errstate(over="ignore"):
-        singles = doubles.astype(np.float32)
-    is_exact = np.array_equal(singles.astype(str).astype(float), doubles, equal_nan=True)
-    return singles if is_exact else doubles
+        narrow = numbers.astype(np.int32 if number is int else np.float32)
+    # The text of a number in single precision has fewer digits than its value in double precision.
+    is_exact = np.array_equal(narrow.astype(str).astype(numbers.dtype), numbers, equal_nan=True)
+    return narrow if is_exact else numbers
+
+
+def _is_number(value: str, number: type[int] | type[float]) -> bool:
+    try:
+        parsed = number(value)
+    except ValueError:
+        return False
+    is_stored = -(2**63) <= parsed < 2**63 if number is int else np.isfinite(parsed) or "n" in value.lower()
+    return is_stored and set(value) <= _NUMBERS
 
 
 @contextlib.contextmanager

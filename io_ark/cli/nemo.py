@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,17 @@ from io_ark.data_dir.durations import measure_recordings, read_durations
 from io_ark.data_dir.segment_times import TO_THE_END
 from io_ark.data_dir.segments import Segment
 from io_ark.data_dir.stage import DataFiles
-from io_ark.errors import FormatError, MissingFileError
+from io_ark.errors import FormatError, MissingFileError, SpecifierError
 from io_ark.specifier import is_url, parse_rxfilename
 from io_ark.tables.keys import encode_key
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.tables.script import Script
 
-# Files of a data directory that a conversion reads.
-READ_FILES = ("wav.scp", "segments", "text", "utt2spk", "utt2dur", "reco2dur")
-
 
 def refuse_source(source: str, target: str) -> None:
-    """Raise :class:`SpecifierError` if a manifest would replace a file or a recording of the data directory."""
-    files = [os.path.join(source, name) for name in READ_FILES]
-    refuse_overwriting(target, [f"scp:{files[0]}", *filter(os.path.isfile, files)])
+    """Raise :class:`SpecifierError` if a manifest would replace a recording, or a file other than a manifest in it."""
+    files = [path for path in glob(f"{escape(source)}/*") if not path.endswith((".json", ".jsonl"))]
+    refuse_overwriting(target, [f"scp:{source}/wav.scp", *filter(os.path.isfile, files)])
 
 
 def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]]:
@@ -45,8 +43,8 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         raise MissingFileError("has no wav.scp: a manifest of NeMo needs a data directory", file=source)
     directory = DataDir(Path(source))
     recordings = dict(Script.open(directory.file("wav.scp")).items())
-    segments = directory.segments if "segments" in directory else {}
-    utterances = [_get_segment(segments, key) for key in segments or recordings]
+    segments = directory.segments if "segments" in directory else None
+    utterances = [_get_segment(segments, key) for key in (recordings if segments is None else segments)]
     for segment in utterances:
         if segment.channel:
             message = f"has channel {segment.channel}, which a manifest cannot name: write one file for each channel"
@@ -57,7 +55,7 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
     if text is None:
         print(f"ark: {source}: has no file `text`, so the manifest has no transcripts", file=sys.stderr)
     speakers = directory.utt2spk if "utt2spk" in directory else {}
-    durations = _measure(source, utterances, bool(segments))
+    durations = _measure(source, utterances, segments is not None)
     for segment, duration in zip(utterances, durations, strict=True):
         key = segment.key
         if segment.recording not in recordings:
@@ -69,8 +67,12 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         if text is not None and key not in text:
             yield key, FormatError("has no line, so the manifest omits it: add a line", file=f"{source}/text", key=key)
             continue
+        if duration <= 0:
+            end = f"the recording {segment.recording} has {segment.start + duration:g} s of audio"
+            yield key, FormatError(f"starts at {segment.start:g} s, but {end}: remove it", file=source, key=key)
+            continue
         item: dict[str, Any] = {"audio_filepath": recordings[segment.recording]}
-        if segments:
+        if segments is not None:
             item["offset"] = segment.start
         item["duration"] = round(duration, 6)
         if text is not None:
@@ -81,14 +83,17 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
 
 
 def _get_segment(segments: Any, key: str) -> Segment:
-    """Return the segment of an utterance. Without ``segments``, an utterance is a whole recording."""
-    segment: Segment = segments[key] if segments else Segment(key, key, 0.0, TO_THE_END)
+    """Return the segment of an utterance. If ``segments`` is None, an utterance is a whole recording."""
+    segment: Segment = Segment(key, key, 0.0, TO_THE_END) if segments is None else segments[key]
     return segment
 
 
 def _resolve_recording(place: str, script: str, key: str) -> str:
     """Return the absolute path of a recording. The rxfilename ``place`` must be a file without an offset or range."""
-    target = parse_rxfilename(place)
+    try:
+        target = parse_rxfilename(place)
+    except SpecifierError as error:
+        raise FormatError(str(error), file=script, key=key) from None
     if target.kind != "file" or target.offset or is_url(target.path) or place.endswith("]"):
         raise FormatError(
             f"{place!r} is not a separate file, but audio_filepath must name a file: write the audio to a file, and "
@@ -124,6 +129,8 @@ def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
             try:
                 file.write(json.dumps(item, ensure_ascii=False).encode() + b"\n")
             except UnicodeEncodeError:
-                raise FormatError("has bytes that are not UTF-8: convert `text` to UTF-8 for JSON", key=key) from None
+                names = [name for name, value in item.items() if "\\udc" in ascii(value)]
+                message = f"has bytes that are not UTF-8 in {' and '.join(names)}: convert them to UTF-8 for JSON"
+                raise FormatError(message, key=key) from None
 
         yield put

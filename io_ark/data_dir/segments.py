@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ def parse_segment(line: str) -> Segment:
     if len(fields) not in (4, 5):
         raise FormatError(f"should be {_SEGMENT_FIELDS}, not {line.strip()!r}: correct the line of segments")
     key = fields[0]
-    if not (_REAL.fullmatch(fields[2]) and _REAL.fullmatch(fields[3])):
+    if not all(_REAL.fullmatch(time) and math.isfinite(float(time)) for time in fields[2:4]):
         text = f"has the times {fields[2]!r} and {fields[3]!r}: write start and end in seconds"
         raise FormatError(text, key=key)
     if len(fields) == 5 and not re.fullmatch("[0-9]{1,9}", fields[4]):

@@ -98,6 +98,14 @@ def test_source_is_not_overwritten(source: str, target: str, ark: Ark) -> None:
     assert before == {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+@pytest.mark.parametrize("name", ["csv", "npz", "tar", "safetensors"])
+def test_full_disk_is_an_error_of_the_target(name: str, ark: Ark) -> None:
+    assert ark(f"convert --to {name} feats.ark /dev/full", 2).err == (
+        "ark: /dev/full: cannot be written: No space left on device\n"
+    )
+
+
 def test_target_is_opened_after_the_first_entry_was_read(ark: Ark) -> None:
     Path("old.npz").write_bytes(b"old")
     Path("empty.ark").touch()
@@ -106,7 +114,7 @@ def test_target_is_opened_after_the_first_entry_was_read(ark: Ark) -> None:
         ark(f"convert {source} old.npz", 2)
     assert Path("old.npz").read_bytes() == b"old"
     said = ark("convert feats.ark none/x.npz", 2).err
-    assert said == "ark: none/x.npz: cannot be opened for writing: No such file or directory\n"
+    assert said == "ark: none/x.npz: cannot be written: No such file or directory\n"
     ark("convert --no-pipes feats.ark 'ark:| touch made'", 2)
     assert not Path("made").exists()
 

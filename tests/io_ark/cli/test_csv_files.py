@@ -60,6 +60,12 @@ def test_numbers_have_a_column_of_values(ark: Ark) -> None:
     Path("utt2score").write_text("a 1.25\nb 0.1\n")
     ark("convert ark:utt2score o.csv")
     assert Path("o.csv").read_text() == "utterance,value\na,1.25\nb,0.1\n"
+    ark("convert ark:utt2score o.npz")
+    for source in "o.csv", "o.npz", "ark:utt2score":
+        ark(f"convert {source} back.ark")
+        np.testing.assert_array_equal(
+            [value for _, value in io_ark.read("back.ark", kind="float")], np.float32([1.25, 0.1])
+        )
 
 
 def test_entries_that_no_row_can_hold_fail(ark: Ark) -> None:
@@ -80,24 +86,43 @@ def test_columns_of_spreadsheets_are_read(ark: Ark) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "kind", "arrays"),
+    [
+        ("\ufeffutterance,frame,0,1\na,0,1,2\na,1,3,4\n", "matrix", {"a": [[1, 2], [3, 4]]}),
+        ("\ufeffutterance,0,1\na,1,2\nb,1.5,-2\n", "vector", {"a": [1, 2], "b": [1.5, -2]}),
+        ("utterance,value\na,1\nb,1.5\n", "float", {"a": 1, "b": 1.5}),
+        ("utterance,value\n1.5,1\nend,2\n", "int", {"1.5": 1, "end": 2}),
+        ("utterance,0\na,2147483648.0\nb,2147483647.0\n", "double-vector", {"a": [2.0**31], "b": [2.0**31 - 1]}),
+    ],
+)
+def test_table_has_one_kind(text: str, kind: Any, arrays: Any, ark: Ark) -> None:
+    Path("s.csv").write_text(text, encoding="utf-8")
+    ark("convert s.csv back.ark")
+    assert {key: np.asarray(value).tolist() for key, value in io_ark.read("back.ark", kind=kind)} == arrays
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "has no column names: insert a first line such as 'utterance,frame,0,1'"),
         ("a,0,1\nb,1,2\n", "insert a first line"),
         ("utterance\nb\n", "insert a first line"),
         ("utterance,0,1\nb,1\n", "line 2 has 2 values for 3 columns"),
-        ("utterance,0\nb,1e\n", "b: has a value that is not a number: could not convert string to float: '1e'"),
-        ("utterance,0\nb,1_000\n", "b: has a value that is not a number: _"),
-        ("utterance,0\nb,x\n", "b: has a value that is not a number"),
-        ("utterance,0\nb,\n", "b: has a value that is not a number"),
-        (f"utterance,0\nb,{'9' * 20}\n", "b: has a value that is not a number"),
+        ("utterance,0\nb,1e\n", "b: the value '1e' is not a number"),
+        ("utterance,0\nb,1_000\n", "b: the value '1_000' is not a number"),
+        ("utterance,0\nb,True\n", "b: the value 'True' is not a number"),
+        ("utterance,0\nb,\n", "b: the value '' is not a number"),
+        (f"utterance,0\nb,{2**63}\n", f"b: the value '{2**63}' is not a number, or does not fit into 64 bits: correct"),
+        (f"utterance,0\nb,{'9' * 5000}\n", f"b: the value '{'9' * 40}' is not a number, or"),
+        ("utterance,frame,0\nb,0,-1e999\n", "b: the value '-1e999' is not a number, or does not fit"),
         ("utterance,frame,0\nb,1,2\n", "b: the frames must be 0 to 0 in order"),
         ("utterance,frame,0\nb,0,2\nb,2,2\n", "b: the frames must be 0 to 1 in order"),
         ('utterance,0\n"b"x,2\n', "cannot be read: "),
+        ("utterance,0\n\udce4,2\n", "is not UTF-8: save the file with the encoding UTF-8"),
     ],
 )
 def test_other_files_are_refused(text: str, message: str, ark: Ark) -> None:
-    Path("s.csv").write_text(text)
+    Path("s.csv").write_bytes(text.encode("utf-8", "surrogateescape"))
     said = ark("convert s.csv back.ark", 2).err
     assert said.startswith("ark: s.csv: ")
     assert message in said

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import wave
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,9 @@ def test_recordings_that_are_no_files_are_refused(place: str, ark: Ark) -> None:
         ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1 1\n"}, "d/segments: a: has channel 1, which a manifest"),
         ({"wav": "u1 r1.wav\n", "segments": "a u1 x 1\n"}, "write start and end in seconds"),
         ({"wav": ""}, "d: has no entries to convert"),
+        ({"wav": "u1 r1.wav\n", "segments": ""}, "d: has no entries to convert"),
+        ({"wav": "u1 r1.wav\n", "segments": "a u1 0 1e400\n"}, "a: has the times '0' and '1e400': write start and end"),
+        ({"wav": "u1 a|b.wav\n"}, "ark: d/wav.scp: u1: 'a|b.wav' has a '|' in the middle"),
     ],
 )
 def test_directories_that_cannot_be_converted_leave_the_target(files: Any, message: str, ark: Ark) -> None:
@@ -115,8 +120,34 @@ def test_sources_are_not_overwritten(target: str, ark: Ark) -> None:
     assert Path(target).read_bytes() == before
 
 
+def test_manifest_in_the_directory_replaces_no_other_file(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n", spk2utt="s u1\n")
+    assert "d/spk2utt: is read as well" in ark("convert --to nemo d d/spk2utt", 2).err
+    for _ in range(2):
+        ark("convert d d/m.json")
+    assert len(lines("d/m.json")) == 1
+
+
+def test_utterances_without_audio_fail(ark: Ark) -> None:
+    segments = "a u1 1.25 -1\nb u1 9 -1\nc u1 1 -1\n"
+    directory(wav="u1 r1.wav\n", segments=segments, text="a x\nb x\nc x\n")
+    said = ark("convert d m.json", 1).err
+    assert "ark: d: a: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
+    assert "ark: d: b: starts at 9 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
+    assert [line["duration"] for line in lines()] == [0.25]
+
+
+def test_manifest_is_written_to_the_standard_output(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n")
+    program = "from io_ark.cli.ark import main; raise SystemExit(main())"
+    words = [sys.executable, "-c", program, "convert", "--to", "nemo", "d", "-"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["duration"] == 1.25
+    assert not Path("-").exists()
+
+
 def test_bytes_that_are_not_utf8_fail_alone(ark: Ark) -> None:
     directory(wav="u1 r1.wav\nu2 r1.wav\n")
     Path("d/text").write_bytes(b"u1 \xff\nu2 x\n")
-    assert "ark: u1: has bytes that are not UTF-8: convert `text` to UTF-8" in ark("convert d m.json", 1).err
+    assert "ark: u1: has bytes that are not UTF-8 in text: convert them to UTF-8" in ark("convert d m.json", 1).err
     assert [line["text"] for line in lines()] == ["x"]
