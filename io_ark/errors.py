@@ -83,7 +83,9 @@ class ArkError(Exception):
     def __str__(self) -> str:
         place = self.file if self.offset is None else f"{self.file}:{self.offset}"
         line = shorten(hide_secrets(": ".join(str(part) for part in (place, self.key, self.message) if part)))
-        return line if line.isprintable() else line.encode("unicode_escape").decode("ascii")
+        if line.isprintable():
+            return line
+        return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # DataLoader workers pickle errors. The default method would lose the keyword arguments.

@@ -17,7 +17,11 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 def format_error(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # A class of the user may fail here.
+        text = ""
+    return " ".join(text.split()) or type(error).__name__
 
 
 class DumpError(KaldiCompatError):

@@ -28,6 +28,8 @@ class Interrupted(KeyboardInterrupt):
 def guard(name: str) -> Iterator[None]:
     """Run the user's code in this block without standard input, and undo its changes of the process.
 
+    A child process that the code has forked ends with this block. It would otherwise run the job a second time.
+
     Raises:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
             working directory, or closed a standard stream.
@@ -47,9 +49,19 @@ def guard(name: str) -> Iterator[None]:
             f"{name} has {action}: an extractor must return its outputs, or raise an exception derived from Exception"
         ) from error
     finally:
+        if os.getpid() != process.number:
+            _end_child(name)
         changes += process.restore()
     if changes:
         raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo such changes before it returns")
+
+
+def _end_child(name: str) -> None:
+    """End this process, a fork of the job, without running exit handlers or flushing buffers of the job."""
+    text = f"{name} has forked a child process that does not end by itself: end the child process with os._exit"
+    with contextlib.suppress(OSError):
+        os.write(STANDARD_STREAMS[2], f"kaldi-compat: {text}\n".encode(errors="backslashreplace"))
+    os._exit(1)
 
 
 def _is_from_signal(error: BaseException) -> bool:
@@ -65,6 +77,7 @@ class _Process:
     """Properties of this process that user code might change."""
 
     def __init__(self) -> None:
+        self.number = os.getpid()
         self.folder = os.open(".", os.O_RDONLY)
         self.copies = {number: os.dup(number) for number in STANDARD_STREAMS if _get_identity(number)}
         self.streams = sys.stdin, sys.stdout, sys.stderr

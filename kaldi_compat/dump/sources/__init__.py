@@ -200,7 +200,10 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
         return [{name: part[i] for name, part in parts.items()} for i in range(count)]
     lengths = None
     if isinstance(output, tuple) and len(output) == 2:
-        output, lengths = output[0], convert_to_array(output[1]).tolist()
+        output, lengths = output[0], convert_to_array(output[1])
+        if lengths.ndim != 1 or lengths.dtype != np.int32:
+            raise ValueError(f"returned lengths of {lengths.dtype} and shape {lengths.shape}: return {count} integers")
+        lengths = lengths.tolist()
     entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
     for number in (len(entries), count if lengths is None else len(lengths)):
         if number != count:

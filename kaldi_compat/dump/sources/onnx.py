@@ -19,18 +19,19 @@ from kaldi_compat.dump.sources.preset import PresetSource
 from kaldi_compat.errors import AudioError
 
 # Fields of onnx.proto that lead to the entries of external_data: the type of the field's message, by type and number.
-ENTRY = "entry"
+TENSOR, ENTRY = "tensor", "entry"
 FIELDS: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
     "training": {1: "graph", 2: "graph"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "graph": {1: "node", 5: TENSOR, 15: "sparse"},
     "function": {7: "node", 11: "attribute"},
     "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
-    "sparse": {1: "tensor", 2: "tensor"},
-    "tensor": {13: ENTRY},
+    "attribute": {5: TENSOR, 6: "graph", 10: TENSOR, 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: TENSOR, 2: TENSOR},
+    TENSOR: {13: ENTRY},
 }
 KEY, VALUE = 1, 2  # Fields of an entry.
+DATA_LOCATION, EXTERNAL = 14, 1  # Field of a tensor, and its value if external_data counts. It is ignored otherwise.
 VARINT, BYTES = 0, 2  # Wire types of protocol buffers.
 FIXED_BYTES = {1: 8, 5: 4}  # Number of bytes of a value, by wire type.
 MAX_VARINT_BYTES = 10
@@ -118,31 +119,40 @@ def _find_locations(content: mmap.mmap) -> set[str]:
     messages = [("model", 0, len(content))]
     while messages:
         kind, start, end = messages.pop()
+        parts: list[tuple[str, int, int]] = []
         entry: dict[int, bytes] = {}
-        for number, first, last in _iterate_fields(content, start, end):
-            if kind == ENTRY:
+        is_external = False
+        for number, wire_type, first, last in _iterate_fields(content, start, end):
+            if kind == TENSOR and (number, wire_type) == (DATA_LOCATION, VARINT):
+                is_external = _read_varint(content, first, last)[0] == EXTERNAL
+            elif kind == ENTRY and wire_type == BYTES:
                 entry[number] = content[first:last]
-            elif number in FIELDS[kind]:
-                messages.append((FIELDS[kind][number], first, last))
+            elif wire_type == BYTES and number in FIELDS[kind]:
+                parts.append((FIELDS[kind][number], first, last))
+        if kind != TENSOR or is_external:
+            messages += parts
         if entry.get(KEY) == b"location":
             locations.add(entry.get(VALUE, b"").decode("utf-8", "surrogateescape"))
     return locations
 
 
-def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the number, start and end of the fields of a message that hold a string, bytes or a message."""
+def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the number and wire type of the fields of a message, and the start and end of their values."""
     while place < end:
         tag, place = _read_varint(content, place, end)
-        size, wire_type = 0, tag & 7
-        if wire_type in (VARINT, BYTES):
+        wire_type = tag & 7
+        if wire_type == VARINT:
+            _, stop = _read_varint(content, place, end)
+        elif wire_type == BYTES:
             size, place = _read_varint(content, place, end)
-        elif wire_type not in FIXED_BYTES:
+            stop = place + size
+        elif wire_type in FIXED_BYTES:
+            stop = place + FIXED_BYTES[wire_type]
+        else:
             raise ValueError(f"wire type {wire_type}")
-        stop = place if wire_type == VARINT else place + FIXED_BYTES.get(wire_type, size)
         if stop > end:
             raise ValueError("it is cut off")
-        if wire_type == BYTES:
-            yield (tag & 0xFFFFFFFF) >> 3, place, stop
+        yield (tag & 0xFFFFFFFF) >> 3, wire_type, place, stop
         place = stop
 
 

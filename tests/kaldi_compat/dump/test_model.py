@@ -282,6 +282,19 @@ def test_extractor_without_outputs_is_refused(data: Path, output: Any, said: str
         kaldi_compat.dump(data, _named(lambda audio: output, "nothing"), nj=1)
 
 
+class _WithoutTextError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("this exception has no text")
+
+
+def test_exception_without_a_text_is_a_reason(data: Path) -> None:
+    def fail(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        raise _WithoutTextError
+
+    with pytest.raises(DumpError, match=r"fails for a trial of noise: _WithoutTextError: _WithoutTextError$"):
+        kaldi_compat.dump(data, fail, nj=1)
+
+
 def _named(function: Any, name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     return function

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kaldi_compat
@@ -104,8 +105,30 @@ def field(number: int, content: bytes) -> bytes:
     return bytes([number << 3 | 2]) + size + bytes([length]) + content
 
 
+EXTERNAL = bytes([14 << 3, onnx.TensorProto.EXTERNAL])  # The field data_location.
+
+
+@pytest.mark.parametrize("location", ["DEFAULT", None])
+def test_entries_of_a_tensor_with_its_own_data_name_no_file(tmp_path: Path, location: str | None) -> None:
+    """onnxruntime ignores such entries, too."""
+    runtime = pytest.importorskip("onnxruntime")
+    helper, path = onnx.helper, tmp_path / "m.onnx"
+    weights = helper.make_tensor("w", onnx.TensorProto.FLOAT, [1], [2.0])
+    weights.external_data.add(key="location", value="missing.bin")
+    if location:
+        weights.data_location = onnx.TensorProto.DataLocation.Value(location)
+    shape = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, None])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, None])
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", [shape], [result], [weights])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    path.write_bytes(model.SerializeToString())
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((1, 2), np.float32)})[0].tolist() == [[2.0, 2.0]]
+    assert list(source(path).list_files()) == ["--onnx"]
+
+
 def test_weights_of_a_graph_that_is_nested_without_end_are_known(tmp_path: Path) -> None:
-    weights = field(5, field(13, field(1, b"location") + field(2, b"w")))
+    weights = field(5, field(13, field(1, b"location") + field(2, b"w")) + EXTERNAL)
     for depth in (20, 600):
         graph = weights
         for _ in range(depth):
@@ -125,7 +148,7 @@ ENTRIES = {
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 def test_entry_of_external_data_is_read_in_every_form(tmp_path: Path, entry: bytes) -> None:
-    content = field(7, field(5, field(13, field(1, b"offset") + field(2, b"0")) + field(13, entry)))
+    content = field(7, field(5, EXTERNAL + field(13, field(1, b"offset") + field(2, b"0")) + field(13, entry)))
     assert onnx.ModelProto.FromString(content).graph.initializer[0].external_data[1].value == "w"
     (tmp_path / "m.onnx").write_bytes(content)
     assert list(source(tmp_path / "m.onnx").list_files()) == ["--onnx", "--onnx/w"]

@@ -596,6 +596,12 @@ def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
         split_by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
 
 
+@pytest.mark.parametrize("lengths", [np.array(3), np.array([[2], [3]]), np.array([2.0, 3.0])])
+def test_lengths_other_than_a_vector_of_integers_are_refused(lengths: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"^returned lengths of .* and shape .*: return 2 integers$"):
+        split_by_utterance((np.ones((2, 3, 1)), lengths), 2)
+
+
 @pytest.mark.parametrize("lengths", [[-1, 2], [2, 4]])
 def test_lengths_are_those_of_the_rows(lengths: list[int]) -> None:
     with pytest.raises(ValueError, match=r"returned 3 rows for an utterance with a length of"):

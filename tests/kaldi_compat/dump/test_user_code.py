@@ -127,6 +127,22 @@ def test_ending_is_said_while_another_process_of_the_users_lives(tmp_path: Path)
     assert status == 255 and "with status 0" in (tmp_path / "said").read_text().splitlines()[-1]
 
 
+@pytest.mark.parametrize("where, ending", [
+    ("import", "pass"), ("construction", "raise ValueError"), ("trial", "sys.exit(0)"), ("call", "pass"),
+    ("call", "raise Custom"), ("call", "sys.exit(0)"),
+])  # fmt: skip
+def test_forked_child_that_does_not_end_by_itself_is_ended(tmp_path: Path, where: str, ending: str) -> None:
+    data = module_data(tmp_path, 4)
+    # The code forks once, since the child would otherwise run the whole job, and fork again.
+    act = "if not os.path.exists('has_forked'):\n        open('has_forked', 'w').close()\n        child = os.fork()\n"
+    act += f"        if not child:\n            {ending}\n        else:\n            os.waitpid(child, 0)"
+    run = dumped(tmp_path, act, where, "--nj=1")
+    assert run.returncode == 0 and "Traceback" not in run.stderr, run.stderr
+    [line] = [line for line in run.stderr.splitlines() if "forked" in line]
+    assert "hostile.py:Extractor" in line and "os._exit" in line
+    assert len(arrays(data / "xvector.scp")) == 4 and not list(data.glob("**/*unfinished*"))
+
+
 def test_resumed_dump_without_the_act_is_complete(tmp_path: Path) -> None:
     data = module_data(tmp_path, 4)
     assert dumped(tmp_path, "os._exit(0)", "call", "--nj=1").returncode == 255
