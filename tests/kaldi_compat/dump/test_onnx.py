@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kaldi_compat
+from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.sources import ExtractorSource, make_source
@@ -168,6 +169,14 @@ def test_names_of_external_files_keep_their_bytes(tmp_path: Path) -> None:
         (tmp_path / "m.onnx").write_bytes(with_weights_at(("graph", "initializer"), name))
         assert source(tmp_path / "m.onnx").list_files()[f"--onnx/{name}"] == tmp_path / name
         (tmp_path / "m.onnx").unlink()
+
+
+def test_error_about_a_name_with_a_newline_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_data(tmp_path, 1)
+    (tmp_path / "m.onnx").write_bytes(with_weights_at(("graph", "initializer"), "a\nb"))
+    assert main(["dump", f"--onnx={tmp_path}/m.onnx", str(data), "--nj=1"]) == 255
+    [line] = capsys.readouterr().err.splitlines()
+    assert "a\\nb" in line
 
 
 @pytest.mark.parametrize("content", [b"\x0b\x0c", b"\x3a\x05\x08", b"\x3a", b"\xff" * 20, b"\x0a\x01"])
