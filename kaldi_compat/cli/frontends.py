@@ -15,7 +15,7 @@ import numpy as np
 import io_ark
 from io_ark.errors import ArkError
 from io_ark.numpy_files import load_npz
-from io_ark.text import escape_controls
+from io_ark.text import escape
 from kaldi_compat.errors import FeatureError, KaldiCompatError, OptionError
 from kaldi_compat.frontends.description import convert_to_dict, format_text
 from kaldi_compat.frontends.preset import Preset, list_presets
@@ -183,9 +183,7 @@ def _read_references(path: str) -> Iterator[tuple[str, Any, Any, Any]]:
 @contextlib.contextmanager
 def warnings_in_one_line() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: print(
-            f"WARNING: {escape_controls(str(message))}", file=sys.stderr
-        )
+        warnings.showwarning = lambda message, *_, **__: print(f"WARNING: {escape(str(message))}", file=sys.stderr)
         yield
 
 
@@ -194,5 +192,5 @@ def report_error(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename is None and not isinstance(error, io_ark.ArkError):
         raise error
     status = INVALID_STATUS if isinstance(error, OptionError) else ERROR_STATUS
-    print(f"kaldi-compat: {escape_controls(str(error))}", file=sys.stderr)
+    print(f"kaldi-compat: {escape(str(error))}", file=sys.stderr)
     return status

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from io_ark.text import escape_controls
+from io_ark.text import escape
 from kaldi_compat.cli.program import end_process, open_closed_streams, run_printing_command
 from kaldi_compat.dump.arguments import parse_arguments
 from kaldi_compat.dump.commands import COMMANDS
@@ -179,7 +179,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 def _say(message: str, status: int = 0) -> int:
     with contextlib.suppress(OSError, ValueError):
-        print(f"kaldi-compat: {escape_controls(_spelled.get()(message))}", file=sys.stderr, flush=True)
+        print(f"kaldi-compat: {escape(_spelled.get()(message))}", file=sys.stderr, flush=True)
     return status
 
 

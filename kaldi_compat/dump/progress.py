@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, TextIO
 
-from io_ark.text import escape_controls
+from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.write import Counts, Manifest
 
@@ -101,7 +101,7 @@ class Monitor:
 
     def say(self, message: str) -> None:
         """Show a message between the lines of progress."""
-        message = escape_controls(message)
+        message = escape(message)
         with contextlib.suppress(OSError):  # The reader of a pipe may have ended.
             if self._bar is None:
                 print(message, file=self.stream, flush=True)

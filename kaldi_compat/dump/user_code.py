@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
+from io_ark.text import escape
 from kaldi_compat.dump.errors import DumpError
 
 STANDARD_STREAMS = (0, 1, 2)
@@ -60,7 +61,7 @@ def _end_child(name: str) -> None:
     """End this process, a fork of the job, without running exit handlers or flushing buffers of the job."""
     text = f"{name} has forked a child process that does not end by itself: end the child process with os._exit"
     with contextlib.suppress(OSError):
-        os.write(STANDARD_STREAMS[2], f"kaldi-compat: {text}\n".encode(errors="backslashreplace"))
+        os.write(STANDARD_STREAMS[2], f"kaldi-compat: {escape(text)}\n".encode(errors="backslashreplace"))
     os._exit(1)
 
 

@@ -25,3 +25,7 @@ def test_secrets_of_urls_are_not_shown(place: str) -> None:
 
 def test_long_lines_are_shortened() -> None:
     assert len(str(OpenError("x" * 5_000_000, file="a.scp"))) < 2000
+
+
+def test_only_characters_that_cannot_be_printed_are_escaped() -> None:
+    assert str(OpenError("no", file="a\tb\n\\.ark", key="\u00fc\udcff")) == "a\\tb\\n\\.ark: \u00fc\\udcff: no"

@@ -54,6 +54,12 @@ def test_batches_are_bounded_and_keep_the_order(lengths: list[int], most: int, s
         assert 1 <= len(batch) <= most and (len(batch) == 1 or sum(each.seconds for each in batch) <= seconds + 1e-9)
 
 
+@pytest.mark.parametrize("seconds, counts", [(2.0, [2, 2]), (1.99, [1, 1, 1, 1]), (4.0, [4])])
+def test_batch_may_be_as_long_as_the_limit(seconds: float, counts: list[int]) -> None:
+    entries = [utterance(i, 16000) for i in range(4)]
+    assert [len(batch) for batch in group_entries(entries, 9, seconds)] == counts
+
+
 @settings(max_examples=30, deadline=None)
 @given(lengths=st.lists(st.integers(1, 3000), min_size=1, max_size=6), snip_edges=st.booleans())
 def test_frames_of_a_row_are_those_of_each_utterance(lengths: list[int], snip_edges: bool) -> None:

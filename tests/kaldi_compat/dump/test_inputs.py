@@ -230,3 +230,12 @@ def test_time_of_a_file_tells_versions_of_one_size_apart(tmp_path: Path) -> None
         file.write("a 1.1\n")
     os.utime(path, ns=(0, 10))
     assert before and _stamp(path) != before and _stamp(tmp_path / "none") is None
+
+
+def test_stamp_changes_if_a_file_of_equal_size_and_time_replaces_the_file(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).write_text(name)
+        os.utime(tmp_path / name, (1e9, 1e9))
+    before = _stamp(tmp_path / "old")
+    os.replace(tmp_path / "new", tmp_path / "old")
+    assert _stamp(tmp_path / "old") != before

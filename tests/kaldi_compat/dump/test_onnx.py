@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import kaldi_compat
+from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.sources import ExtractorSource, make_source
@@ -170,6 +171,14 @@ def test_names_of_external_files_keep_their_bytes(tmp_path: Path) -> None:
         (tmp_path / "m.onnx").unlink()
 
 
+def test_error_about_a_name_with_a_newline_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_data(tmp_path, 1)
+    (tmp_path / "m.onnx").write_bytes(with_weights_at(("graph", "initializer"), "a\nb"))
+    assert main(["dump", f"--onnx={tmp_path}/m.onnx", str(data), "--nj=1"]) == 255
+    [line] = capsys.readouterr().err.splitlines()
+    assert "a\\nb" in line
+
+
 @pytest.mark.parametrize("content", [b"\x0b\x0c", b"\x3a\x05\x08", b"\x3a", b"\xff" * 20, b"\x0a\x01"])
 def test_content_whose_external_files_cannot_be_known_is_refused(tmp_path: Path, content: bytes) -> None:
     """The first content is a group, which onnxruntime passes over; the others are damaged."""
@@ -226,3 +235,20 @@ def test_audio_that_is_too_short_for_a_frame_of_the_preset_fails_alone(tmp_path:
     write_wav(data / "wav" / f"{key}.wav", audio(100, seed=1))
     done = kaldi_compat.dump(data, onnx=tmp_path / "m.onnx", preset="wespeaker", nj=1)
     assert done.utterances == 2 and failures(data) == f"{key} the audio is too short for a frame\n"
+
+
+@pytest.mark.parametrize("node", [("Concat", ["x", "x"], {"axis": 0}), ("ReduceMean", ["x"], {"keepdims": 0})])
+def test_output_whose_first_axis_is_no_batch_of_one_is_refused(
+    tmp_path: Path, node: tuple[str, list[str], dict[str, int]]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    kind_of_node, inputs, attributes = node
+    shape, result = make.make_tensor_value_info("x", kind, ["B", "T"]), make.make_tensor_value_info("y", kind, None)
+    graph = make.make_graph([make.make_node(kind_of_node, inputs, ["y"], **attributes)], "g", [shape], [result])
+    model = make.make_model(graph, opset_imports=[make.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(
+        DumpError, match=r"the output y is \(.*\): expected an array whose first axis is the batch of one"
+    ):
+        kaldi_compat.dump(make_data(tmp_path, 1), onnx=tmp_path / "m.onnx", nj=1)
