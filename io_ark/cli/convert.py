@@ -18,7 +18,7 @@ from io_ark.cli.describe import describe_kind, format_count, print_json
 from io_ark.cli.entries import get_access, iterate_entries, parse_table
 from io_ark.cli.formats import Put, Settings, Write, find_format
 from io_ark.cli.terminal import show_progress
-from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, OpenError
+from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, WriteError
 from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
 
@@ -57,14 +57,8 @@ def _convert_values(
     settings = Settings(arguments.frame_shift / 1000, int(arguments.sample_frequency))
     done = failed = 0
     with contextlib.ExitStack() as stack:
-        try:
-            put = stack.enter_context(
-                _open_table(arguments) if write is None else write(Path(arguments.target), settings)
-            )
-        except OSError as error:
-            if isinstance(error, ArkError):
-                raise
-            raise OpenError(f"cannot be opened for writing: {describe_error(error)}", file=arguments.target) from error
+        stack.enter_context(_name_target_in_errors(arguments.target))
+        put = stack.enter_context(_open_table(arguments) if write is None else write(Path(arguments.target), settings))
         keys: set[str] = set()
         for key, value in show_progress(chain([first], values), arguments.source):
             try:
@@ -84,6 +78,17 @@ def _convert_values(
     else:
         print(f"{arguments.target}: {format_count(done, 'entry', 'entries')}, {failed} failed", file=sys.stderr)
     return int(failed > 0)
+
+
+@contextlib.contextmanager
+def _name_target_in_errors(target: str) -> Iterator[None]:
+    """Raise errors of the system as :class:`WriteError` with the name of the target."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, (ArkError, BrokenPipeError)):
+            raise
+        raise WriteError(f"cannot be written to: {describe_error(error)}", file=target) from error
 
 
 def _check_key(key: str, keys: set[str], source: str) -> None:
