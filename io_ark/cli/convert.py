@@ -19,6 +19,7 @@ from io_ark.cli.entries import get_access, iterate_entries, parse_table
 from io_ark.cli.formats import Put, Settings, Write, find_format
 from io_ark.cli.terminal import show_progress
 from io_ark.errors import ArkError, FormatError, KeyFormatError, MissingFileError, WriteError
+from io_ark.streams.files import describe_error
 from io_ark.tables.overwriting import refuse_overwriting
 
 
@@ -75,7 +76,7 @@ def _convert_values(
     except OSError as error:
         if isinstance(error, ArkError | BrokenPipeError):
             raise
-        raise WriteError(f"cannot be written: {error.strerror or error}", file=arguments.target) from error
+        raise WriteError(f"cannot be written to: {describe_error(error)}", file=arguments.target) from error
     if arguments.json:
         print_json({"source": arguments.source, "target": arguments.target, "converted": done, "failed": failed})
     else:

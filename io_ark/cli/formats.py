@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.cli.csv_files import read_csv, write_csv
-from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError, WriteError
+from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
 from io_ark.signals import delay_signals
@@ -327,7 +327,7 @@ class _FileForHdf5(io.FileIO):
     def check(self) -> None:
         """Raise the error of an earlier write."""
         if self.error is not None:
-            raise WriteError(f"cannot be written: {self.error.strerror}", file=str(self.name)) from self.error
+            raise self.error
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[str, Array]]:

@@ -118,7 +118,7 @@ class OpenFile:
 
 def describe_error(error: OSError | ValueError) -> str:
     """Return the reason of an error without the number and the file name that Python adds."""
-    return str(error.strerror if isinstance(error, OSError) else error)
+    return str((isinstance(error, OSError) and error.strerror) or error)
 
 
 def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | RemoteFile:

@@ -41,20 +41,17 @@ def check_lengths(
     if lengths is None:
         return None
     xp = get_namespace(batch)
-    if xp is not np and isinstance(lengths, xp.Tensor):
-        are_integers = not (lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == xp.bool)
-        is_readable = lengths.device.type == "cpu" and not is_traced_or_differentiated(lengths)
-        wide = lengths if lengths.dtype in (xp.int32, xp.int64) else lengths.to(xp.int64)
+    if hasattr(lengths, "is_meta"):  # Only tensors have this attribute.
+        are_integers = check_plain(lengths, error) in "iu"
+        if lengths.is_meta and (xp is np or not batch.is_meta):
+            raise error("lengths on the device meta have no values: pass lengths on the device of the batch")
     else:
         try:
             lengths = np.asarray(lengths)
         except ValueError:
             raise error("lengths must be integers, one for each row of the batch") from None
-        are_integers = (
-            np.issubdtype(lengths.dtype, np.integer) or lengths.size == 0
-        )  # An empty list has no type of its own.
-        is_readable = True
-        wide = lengths.astype(np.int64) if are_integers else lengths
+        # An empty list has no type of its own.
+        are_integers = np.issubdtype(lengths.dtype, np.integer) or lengths.size == 0
     if not are_integers:
         raise error(f"lengths must be integers, not {lengths.dtype}: convert them")
     if batch.ndim < -axis or tuple(lengths.shape) != tuple(batch.shape[:axis]):
@@ -62,11 +59,18 @@ def check_lengths(
             f"lengths of shape {tuple(lengths.shape)} do not match a batch of shape {tuple(batch.shape)}: pass one for "
             "each row"
         )
+    if not isinstance(lengths, np.ndarray):
+        if xp is np:
+            lengths = lengths.numpy(force=True)
+        elif lengths.dtype not in (xp.int32, xp.int64):
+            lengths = lengths.to(xp.int64)
+    is_array = isinstance(lengths, np.ndarray)
+    is_readable = is_array or (lengths.device.type == "cpu" and not is_traced_or_differentiated(lengths))
     if is_readable and 0 not in lengths.shape:
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > batch.shape[axis]:
             raise error(f"lengths from {shortest} to {longest} must be from 0 to {batch.shape[axis]}")
-    return convert_like(wide, batch) if isinstance(wide, np.ndarray) else wide
+    return convert_like(lengths.astype(np.int64), batch) if is_array else lengths
 
 
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:

@@ -156,8 +156,7 @@ class Frontend(PresetFrontend[Tensor], FeatureModule):
         if array is None:
             audio = prepare_audio(samples, lengths, rate, self.preset, self.feature.size, _resample, recorded)
             return self._compute_model_input(audio)
-        counts = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
-        audio = prepare_audio(array, counts, rate, self.preset, self.feature.size, resample_rows)
+        audio = prepare_audio(array, lengths, rate, self.preset, self.feature.size, resample_rows)
         if self.preset.shortens_frame or not is_exact(self.feature):
             ends = None if audio.lengths is None else torch.as_tensor(audio.lengths)
             audio = CheckedAudio(torch.from_numpy(audio.samples), ends)

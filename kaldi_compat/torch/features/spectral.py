@@ -169,8 +169,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)
         tracing = detect_tracing(samples)
         if is_exact(self) and (array := view_in_numpy(samples, tracing)) is not None:
-            ends = lengths.numpy(force=True) if isinstance(lengths, Tensor) else lengths
-            return self._compute(self._check_audio(array, ends, vtln_warp), generator)
+            return self._compute(self._check_audio(array, lengths, vtln_warp), generator)
         return self._compute(self._check_audio(samples, lengths, vtln_warp, tracing), generator)
 
     def _compute_frames(self, frames: Tensor, noise: Tensor | None = None, filter_bank: Tensor | None = None) -> Tensor:

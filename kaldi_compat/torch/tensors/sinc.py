@@ -35,7 +35,7 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
         block = padded[..., start * filters.period : (start + step - 1) * filters.period + filters.reach]
         sums = (_gather_taps(block.to(products), filters) * weights).sum(-1, dtype=torch.float64)
         blocks.append(sums.to(samples.dtype))
-    return torch.cat(blocks, -2).reshape(*samples.shape[:-1], -1)[..., :count]
+    return torch.cat(blocks, -2).flatten(-2)[..., :count]
 
 
 def _gather_taps(samples: Tensor, filters: PeriodFilters) -> Tensor:
@@ -48,4 +48,4 @@ def _gather_taps(samples: Tensor, filters: PeriodFilters) -> Tensor:
     begin = filters.period * numbers[:, None] + convert_like(filters.starts, samples)
     # index_select copies whole rows, which is faster than indexing with a tensor.
     rows = samples.unfold(-1, taps, 1).index_select(-2, begin.flatten())
-    return rows.reshape(*samples.shape[:-1], -1, filters.phases, taps)
+    return rows.reshape(*samples.shape[:-1], periods, filters.phases, taps)

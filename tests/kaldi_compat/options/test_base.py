@@ -17,7 +17,7 @@ import pytest
 from kaldi_compat.errors import OptionError
 from kaldi_compat.options.base import BaseOptions
 from kaldi_compat.options.config import FLOAT32_END, UsageError, get_flags, load_options, parse_real, spell_as_flags
-from kaldi_compat.options.declaration import get_info, option
+from kaldi_compat.options.declaration import OptionInfo, get_info, option
 from kaldi_compat.options.postprocessing import CmvnOptions, DeltaOptions, SpliceOptions
 from kaldi_compat.options.spectral import FbankOptions, MfccOptions
 
@@ -115,6 +115,11 @@ def test_signature_lists_options_with_defaults() -> None:
     parameter = inspect.signature(FbankOptions).parameters["num_mel_bins"]
     assert (parameter.kind, parameter.default) == (parameter.KEYWORD_ONLY, 23)
     assert list(inspect.signature(FbankOptions).parameters) == [each.name for each in dataclasses.fields(FbankOptions)]
+
+
+def test_range_with_exclusive_bounds() -> None:
+    assert OptionInfo("factor", gt=2, lt=5).range == "greater than 2 and less than 5"
+    assert OptionInfo("factor", gt=0, lt=float("inf")).range == "positive and finite"
 
 
 def test_help_gives_meaning_unit_and_range() -> None:

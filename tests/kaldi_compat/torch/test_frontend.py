@@ -123,6 +123,15 @@ def test_bad_audio_is_refused_with_one_line(kind: str) -> None:
         frontend([speech()], [5])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rate", [8000, 16000])
+def test_empty_batch_has_no_rows(kind: str, rate: int) -> None:
+    for dtype in (np.int16, np.float32, np.float64):
+        features, counts = made(kind, "wenet")(np.zeros((0, rate), dtype), [], sampling_rate=rate)
+        assert features.shape == (0, 98, 80)
+        assert counts.shape == (0,)
+
+
 def test_audio_of_an_unusual_form_is_refused_with_one_line() -> None:
     masked = np.ma.masked_array(speech(), speech() > 0)
     for arrays in (masked, [masked]):

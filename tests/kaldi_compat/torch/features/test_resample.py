@@ -116,3 +116,8 @@ def test_no_public_name_is_that_of_a_module() -> None:
     modules = {module.name for module in pkgutil.iter_modules(kaldi_compat.__path__)}
     shared = modules & set(kaldi_compat.__all__)
     assert shared == {"dump"} and all(callable(getattr(kaldi_compat, name)) for name in shared)
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 44100])
+def test_empty_batch_is_resampled(rate: int) -> None:
+    assert resample_waveform(torch.zeros(3, 0, 10), 8000, rate).shape == (3, 0, -(-10 * rate // 8000))

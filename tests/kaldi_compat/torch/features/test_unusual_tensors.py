@@ -42,6 +42,36 @@ def test_tensor_of_an_unusual_form_is_refused(name: str, form: str) -> None:
         MODULES[name](FORMS[form](100 * torch.randn(1, 800)))
 
 
+TAKES_LENGTHS: dict[str, Callable[[Any], Any]] = {
+    "fbank": lambda lengths: kc.Fbank(dither=0.0)(100 * torch.ones(2, 800), lengths),
+    "float64": lambda lengths: kc.Fbank(dither=0.0)(100 * torch.ones(2, 800).double(), lengths),
+    "arrays": lambda lengths: arrays.Fbank(dither=0.0)(100 * np.ones((2, 800), np.float32), lengths),
+    "frontend": lambda lengths: kc.Frontend("zipformer")(torch.zeros(2, 800), lengths),
+    "pitch": lambda lengths: kc.Pitch()(100 * torch.ones(2, 800), lengths),
+    "deltas": lambda lengths: kc.Deltas()(torch.ones(2, 800, 3), lengths),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", TAKES_LENGTHS)
+@pytest.mark.filterwarnings("ignore:.*nested tensors")
+def test_lengths_of_an_unusual_form_are_refused(name: str, form: str) -> None:
+    lengths = torch.tensor([800.0, 500.0]) if form in ("quantized", "8-bit") else torch.tensor([800, 500])
+    with pytest.raises(kc.KaldiCompatError, match=form):
+        TAKES_LENGTHS[name](FORMS[form](lengths))
+    with pytest.raises(kc.KaldiCompatError, match=r"lengths must be integers, not torch\.bfloat16"):
+        TAKES_LENGTHS[name](lengths.bfloat16())
+
+
+@pytest.mark.parametrize("name", TAKES_LENGTHS)
+def test_lengths_are_integers_of_any_type(name: str) -> None:
+    expected = TAKES_LENGTHS[name]([800, 500])[1].tolist()
+    for dtype in ("int16", "int32", "uint16", "uint64"):
+        if hasattr(torch, dtype):
+            _, counts = TAKES_LENGTHS[name](torch.tensor([800, 500]).to(getattr(torch, dtype)))
+            assert counts.tolist() == expected
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
 def test_shapes_are_inferred_without_data(dtype: torch.dtype) -> None:
     module = kc.Fbank(dither=0.0).to("meta")
