@@ -42,6 +42,22 @@ EXTRACTORS = tuple(getattr(interop, name) for name in (
     *STAND_INS, "WhisperFbank", "KaldiFbank", "KaldiMfcc", "KaldiPlp", "KaldiSpectrogram"))  # fmt: skip
 
 
+@pytest.mark.parametrize("lengths", [[8000, 8000], [8000, 4000], None])
+def test_batches_have_lhotses_types(lengths: list[int] | None) -> None:
+    padded = torch.from_numpy(np.stack([audio(8000), audio(8000, 1)]))
+    options = {} if lengths is None else {"lengths": torch.tensor(lengths)}
+    ours, theirs = (kind().extract_batch(padded, 16000, **options) for kind in (Fbank, LhotseFbank))
+    assert type(ours) is type(theirs)
+    assert [(type(row), row.shape) for row in ours] == [(type(row), row.shape) for row in theirs]
+
+
+@pytest.mark.parametrize("name", STAND_INS)
+def test_configurations_have_lhotses_order(name: str) -> None:
+    """Positional arguments have the meaning that they have in lhotse."""
+    theirs, ours = (dataclasses.fields(getattr(module, f"{name}Config")) for module in (extractors, interop))
+    assert [(field.name, field.default) for field in ours] == [(field.name, field.default) for field in theirs]
+
+
 def audio(samples: int, seed: int = 0) -> np.ndarray[Any, Any]:
     return (np.random.default_rng(seed).standard_normal(samples) * 0.1).astype(np.float32)
 
@@ -69,7 +85,7 @@ def test_extract_and_extract_batch_agree(kind: type[Extractor]) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
     padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(x) for x in items], batch_first=True)
     for one, other in zip(extractor.extract_batch(padded, 16000, torch.tensor([8000, 400, 5000])), alone, strict=True):
-        np.testing.assert_allclose(one.numpy(), other, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
 
 
 def test_shapes_of_batches_are_lhotses() -> None:

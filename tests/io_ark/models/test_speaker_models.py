@@ -269,3 +269,18 @@ def test_vectors_that_determine_no_model_are_refused(fit: Any, message: str) -> 
     vectors, numbers, _, _ = planted(4, 5, 3)
     with pytest.raises(FormatError, match=message):
         fit(vectors, numbers)
+
+
+def test_adaptation_adds_the_scaled_difference_of_the_means() -> None:
+    """Copies of the vectors on both sides of their mean have the same mean, and the variance that the scale adds."""
+    vectors, speakers = stored_vectors()
+    plda = Plda.fit(vectors, speakers)
+    domain = vectors[:40] * 2.0 + 0.5
+    difference = domain.mean(axis=0) - plda.mean
+    spread = np.concatenate([domain + 1.5 * difference, domain - 1.5 * difference])
+    expected = plda.adapt(spread, mean_diff_scale=0.0)
+    actual = plda.adapt(domain, mean_diff_scale=2.25)
+    pairs = [(actual.score(vectors[:5], vectors[5:9]), expected.score(vectors[:5], vectors[5:9]))]
+    for one, other in [*pairs, (actual.psi, expected.psi), (actual.mean, expected.mean)]:
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+    assert not np.allclose(actual.psi, plda.adapt(domain, mean_diff_scale=1.0).psi, rtol=1e-3)

@@ -93,3 +93,7 @@ def test_trials_without_a_rate_are_refused(scores: Any, labels: Any, options: di
     if not options:
         with pytest.raises(OptionError, match=message):
             eer(scores, labels)
+
+
+def test_equal_scores_of_both_kinds_do_not_separate_them() -> None:
+    assert eer([1, 2, 1, 1], [1, 1, 0, 0]) == 0.5  # Kaldi's compute-eer prints 50.

@@ -54,3 +54,25 @@ def test_vectors_give_the_models_scores_and_rate_of_kaldi(
     assert Path("scores").read_text() == (folder / "scores").read_text()
     scores = [float(line.split()[2]) for line in Path("scores").read_text().splitlines()]
     assert round(100 * eer(scores, [label for *_, label in trials]), 2) == rate
+
+
+def test_logs_count_flooring_and_missing_keys_as_kaldi_does(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = DATA / "speakers_drawn"
+    lines = (folder / "utt2spk").read_text().splitlines(keepends=True)
+    Path("utt2spk").write_text("".join(line for line in lines if not line.startswith("a03-1 ")))
+    train = f"ark:{folder}/train.txt"
+    status, log = run_words(["ivector-compute-lda", "--dim=6", "--covariance-floor=1", train, "ark:utt2spk", "lda"])
+    assert status == 0
+    assert "Read 95 utterances, 1 with errors." in log
+    assert "Floored 11 eigenvalues of covariance" in log  # The largest eigenvalue equals the floor.
+    Path("trials").write_text("a00-0 b0-2\na00-0 b0-3\na01-0 b0-2\na00-0 none\nzz b0-2\n")
+    scoring = ["ivector-compute-dot-products", "trials", train, f"ark:{folder}/test.txt", "scores"]
+    status, log = run_words(scoring)
+    assert status == 0
+    assert "Processed 3 trials 2 had errors." in log
+    with Path("trials").open("a") as trials:
+        trials.write("bad\nzz b0-2\n")
+    status, log = run_words(scoring)
+    assert status == 255
+    assert "Bad line 5 in input" in log

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from io_ark.codecs import Codec, codec
-from io_ark.errors import ArkError, FormatError, SpecifierError, WriteError
+from io_ark.errors import ArkError, FormatError, KeyFormatError, SpecifierError, WriteError
 from io_ark.specifier import decode_file_name, parse_wxfilename
 from io_ark.streams.access import Access
 from io_ark.streams.files import describe_error
@@ -319,6 +319,8 @@ class ArchiveWriter(Writer):
             obj: float32 or float64 array of one or two dimensions.
         """
         start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
+        if not key:  # kaldi_io writes no key then.
+            raise KeyFormatError("the key is empty: choose a key", file=f"{self.ark_path}")
         write = kaldi_io.write_vec_flt if np.ndim(obj) == 1 else kaldi_io.write_mat
         write(self.ark_file, obj, key)
         if self.scp_file is not None:

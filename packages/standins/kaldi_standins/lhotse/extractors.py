@@ -120,7 +120,8 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
 
         Returns:
             An array ``(B, frames, dim)`` if all utterances have the same number of frames, else a list of
-            ``(frames, dim)``. A single utterance that is not in a list gives one array ``(frames, dim)``.
+            ``(frames, dim)``. A single utterance that is not in a list gives one array ``(frames, dim)``. The arrays
+            are NumPy's if all samples are NumPy's or ``lengths`` is passed, else tensors.
 
         Raises:
             AudioError: the audio has another sampling rate, or several channels.
@@ -136,7 +137,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
             batch, counts = torch.as_tensor(samples), torch.as_tensor(lengths)
         features, frames = self.compute(batch.to(self.device), counts.to(self.device))
         rows: list[Any] = [row[:count] for row, count in zip(features, frames.tolist(), strict=True)]
-        if not any(isinstance(item, Tensor) for item in items):
+        if lengths is not None or not any(isinstance(item, Tensor) for item in items):  # As in lhotse.
             rows = [row.cpu().numpy() for row in rows]
         if len(rows) == 1:
             return rows if isinstance(samples, list) else rows[0]

@@ -46,7 +46,6 @@ def _make_frame_fields(**defaults: Any) -> list[Field]:
             **lhotses | defaults,
         ),
         ("use_fft_mag", bool, False, "magnitudes, not the power spectrum"),
-        DEVICE,
     ]
 
 
@@ -74,14 +73,16 @@ def _make_kaldi_fields(*names: str, energy: bool = True, **mel: Any) -> list[Fie
 
 def _make_config(name: str, base: type[LhotseOptions], our_type: type[Any], *fields: Field) -> Any:
     text = f"Options of :class:`~kaldi_standins.lhotse.{name}`."
-    return make_options_class(f"{name}Config", base, text, our_type, *fields)
+    return make_options_class(f"{name}Config", base, text, our_type, *fields, DEVICE)
 
 
 CEPSTRA = _make_fields(ours.MfccOptions, "num_ceps", "cepstral_lifter")
 KALDIS_MEL = ("htk_compat", "allow_empty_bins")
 
 FbankConfig = _make_config("Fbank", Config, ours.FbankOptions, *_make_frame_fields(), *_make_mel_fields(80))
-MfccConfig = _make_config("Mfcc", PowerConfig, ours.MfccOptions, *_make_frame_fields(), *_make_mel_fields(), *CEPSTRA)
+MFCC_MEL = _make_mel_fields()
+MFCC_MEL.insert(3, MFCC_MEL.pop())  # lhotse has the last of the mel options earlier here.
+MfccConfig = _make_config("Mfcc", PowerConfig, ours.MfccOptions, *_make_frame_fields(), *MFCC_MEL, *CEPSTRA)
 SpectrogramConfig = _make_config("Spectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())
 LogSpectrogramConfig = _make_config("LogSpectrogram", Config, ours.SpectrogramOptions, *_make_frame_fields())
 WhisperFbankConfig = _make_config(
@@ -89,7 +90,6 @@ WhisperFbankConfig = _make_config(
     WhisperConfig,
     WhisperMelOptions,
     ("num_filters", int, 80, "number of mel bins; 128 for large-v3"),
-    DEVICE,
 )
 KaldiFbankConfig = _make_config(
     "KaldiFbank",
