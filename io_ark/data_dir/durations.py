@@ -81,7 +81,10 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
             continue
         if not stat.S_ISREG(mode):
             raise DataDirError(
-                "is not a regular file: write a command that ends, such as: cat FILE |", scp, number, key
+                f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'",
+                scp,
+                number,
+                key,
             )
 
 

@@ -168,7 +168,13 @@ class _Fix:
             )
 
     def filter_recordings(self) -> None:
-        """Keep the recordings that both segments and the files by recording have."""
+        """Remove segments whose recording is not in wav.scp, and recordings that have no segment.
+
+        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Without segments, nothing changes.
+
+        Raises:
+            DataDirError: wav.scp is missing, segments is empty, or a line of segments has no recording.
+        """
         stage, path = self.stage, self.stage.find("segments")
         if not path:
             return

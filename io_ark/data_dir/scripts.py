@@ -400,7 +400,7 @@ def install(folder: str, *, force: bool = False) -> list[str]:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise DataDirError if a folder, its folder ``data``, or one of its parents below the working directory is a link."""
+    """Raise DataDirError if a folder, its folder ``data``, or a parent below the working directory is a symbolic link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):

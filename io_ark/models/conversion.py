@@ -362,7 +362,8 @@ class _RandomPaths:
         by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
         while len(by_length) <= frames:
             states = set() if by_length else {len(entry) - 1}
-            for _ in entry:  # A state that emits no frames depends on states with paths of the same length.
+            # A state that emits no frames depends on states with paths of the same length, so one pass is not enough.
+            for _ in entry:
                 for number, state in enumerate(entry):
                     emits = state.forward_pdf_class != NO_PDF
                     following = states if not emits else by_length[-1] if by_length else ()

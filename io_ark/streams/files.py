@@ -127,7 +127,7 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
     Args:
         path: path or URL.
         access: permission to open URLs.
-        mmap: map a local file into memory.
+        mmap: map a local file into memory. URLs ignore it.
     """
     return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 

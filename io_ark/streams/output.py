@@ -194,7 +194,8 @@ class Output(ClosedOnExit):
             WriteError: not all bytes could be written, or an earlier write failed or was interrupted.
             PipeError: the command that reads the output failed.
         """
-        if process.current is not self._process:  # A forked process. The parent writes the buffered bytes.
+        # A forked process discards the buffered bytes, because the parent process writes them.
+        if process.current is not self._process:
             raw, self._raw = self._raw, None
             self._pending.clear()
             if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.

@@ -391,7 +391,10 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 
 
 def read_resumed_plan(job: Job) -> DumpPlan:
-    """Read the plan to resume, and discard the archives that ``--retry-failed`` recreates."""
+    """Read the plan to resume, and write it again if the options of this run change it.
+
+    With ``--retry-failed``, delete the manifests of the archives in which utterances failed, which recreates them.
+    """
     layout, options = job.layout, job.options
     plan = read_plan(layout.plan)
     manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}

@@ -195,7 +195,7 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
 
 
 def format_frame_shift(conf: str) -> str:
-    """Return the content of ``<data>/frame_shift`` in seconds, for the text of a configuration file.
+    """Return the content of ``<data>/frame_shift`` in seconds, from the text ``conf`` of a configuration file.
 
     Kaldi's scripts write the same text, except that they cut off fractions of a millisecond.
 

@@ -1,7 +1,7 @@
 """Frames of the pitch tracker: resampled audio, and the ballast of each frame.
 
 Kaldi's tracker (src/feat/pitch-functions.cc, OnlinePitchFeatureImpl) processes audio as it arrives. This affects the
-energy from which a frame's ballast is computed: the mean square of the samples received so far. After
+energy from which a frame's ballast is computed: the variance of the samples received so far. After
 ``recompute_frame`` frames, or at the end of shorter audio, the frames so far are scaled to the energy known by then and
 searched again. Whole audio has two chunks as well: the audio, and its end, which adds the last frames.
 """
@@ -115,11 +115,11 @@ def split_into_frames(
         revised = None
         if constants.ballast_online:
             ballast = compute_ballast(
-                _compute_online_energies(signal, begins, bounds, ready, done, constants), constants
+                _compute_frame_variances(signal, begins, bounds, ready, done, constants), constants
             )
         else:
             edges = np.append(np.repeat(begins, chunks) + before, len(signal))
-            variance = _compute_chunk_energies(signal, edges, ready, bounds)
+            variance = _compute_chunk_variances(signal, edges, ready, bounds)
             ballast = np.repeat(compute_ballast(variance, constants), new)
             revised = _find_changes_of_ballast(variance, done, new, bounds, rows, constants)
     first, shift = constants.start, constants.shift
@@ -142,7 +142,7 @@ def check_finite(signal: Floats) -> None:
     """Raise :class:`AudioError` if resampled audio holds an infinity or NaN."""
     if not np.isfinite(signal).all():
         raise AudioError(
-            "audio to track pitch in holds an infinity or something that is not a number: replace such samples"
+            "the audio for pitch tracking contains NaN or infinity: replace such samples with finite numbers"
         )
 
 
@@ -160,8 +160,12 @@ def compute_variance(total: tuple[float, float], count: int) -> float:
     return total[0] / count - mean * mean
 
 
-def _compute_chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
-    """Return the variance of the audio up to the end of each chunk; NaN without audio."""
+def _compute_chunk_variances(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
+    """Return the variance (chunks,) of each utterance's audio up to the end of each chunk. NaN means no audio yet.
+
+    ``edges`` are the bounds of the chunks in ``signal``, ``ready`` is the number of samples of the utterance up to the
+    end of each chunk, and ``bounds`` is the first chunk of each utterance.
+    """
     sums = compute_signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
@@ -170,11 +174,11 @@ def _compute_chunk_energies(signal: Floats, edges: Integers, ready: Integers, bo
     return variance
 
 
-def _compute_online_energies(
+def _compute_frame_variances(
     signal: Floats, begins: Integers, bounds: Integers, ready: Integers, done: Integers, constants: PitchConstants
 ) -> Doubles:
-    """Return the variance of the audio up to the end of each frame."""
-    energies = []
+    """Return the variance (frames,) of each utterance's audio up to the end of each frame."""
+    variances = []
     for (first, last), begin in zip(itertools.pairwise(bounds.tolist()), begins.tolist(), strict=True):
         audio, of_chunks, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
         for chunk in range(first, last):
@@ -184,11 +188,11 @@ def _compute_online_energies(
                 if end < before:  # Kaldi aborts on such utterances, whose first frames are complete only at their end.
                     total, before = (0.0, 0.0), 0
                 total, before = add_energy(total, audio[before:end]), end
-                energies.append(compute_variance(total, end))
+                variances.append(compute_variance(total, end))
                 frame += 1
             of_chunks = add_energy(of_chunks, audio[chunk_start : ready[chunk]])
             chunk_start = int(ready[chunk])
-    return np.array(energies, np.float64)
+    return np.array(variances, np.float64)
 
 
 def compute_ballast(energy: Any, constants: PitchConstants) -> Any:

@@ -229,20 +229,24 @@ def _find_first_minima(costs: Floats) -> list[int]:
 
 
 def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
-    """Raise the lower bounds of the predecessors; return True if one changed."""
+    """Improve the best predecessor of each state, and raise the lower bounds of the predecessors, in place.
+
+    A best predecessor moves up to the first local minimum of the costs that is an improvement. Return True if a best
+    predecessor changed.
+    """
     changed, last = False, 0
     for i in range(len(best)):
-        far, now = max(last, lower[i]), best[i]
-        if far in (upper[i], now):
-            last = far
+        first, cheapest = max(last, lower[i]), best[i]
+        if first in (upper[i], cheapest):
+            last = first
             continue
-        for j in range(far, upper[i] - 1):
-            if costs[i, j] < costs[i, now]:
-                now = j
-            elif now < j:
+        for j in range(first, upper[i] - 1):
+            if costs[i, j] < costs[i, cheapest]:
+                cheapest = j
+            elif cheapest < j:
                 break
-        changed |= now != best[i]
-        best[i] = lower[i] = last = now
+        changed |= cheapest != best[i]
+        best[i] = lower[i] = last = cheapest
     return changed
 
 

@@ -202,9 +202,9 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
     if isinstance(output, tuple) and len(output) == 2:
         output, lengths = output[0], convert_to_array(output[1]).tolist()
     entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
-    for number in (len(entries), count if lengths is None else len(lengths)):
+    for name, number in (("results", len(entries)), ("lengths", count if lengths is None else len(lengths))):
         if number != count:
-            raise ValueError(f"returned {number} results for {count} utterances")
+            raise ValueError(f"returned {number} {name} for a batch of {count}: return one per utterance")
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
             raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows")

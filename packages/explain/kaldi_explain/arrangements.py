@@ -70,7 +70,7 @@ def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
         places = name_values(~np.isfinite(array))
-        raise FeatureError(f"the features hold NaN or infinity in {places}: replace them by finite numbers")
+        raise FeatureError(f"the features contain NaN or infinity in {places}: replace them with finite numbers")
     return repairs, array.astype(np.float64)
 
 

@@ -58,15 +58,18 @@ def _has_more(columns: int) -> bool:
 
 
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
-    """Yield an array in both orientations with the arrangements that it may have."""
-    for turned, values in arrangements.list_orientations(target):
+    """Yield a sheet for each plausible orientation of an array and each arrangement that its columns may have.
+
+    ``words`` describe earlier repairs of the array, and ``step`` is the largest error of its stored numbers.
+    """
+    for orientation_words, values in arrangements.list_orientations(target):
         if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
             rows, columns = arrangements.find_informative(values)
             if rows.sum() >= 2 and columns.any():
                 places = np.flatnonzero(rows)
                 sample = values[places[0] : min(places[-1] + 1, places[0] + THRESHOLDS.arrangement_rows)]
                 for arrangement in arrangements.list_arrangements(sample):
-                    yield Sheet([*words, *turned], values, arrangement, rows, columns, step)
+                    yield Sheet([*words, *orientation_words], values, arrangement, rows, columns, step)
 
 
 class Finder:
@@ -315,7 +318,8 @@ class Finder:
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
         """Assume that the array consists of deltas without their features."""
-        if self._get_lowest_cost() < THRESHOLDS.other_audio:  # Second deltas resemble the features themselves.
+        # If plain features already resemble the array, deltas would as well, because second deltas resemble features.
+        if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
         plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]

@@ -152,37 +152,43 @@ def _list_maps(
     features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
-    """Yield maps between arrays, the simplest first. Straight lines are fitted to the values inside the limits."""
+    """Yield the maps from features to a target array that may explain it, the simplest first.
+
+    A map is its description, the mapped features (frames, columns), and its number of words. Straight lines are fitted
+    to the cells whose target is strictly within ``limits``. :func:`find_simplest` describes the other arguments.
+    """
     yield "", features, 0
-    normalized = [*(way for sample in (features, *others) for way in list_normalizations(features, sample)), *before]
+    normalized = [*(map_ for sample in (features, *others) for map_ in list_normalizations(features, sample)), *before]
     yield from normalized
-    chosen, goal = features[cells], target[cells]
-    inside = (goal > limits[0]) & (goal < limits[1])
+    cell_features, cell_targets = features[cells], target[cells]
+    inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
     inside = inside if inside.any() else np.ones_like(inside)
-    offset = float(np.median((goal - chosen)[inside]))
+    offset = float(np.median((cell_targets - cell_features)[inside]))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
-    for slope, known, name in LINES:
-        offset = float(np.median((goal - slope * chosen)[inside])) if known is None else known
-        is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
+    for slope, fixed_offset, name in LINES:
+        is_fixed = fixed_offset is not None
+        offset = fixed_offset if is_fixed else float(np.median((cell_targets - slope * cell_features)[inside]))
+        is_named = is_fixed or abs(offset) < 1e-3 * max(1.0, slope)
         line_name = name if is_named else f"{name}, {describe_offset(offset, slope)}"
         yield line_name, slope * features + offset, 1 if is_named else NUMBER_WORDS
-    logarithms = [(slope, name) for slope, known, name in LINES if known is None]
+    logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]
     centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
     for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
         yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
-    slope, offset = line(chosen[inside], goal[inside])
-    if abs(offset) < 1e-6 * np.abs(goal).max():
+    slope, offset = line(cell_features[inside], cell_targets[inside])
+    if abs(offset) < 1e-6 * np.abs(cell_targets).max():
         name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
         yield name, slope * features, NUMBER_WORDS
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, NUMBER_WORDS
-    if len(chosen) >= 10:  # Numbers for each column map any few frames to any other frames.
+    # With fewer frames, numbers for each column could map any features to any target.
+    if len(cell_features) >= 10:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
         inside = inside | ~inside.any(0)
         for slope, name in [(1.0, ""), *logarithms]:
-            offsets[columns] = (inside * (goal - slope * chosen)).sum(0) / inside.sum(0)
+            offsets[columns] = (inside * (cell_targets - slope * cell_features)).sum(0) / inside.sum(0)
             text = f"{name}{name and '; '}plus a number for each column (global mean)"
             yield text, slope * features + offsets, COLUMN_WORDS
-        slopes[columns], offsets[columns] = line(chosen, goal, inside)
+        slopes[columns], offsets[columns] = line(cell_features, cell_targets, inside)
         yield "times and plus a number for each column (global CMVN)", slopes * features + offsets, COLUMN_WORDS
 
 

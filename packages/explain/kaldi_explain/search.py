@@ -258,23 +258,23 @@ class Search:
     # Improvement.
 
     def improve(self, candidate: Candidate) -> Candidate:
-        """Change options until no change explains more.
+        """Return a candidate with changed options that explains more, until no change helps or the stage's budget ends.
 
         Changes of one option are tried first. When little is unexplained, options that imitate one another are
         changed together: the frames, and the filters with the preparation of the samples.
         """
-        ways: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
+        proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single, THRESHOLDS.incomparable),
             (self._list_frames, THRESHOLDS.close),
             (self._list_filters, THRESHOLDS.close),
         )
         while not self.budget.is_stage_over() and self.cost(candidate) > THRESHOLDS.explained:
             candidate = self._simplify(candidate)
-            before = 0.99 * self.cost(candidate)
-            for propose, max_cost in ways:
-                if before < self.cost(candidate) < max_cost:
+            improved = 0.99 * self.cost(candidate)  # A round that gains less than 1% is the last round.
+            for propose, max_cost in proposals:
+                if improved < self.cost(candidate) < max_cost:
                     candidate = self._accept(candidate, propose(candidate))
-            if self.cost(candidate) > before:
+            if self.cost(candidate) > improved:
                 break
         return self._simplify(candidate)
 
@@ -509,12 +509,16 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
 
 
 def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
-    """Apply an array's floor to features. A line through the cells inside the limits maps the floor to the features."""
+    """Raise features to the floor of an array in the columns in which the array has ``floored`` cells.
+
+    The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the cells
+    ``inside`` the array's limits, converts the floor to the scale of the features.
+    """
     count = np.maximum(inside.sum(0), 1)
-    first, second = ((inside * array).sum(0) / count for array in (features, values))
-    power = (inside * (features - first) ** 2).sum(0)
-    slope = (inside * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
-    floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
+    features_mean, values_mean = ((inside * array).sum(0) / count for array in (features, values))
+    power = (inside * (features - features_mean) ** 2).sum(0)
+    slope = (inside * (features - features_mean) * (values - values_mean)).sum(0) / np.where(power > 0, power, 1)
+    floor = features_mean + (values.min(0) - values_mean) / np.where(slope > 0, slope, np.inf)
     return np.where(floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
 

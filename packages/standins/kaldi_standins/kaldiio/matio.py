@@ -280,7 +280,7 @@ def read_kaldi(
     Args:
         fd: the file.
         endian: byte order, "<" or ">".
-        audio_loader: "soundfile".
+        audio_loader: must be "soundfile".
         load_kwargs: arguments of ``soundfile.read`` for audio that soundfile wrote. Other objects ignore them.
 
     Raises:
