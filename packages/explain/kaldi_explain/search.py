@@ -511,8 +511,8 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
 def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
     """Raise features to the floor of an array in the columns in which the array has ``floored`` cells.
 
-    The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the cells
-    ``inside`` the array's limits, converts the floor to the scale of the features.
+    The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the
+    cells ``inside`` the array's limits, converts the floor to the scale of the features.
     """
     count = np.maximum(inside.sum(0), 1)
     features_mean, values_mean = ((inside * array).sum(0) / count for array in (features, values))
