@@ -70,7 +70,7 @@ def subset(
     spk_list: IdList = "",
     utt_list: IdList = "",
 ) -> int:
-    """Make a directory with some of the utterances. By default, evenly spread utterances are chosen.
+    """Make a directory with some of the utterances, by default evenly spread, and return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -374,7 +374,10 @@ def divide_speakers(
     seconds_per_spk_max: float = -1.0,
     respect_speaker_info: bool = True,
 ) -> int:
-    """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances."""
+    """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances.
+
+    Return the exit status.
+    """
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
@@ -474,7 +477,7 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory, removing utterances whose transcript occurs more than about ``max_count`` times."""
+    """Copy a directory with about ``max_count`` utterances of each transcript at most, and return the exit status."""
     src = DataFiles(source)
     if not src.find("text"):
         raise say.fail(f"Invalid input directory {source}")

@@ -160,8 +160,8 @@ class PackedComputer(SpectralComputer):
                 for number, head, codes_of_matrix in objects:
                     heads[number], codes[number] = head, codes_of_matrix
             if is_compressed:
-                # The device leaves out matrices that it cannot compress, for example matrices with NaN. They are fetched
-                # uncompressed, and the encoder on the CPU handles them.
+                # The device leaves out matrices that it cannot compress, for example matrices with NaN. These are
+                # fetched uncompressed, and the encoder on the CPU handles them.
                 others = [i for i, head in enumerate(heads) if head is None]
                 matrices = [features[first:end] for first, end in (places[i] for i in others)]
                 fetched = self.transfers.fetch(matrices, computed=True)() if matrices else []

@@ -134,7 +134,10 @@ def split_into_frames(
 
 
 def _take_values_of_previous_chunk(values: Integers, number: Integers) -> Integers:
-    """Return the value of the chunk before, for chunks of these numbers in their utterances; 0 for the first."""
+    """Return the value (chunks,) of the previous chunk of the same utterance; 0 for the first chunk.
+
+    ``number`` is the number of each chunk in its utterance, from 0 on.
+    """
     return np.where(number == 0, 0, np.roll(values, 1))
 
 
@@ -147,13 +150,16 @@ def check_finite(signal: Floats) -> None:
 
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`compute_variance`."""
+    """Return the total sums of squares and of samples, in double precision, after adding both sums of ``part``.
+
+    Each sum of ``part`` is computed in float32. :func:`compute_variance` takes the result.
+    """
     squares, values = compute_vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
-    """Return the mean square of ``count`` samples less the square of their mean; NaN without samples."""
+    """Return the variance of ``count`` samples from their sums of squares and of samples; NaN without samples."""
     if count == 0:
         return math.nan
     mean = total[1] / count
@@ -196,16 +202,17 @@ def _compute_frame_variances(
 
 
 def compute_ballast(energy: Any, constants: PitchConstants) -> Any:
-    """Return the ballast for mean squares in double precision, rounded to float32."""
+    """Return the ballast (Kaldi: nccf_ballast) for variances in double precision, rounded to float32."""
     return ((energy * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
 def _find_changes_of_ballast(
     variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
-    """Return the ballast that the correlations of frames are scaled from, and to; None if no frame is scaled.
+    """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
-    The first frames of an utterance are scaled if the energy changed at one of them.
+    Both are 0 for frames whose correlations are not scaled. The first frames of an utterance are scaled if the energy
+    has changed since one of them was computed.
 
     Args:
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.
@@ -233,7 +240,7 @@ def _find_changes_of_ballast(
 
 
 def _round_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
-    """Return the ballast for mean squares in float32, as Kaldi rounds it where it revises a ballast."""
+    """Return the ballast for variances, computed in float32, as Kaldi does when it revises a ballast."""
     size: Floats = energy.astype(F32) * F32(constants.window)
     return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)
 

@@ -167,7 +167,7 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
 
 
 def _scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors on the correlations of frames whose ballast is revised."""
+    """Return the factors (frames,) on the correlations of frames; 1 for a frame whose ballast is not revised."""
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
@@ -205,7 +205,7 @@ def find_predecessors(by_way: Floats) -> States:
     minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
 
     Args:
-        by_way: (states, states): cost of a state by way of a previous state.
+        by_way: (states, states): cost of each state (row) when it follows each previous state (column).
     """
     costs, last, turned = by_way, len(by_way) - 1, False
     lower = _find_first_minima(by_way)
@@ -270,9 +270,9 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
 
 
 def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of last frames on which paths to different states differ, at most ``max_frames``.
+    """Return the number of frames at the end on which the best paths to different states differ.
 
-    Paths do not cross, so it suffices to follow the two outermost paths.
+    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
     for frames in range(max_frames):

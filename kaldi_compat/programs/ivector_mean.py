@@ -42,7 +42,7 @@ def main(options: Options, first: str, second: str, target: str | None = None, c
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, and write the mean to a file.
+    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status.
 
     Raises:
         OptionError: the table is empty.

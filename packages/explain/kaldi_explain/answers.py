@@ -81,7 +81,11 @@ def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: floa
 def _complete_uncertain(
     finder: Finder, attempt: Attempt, answer: Answer, tolerance: float, *, is_whole: bool
 ) -> Answer:
-    """Return the answer with a description of noise, or restricted to the columns that are explained."""
+    """Return the answer for features that explain only a part of the array.
+
+    If dithering explains the difference, the answer describes the noise. Otherwise, the answer is restricted to the
+    columns that are explained, and is certain if all other differences have a named place.
+    """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # Options may imitate noise: a floor raises quiet bins as noise does.
     plain = itertools.chain([settled], _list_plain_candidates(finder, attempt))
@@ -117,7 +121,10 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
 
 
 def _is_surprising(settled: Settled, right: Mask) -> bool:
-    """Return True if a random array would not be explained as well by the values that are right."""
+    """Return True if chance cannot explain the values in the mask ``right``.
+
+    There must be many more of these values than fitted numbers, and the features must explain most of their variance.
+    """
     columns = int(right.any(0).sum())
     free = int(right.sum()) - (2 * columns if settled.fit.words >= fits.COLUMN_WORDS else 4)
     return free >= THRESHOLDS.free_cells and settled.unexplained(right) < THRESHOLDS.partial
@@ -131,14 +138,14 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe the rows that depend on the audio and that the features do not give."""
+    """Describe how many rows that depend on the audio lie before and after the rows that the features give."""
     after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(after[-1]) + 1 if len(after) else 0, "start": int(sheet.rows[: settled.row].sum())}
     return fits.describe_frame_counts(counts)
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield the best features and the features with which the search began, without noise."""
+    """Yield the best features and the features with which the search began, settled without dithering noise."""
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
         if start.search.sheet is sheet:
@@ -221,7 +228,7 @@ def _measure_deviation(difference: Doubles) -> Doubles:
 def _split_settings(attempt: Attempt, budget: Budget) -> tuple[list[str], list[str]]:
     """Return descriptions of the options that are certain, and of the options that are guesses.
 
-    An option is certain if all other values that the search tries leave at least half as much again unexplained.
+    An option is certain if every other value that the search tries increases the cost by half or more.
     """
     candidate, settings, guessed = attempt.candidate, attempt.candidate.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost

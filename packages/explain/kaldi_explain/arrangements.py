@@ -170,7 +170,10 @@ def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of frames joined without overlap, in which columns a frame apart are alike."""
+    """Yield the arrangements of frames joined without overlap.
+
+    Such arrays are recognized by columns that correlate most with the same column of the next joined frame.
+    """
     columns = target.shape[1]
     if columns < 16 or len(target) < 8:
         return
@@ -194,7 +197,7 @@ def make_joined_frames(size: int, columns: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Stack frames without padding at the ends."""
+    """Return a row of ``stack`` consecutive frames for every ``stride`` frames, without padding at the ends."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])

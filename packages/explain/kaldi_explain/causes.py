@@ -200,7 +200,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
 
 
 def _find_right_values(difference: WrongResult) -> Cause | None:
-    """Return a cause without a name if all common frames have the right values."""
+    """Return a cause without a name, which is not reported, if all common frames have the right values."""
     requested = difference.requested
     return Cause("", changes={}) if requested and difference.is_explained_by(requested) else None
 
@@ -352,7 +352,7 @@ def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Caus
 
 
 def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the smallest part of some changes that still explains a result."""
+    """Return the changes without those that are not needed to explain a result."""
     is_plain = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer = {other: value for other, value in changes.items() if other != name}
@@ -370,7 +370,7 @@ def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
 
 
 def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> None:
-    """Add causes for missing and additional frames that the other causes do not explain."""
+    """Add causes for missing and additional frames, which the causes in ``known`` do not explain, to ``known``."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for difference in differences:
         cause, requested = cause_of.get(difference.id), difference.requested
@@ -382,7 +382,10 @@ def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> 
 
 
 def _join(known: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
-    """Merge a cause into the same cause with a floor if the latter explains all vectors: loud audio shows no floor."""
+    """Merge causes in ``known`` that differ only in a floor or another level, which loud audio does not show.
+
+    The cause with the additional level remains, if it explains all vectors of the other cause.
+    """
     for less, more in itertools.permutations([*known.values()], 2):
         if not less.changes or not more.changes or not {less.name, more.name} <= known.keys():
             continue

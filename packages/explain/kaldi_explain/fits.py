@@ -116,8 +116,8 @@ def find_simplest(
     """Return the simplest map from features to an array whose residual is below the tolerance.
 
     If there is none, return the simplest map after which few values differ, or else one near the smallest residual. A
-    map with numbers for each column is returned only if no simpler map leaves few values different. Where many values
-    of the array are equal to its smallest or largest value, the map ends there.
+    map with numbers for each column is returned only if no simpler map leaves few values different. If many values
+    of the array are equal to its smallest or largest value, the mapped features are clipped to this value.
 
     Args:
         features, target: arrays (frames, columns).
@@ -224,7 +224,7 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
 def line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
     """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
-    Only points ``inside`` are used. Each column needs at least one of them.
+    Only points ``inside`` are used. Each column needs at least one such point.
 
     Returns:
         Slope and offset.

@@ -139,13 +139,13 @@ class Search:
         """
         plain, values = candidate.remove_levels(), self._values
         loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
-        chosen = loud.mean(0) >= 0.5
-        if chosen.mean() < 0.5:
+        is_loud_column = loud.mean(0) >= 0.5
+        if is_loud_column.mean() < 0.5:
             return features, values
-        loud = loud[:, chosen]
-        arrays = (array[:, chosen] for array in (features, values))
-        first, second = (np.where(loud, array, (loud * array).sum(0) / loud.sum(0)) for array in arrays)
-        return first, second
+        loud = loud[:, is_loud_column]
+        arrays = (array[:, is_loud_column] for array in (features, values))
+        features, values = (np.where(loud, array, (loud * array).sum(0) / loud.sum(0)) for array in arrays)
+        return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
         """Return a candidate's features for the compared rows."""
@@ -320,7 +320,7 @@ class Search:
                 yield {name: moved.value(name) for name in ("mel", *EDGES)}
 
     def _list_frames(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield frame lengths, windows and edges together, since a wrong one imitates another."""
+        """Yield frame lengths, windows and edges together, because a wrong window can imitate a wrong frame length."""
         yield from candidate.list_other_framings()
         center, placed = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
         lengths = dict.fromkeys([candidate.value("frame_length"), *list_values("frame_length")])
@@ -365,8 +365,8 @@ class Search:
     def _list_centers(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield the edges of filters that the centers of the array's columns show.
 
-        The narrow filter whose energies are most alike has the center of the column. On the right mel scale, the
-        centers lie on a line.
+        The narrow filter whose energies correlate best with a column has the center of this column. On the right mel
+        scale, the centers lie on a straight line over the numbers of the columns.
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
@@ -432,9 +432,8 @@ class Search:
                      for part in (1, 0.5, 0.25)]  # fmt: skip
             best = self.best((best, *map(best.change, parts)))
         limit = max(1.05 * self.cost(best), THRESHOLDS.explained)
-        for (
-            name
-        ) in names:  # Of all numbers that explain about as much, the number with the fewest digits is the likeliest.
+        # Of all numbers that explain about as much, the number with the fewest digits is the likeliest.
+        for name in names:
             rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
             best = next((other for other in rounded if self.cost(other) <= limit), best)
         if "high_freq" in names:
