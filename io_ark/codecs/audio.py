@@ -42,7 +42,7 @@ def detect_audio_format(source: Source) -> str:
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True if the first bytes of a file (12 or more) are those that wave files or other audio start with."""
+    """Return True if ``head``, at least the first 12 bytes of a file, is the start of a wave file or other audio."""
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 

@@ -191,7 +191,11 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
 
 
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
-    """Describe noise on the samples if it explains the difference, both where features depend on it and elsewhere."""
+    """Describe noise on the samples that explains the difference. Return "" if noise does not explain it.
+
+    The difference must have the size that the noise causes, both in the cells that depend most on the noise and in the
+    other cells.
+    """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
@@ -210,10 +214,10 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
         size *= ratio
         deviation = slope * _measure_deviation(compute(size) - plain)
         ratio = float(np.median(goal) / max(np.median(deviation), 1e-30))
-    much = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
-    if not much.any() or much.all():
+    is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
+    if not is_noisy.any() or is_noisy.all():
         return ""
-    shares = [goal[where].mean() / max(deviation[where].mean(), 1e-30) for where in (much, ~much)]
+    shares = [goal[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
     # Dithering with a standard deviation of 20 int16 steps would be audible, so larger noise is not dithering.
     # The shares are estimates, which may be wrong by a factor of 1.5.
     is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)

@@ -96,11 +96,11 @@ def explain_no_features(target: Doubles) -> str:
 
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return an array and its transpose, and a reshaped array if its numbers are smoother, with descriptions."""
-    turned: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
+    orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4 and _measure_roughness(reshaped) < 0.5 * _measure_roughness(target):
-        turned.append((["reshaped where a transposition was meant"], reshaped))
-    return turned
+        orientations.append((["reshaped where a transposition was meant"], reshaped))
+    return orientations
 
 
 def _measure_roughness(target: Doubles) -> float:

@@ -271,7 +271,7 @@ def _find_other_samples(difference: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _find_ignored(difference: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return one or all options as the cause if their defaults explain a result."""
+    """Return ignored options as the cause: one option, or all options, whose default values explain a result."""
     reset = {name: requested.default(name) for name in [*requested.options, "warp"]}
     reset = {name: value for name, value in reset.items() if value != requested.value(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):

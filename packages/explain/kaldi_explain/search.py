@@ -224,8 +224,8 @@ class Search:
         best = self.best(starts)
         best = self._accept(best, self._list_frames(best)) if self.cost(best) > THRESHOLDS.near else best
         frames = {name: best.value(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
-        ways = (frames, frames | {"window_type": best.value("window_type")})
-        starts = [best, *(self.best((start, *map(start.change, ways))) for start in starts)]
+        framings = (frames, frames | {"window_type": best.value("window_type")})
+        starts = [best, *(self.best((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:

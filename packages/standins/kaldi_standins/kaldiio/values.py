@@ -204,7 +204,7 @@ def parse_slices(part: str) -> tuple[slice, ...] | None:
 
 
 def slice_of(value: Any, slices: tuple[slice, ...]) -> Any:
-    """Return these slices of an array, or of the samples of ``(rate, samples)``."""
+    """Return ``slices`` of an array, or ``(rate, samples)`` with the slices of the samples."""
     return (value[0], value[1][slices]) if is_audio(value) else value[slices]
 
 
