@@ -207,7 +207,7 @@ class _Verification:
         self._reading: Future[None] | None = None
 
     def follow(self) -> None:
-        """Start to read back the data since the last call in a thread, if there are :data:`VERIFICATION_BYTES` or more."""
+        """Start to read back the new data in a thread if they have at least :data:`VERIFICATION_BYTES` bytes."""
         if self._file.size - self._announced >= VERIFICATION_BYTES:
             self._file.flush()
             self._announced = self._file.size
