@@ -178,7 +178,7 @@ def _spread_utterances(speaker: list[bytes], size: int) -> bytes:
 
 
 def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
-    """Make a directory with the utterances of several directories.
+    """Make a directory with the utterances of several directories, and return the exit status.
 
     If fixing the result fails, the target does not change.
 
@@ -308,7 +308,7 @@ def copy(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, and add prefixes and suffixes to the names of utterances and speakers.
+    """Copy a directory, add prefixes and suffixes to the names of utterances and speakers, and return the exit status.
 
     Args:
         say: prints Kaldi's messages.

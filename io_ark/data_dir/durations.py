@@ -313,7 +313,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
 def get_utt2num_frames(
     say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
-    """Write utt2num_frames from the features or, without features, from the durations.
+    """Write utt2num_frames from the features or, without features, from the durations. Return the exit status 0.
 
     Args:
         say: prints Kaldi's messages.

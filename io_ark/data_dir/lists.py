@@ -260,7 +260,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
 
 
 def apply_map(say: Printer, argv: list[str]) -> int:
-    """Print standard input with the fields replaced by their values in a map.
+    """Print standard input with the fields replaced by their values in a map, and return the exit status.
 
     Raises:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.

@@ -276,7 +276,7 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a random factor, or by a given factor.
+    """Change the volume of each recording by a random factor, or by a given factor, and return the exit status.
 
     Args:
         say: prints Kaldi's messages.

@@ -325,8 +325,10 @@ class _RandomPaths:
 
     def __init__(self, topology: HmmTopology, random: Random) -> None:
         self._topology, self._random = topology, random
-        self._start_states: dict[int, list[frozenset[int]]] = {}  # See _states_with_paths.
-        self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}  # See _transitions_to_end.
+        # Results of _find_states_with_paths, by the HMM and the number of frames.
+        self._start_states: dict[int, list[frozenset[int]]] = {}
+        # Results of _find_transitions_to_end, by the HMM, the state and the number of frames.
+        self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
         """Return a random path through a phone: the HMM state and the index of the transition of each frame.

@@ -321,7 +321,7 @@ def _choose_runner(job: Job) -> Any:
 
 
 def make_speed_job(job: Job) -> Job:
-    """Create the data directory of ``--speed-dir``, and return the job on it."""
+    """Return the job on the data directory of ``--speed-dir``. Create the directory unless the job resumes a plan."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
     # The default log and archive directories move to the new data directory.

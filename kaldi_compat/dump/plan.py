@@ -274,7 +274,7 @@ def read_lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
 
 
 def _measure_lines(path: Path) -> Sequence[int]:
-    """Return the number of bytes of each line.
+    """Return the number of bytes of each line. Blank lines at the end of the file are skipped with a warning.
 
     Raises:
         DumpError: a line has an invalid key or only a key, or a key occurs twice.

@@ -220,7 +220,7 @@ def convert_to_array(value: Any) -> Array:
         ValueError: the value is not a tensor or an array, or its elements are not floats or integers of up to 32 bits.
     """
     if value is None:
-        raise ValueError("returned nothing")
+        raise ValueError("returned nothing: return an array for each utterance")
     if hasattr(value, "detach"):
         value = get_torch_extractors().to_host(value)
     if not isinstance(value, np.ndarray) or (type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)):

@@ -157,7 +157,10 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
-    """Describe columns that are Kaldi's pitch features of the audio, cut to the length of the other features."""
+    """Describe the columns ``places`` if they are Kaldi's pitch features of the audio. Return "" for other columns.
+
+    The pitch features are cut to the length of the other features.
+    """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
     try:

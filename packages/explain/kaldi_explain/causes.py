@@ -79,7 +79,7 @@ class WrongResult:
         return *fits.overlap(features, result, shift), words and f"{words}: {len(result)}, not {len(features)}"
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of a result, other than a wrong number of frames."""
+        """Describe a wrong shape of a result. Return "" for the right shape or only a wrong number of frames."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         turned = ", as if transposed" if shape == expected[::-1] else ""
@@ -87,12 +87,12 @@ class WrongResult:
         return "" if is_right else f"the shape is {shape}, not {expected}{turned}"
 
     def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if a model explains a share of the result, and all values within ``outliers`` tolerances."""
+        """Return True if the features of a model are close to the result. See :meth:`is_close` for the arguments."""
         features, result, _ = self.align(self.compute(model))
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if features equal a share of a result, and all values within ``outliers`` tolerances."""
+        """Return True if a ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.errors(features, result)

@@ -123,7 +123,7 @@ def conform_command(
 
 
 def _run_once(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once, for one vector or for all."""
+    """Run a program once, for one vector or for all vectors, and return the result of each vector."""
     listed: list[dict[str, Any]] = [
         {
             "id": vector.id,

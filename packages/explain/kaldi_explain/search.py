@@ -190,7 +190,7 @@ class Search:
     # Where the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the best candidates of each kind that has the number of columns, in descending order of quality.
+        """Return the best candidates of each kind that has as many columns as the array, the best first.
 
         Args:
             source: the audio.
@@ -229,7 +229,7 @@ class Search:
         return sorted({start.key: start for start in starts}.values(), key=self.cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield the kinds of features, with options, that have the number of columns and a shift in samples."""
+        """Yield kinds of features, with options, that have as many columns as the array. Frames shift by ``samples``."""
         shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
         of_synthesis = (double, fourfold, 50.0)  # Lengths of frames in milliseconds that vocoders use.

@@ -201,7 +201,7 @@ class Finder:
         return None
 
     def _keeps_original(self, fullname: str) -> bool:
-        """Return True if an installed library keeps its own module of this name."""
+        """Return True if a module of an installed library stays. The stand-in may then add or replace names in it."""
         parent = fullname.rpartition(".")[0]
         if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The parent package is a stand-in.
             return False

@@ -83,8 +83,8 @@ def load_mat(
     name = decode_file_name(ark_name)
     try:
         return load(name)
-    except (RangeError, SpecifierError) as refused:
-        return load_numpy_range(load, name, refused)
+    except (RangeError, SpecifierError) as error:
+        return load_numpy_range(load, name, error)
 
 
 @repeat_errors
