@@ -166,9 +166,9 @@ def _list_maps(
     offset = float(np.median((cell_targets - cell_features)[inside]))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
     for slope, fixed_offset, name in LINES:
-        is_fixed = fixed_offset is not None
-        offset = fixed_offset if is_fixed else float(np.median((cell_targets - slope * cell_features)[inside]))
-        is_named = is_fixed or abs(offset) < 1e-3 * max(1.0, slope)
+        fitted = float(np.median((cell_targets - slope * cell_features)[inside])) if fixed_offset is None else 0.0
+        offset = fitted if fixed_offset is None else fixed_offset
+        is_named = fixed_offset is not None or abs(offset) < 1e-3 * max(1.0, slope)
         line_name = name if is_named else f"{name}, {describe_offset(offset, slope)}"
         yield line_name, slope * features + offset, 1 if is_named else NUMBER_WORDS
     logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]

@@ -229,7 +229,7 @@ class Search:
         return sorted({start.key: start for start in starts}.values(), key=self.cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield kinds of features, with options, that have as many columns as the array. Frames shift by ``samples``."""
+        """Yield kinds of features, with options, that have as many columns as the array. The shift is ``samples``."""
         shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
         of_synthesis = (double, fourfold, 50.0)  # Lengths of frames in milliseconds that vocoders use.
