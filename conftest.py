@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not HAS_GPU:
         for item in items:
             if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="there was no GPU"))
+                item.add_marker(pytest.mark.skip(reason="This machine has no GPU."))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

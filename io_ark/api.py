@@ -114,7 +114,7 @@ def read(
     Args:
         rspecifier: ``ark:feats.ark``, ``scp,p:feats.scp``, ``ark:-``; or the name or path of an archive or of a script
             file (``*.scp``).
-        kind: kind of the objects, such as "matrix"; None: detected for every object.
+        kind: kind of the objects, such as "matrix". If None, the kind of each object is detected.
         pipes: False to refuse commands.
         network: False to refuse URLs.
 

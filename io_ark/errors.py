@@ -33,10 +33,11 @@ __all__ = [
 ]
 
 
-# Kaldi's warnings.
+# Readers log these texts of Kaldi's warnings, so that scripts that search logs find them.
 READ_FAILED = "Object read failed, reading archive"
 LOAD_FAILED = "Failed to load object from"
 INVALID_LINE = "We got an invalid line in the scp file."
+
 _MAX_MESSAGE_CHARACTERS = 2000
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?#][^\s'\"]*)?")
 

@@ -30,11 +30,11 @@ def parse_integer(text: bytes | str) -> int:
 
 
 def split_words(line: str, splits: int = 0) -> list[str]:
-    """Split a line at ASCII white space. (``str.split`` also splits at Unicode spaces, which Kaldi keeps.)
+    """Split a line at ASCII white space. ``str.split`` also splits at Unicode spaces, which Kaldi keeps.
 
     Args:
         line: the line.
-        splits: maximum number of splits. The remainder of the line is the last word. 0: no limit.
+        splits: maximum number of splits. The remainder of the line is the last word. 0 means no limit.
 
     >>> split_words("utt1\\twith\\u3000wide\\u00a0space ")
     ['utt1', 'with\\u3000wide\\xa0space']

@@ -187,7 +187,7 @@ def compare(
     names: tuple[str, str] = ("first", "second"),
     axes: Sequence[Axes] | None = None,
 ) -> Sequence[Axes]:
-    """Draw two feature matrices with the same colors, and their difference.
+    """Draw two feature matrices with the same colors, and the difference ``second - first``.
 
     Args:
         first: (frames, dim), an array or a tensor.

@@ -217,7 +217,10 @@ class ArrayBlock(Block):
         return sizes
 
     def rows(self) -> Integers:
-        """Return the first row (of vectors: element) of each array, and their total number: shape (entries + 1,)."""
+        """Return the bounds (entries + 1,) of the arrays: the first row of each array, and the total number of rows.
+
+        For vectors, elements are counted instead of rows.
+        """
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.shapes[:, 0], out=bounds[1:])
         return bounds
@@ -262,7 +265,7 @@ class ArrayBlock(Block):
 
         Args:
             values: (rows, columns): the rows of all matrices.
-            counts: (entries,): number of rows of each matrix (default: the present numbers).
+            counts: (entries,): number of rows of each matrix. None keeps the numbers of rows of this block.
         """
         shapes = np.empty_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if counts is None else counts
@@ -274,7 +277,11 @@ class ArrayBlock(Block):
         return self.with_rows(values.reshape(-1, values.shape[2]), np.full(len(self), values.shape[1]))
 
     def with_vectors(self, values: Array, lengths: Integers | None = None) -> ArrayBlock:
-        """Return a block of vectors with the same keys. ``lengths`` None: ``values`` has one number for each row."""
+        """Return a block of vectors with the same keys from the elements of all vectors.
+
+        ``lengths`` (entries,) are the lengths of the vectors. If None, a vector has an element for each row of the
+        array with the same key in this block.
+        """
         shapes = np.zeros_like(self.shapes)
         shapes[:, 0] = self.shapes[:, 0] if lengths is None else lengths
         return replace(self, values=values, shapes=shapes, dimensions=1)

@@ -142,7 +142,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _parse_count(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number of 0 or more, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, not {text!r}")
     return min(int(text), sys.maxsize)
 
 

@@ -105,7 +105,7 @@ def _is_number(value: str, number: type[int] | type[float]) -> bool:
 
 @contextlib.contextmanager
 def write_csv(path: Path) -> Iterator[Callable[[str, Array], None]]:
-    """Write a CSV file at ``path``. The context is a function of a key and an array that adds the array.
+    """Open a CSV file for writing, and yield a function ``put(key, array)`` that appends the lines of an array.
 
     The first array determines the columns, and whether the file has matrices, vectors or numbers.
 

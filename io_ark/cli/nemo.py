@@ -118,10 +118,12 @@ def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iter
 @write_atomically
 @contextlib.contextmanager
 def write_manifest(path: Path, _: Settings) -> Iterator[Put]:
-    """Write a manifest at ``path``. The context is a function of a key and an object that adds a line.
+    """Open a manifest for writing, and yield a function ``put(key, item)`` that appends ``item`` as a line of JSON.
+
+    Errors name the key.
 
     Raises:
-        FormatError: the object has a string that is not UTF-8.
+        FormatError: an item has a string that is not valid UTF-8.
     """
     with path.open("wb") as file:
 

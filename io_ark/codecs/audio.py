@@ -42,7 +42,7 @@ def detect_audio_format(source: Source) -> str:
 
 
 def is_audio_file(head: bytes) -> bool:
-    """Return True if the first bytes of a file (12 or more) are those that wave files or other audio start with."""
+    """Return True if ``head``, at least the first 12 bytes of a file, is the start of a wave file or other audio."""
     return (head[:4] in (b"RIFF", b"RIFX") and head[8:12] == b"WAVE") or bool(_detect_format_of_head(head))
 
 
@@ -110,7 +110,10 @@ def measure_audio(source: Source, name: str) -> tuple[float, int, int]:
 
 
 def _read_size_in_header(source: Source, name: str) -> tuple[float, int, int] | None:
-    """Return the rate, channels and samples in the header of a FLAC or SPHERE file, or None if one is missing."""
+    """Return the sampling rate, number of channels and number of samples in the header of a FLAC or SPHERE file.
+
+    Return None if the header lacks one of the three numbers, and for other formats.
+    """
     if name == "FLAC":
         packed = int.from_bytes(source.peek(_FLAC_BYTES)[_FLAC_BYTES - 8 :], "big")
         rate, channels, count = packed >> 44, (packed >> 41 & 7) + 1, packed & (1 << 36) - 1

@@ -109,7 +109,7 @@ class Codec(Generic[T]):
 
         Args:
             source: source at the first byte of the object.
-            selection: the part. The bytes after it may stay unread. None: skip the object and return a value with its
+            selection: the part. The bytes after it may stay unread. None skips the object and returns a value with its
                 shape. If a header has the shape, the data must be present but is not read. The result is then an
                 :class:`~io_ark.blocks.ArrayInfo`, or a :class:`~io_ark.codecs.wave.WaveInfo` for audio. Otherwise, it
                 is the object itself.

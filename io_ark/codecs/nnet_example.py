@@ -76,7 +76,7 @@ class ChainOutput(NamedTuple):
     name: str  # name of the output in the network, usually `output`
     indexes: Array  # int32 of shape (rows, 3): sequence n, time t and x of each row
     supervision: Supervision
-    deriv_weights: Array  # float32 of shape (rows,), or empty: weight of each row's derivative
+    deriv_weights: Array  # weight of each row's derivative, float32 of shape (rows,), or empty
 
 
 @register_kind("nnet-chain-example")

@@ -152,7 +152,7 @@ class SparseMatrixCodec(Codec[SparseMatrix]):
 
 
 def _read_named(source: Source, name: bytes, what: str) -> int:
-    """Read the number in text such as ``dim=20``."""
+    """Read text such as ``dim=20``, where ``name`` is ``dim=``, and return the number. ``what`` is named in errors."""
     source.skip_space()
     at = source.tell()
     word = source.peek(40).split(maxsplit=1)[:1]

@@ -153,5 +153,8 @@ def _read_rows_in_c(text: bytes, single: bool) -> tuple[Floats, list[int]] | Non
 
 @NATIVE.twin(_read_rows_in_c)
 def read_rows(text: bytes, single: bool) -> tuple[Floats, list[int]] | None:
-    """Parse text with the result of :func:`parse` in C. Without C, and for numbers that C cannot round, return None."""
+    """Parse text in C, and return the same as :func:`parse`.
+
+    Return None without the C library, and for text that C does not parse or numbers that it cannot round.
+    """
     return None

@@ -70,7 +70,7 @@ def subset(
     spk_list: IdList = "",
     utt_list: IdList = "",
 ) -> int:
-    """Make a directory with some of the utterances. By default, evenly spread utterances are chosen.
+    """Make a directory with some of the utterances, by default evenly spread, and return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -178,7 +178,7 @@ def _spread_utterances(speaker: list[bytes], size: int) -> bytes:
 
 
 def combine(say: Printer, target: str, *sources: str, extra_files: str = "", skip_fix: bool = False) -> int:
-    """Make a directory with the utterances of several directories.
+    """Make a directory with the utterances of several directories, and return the exit status.
 
     If fixing the result fails, the target does not change.
 
@@ -308,7 +308,7 @@ def copy(
     utt_suffix: str = "",
     validate_opts: str = "",
 ) -> int:
-    """Copy a directory, and add prefixes and suffixes to the names of utterances and speakers.
+    """Copy a directory, add prefixes and suffixes to the names of utterances and speakers, and return the exit status.
 
     Args:
         say: prints Kaldi's messages.
@@ -374,7 +374,10 @@ def divide_speakers(
     seconds_per_spk_max: float = -1.0,
     respect_speaker_info: bool = True,
 ) -> int:
-    """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances."""
+    """Copy a directory, and divide its speakers into new speakers with a limited number or duration of utterances.
+
+    Return the exit status.
+    """
     refuse_same(source, target, "<srcdir> must be different from <destdir>.", say)
     if seconds_per_spk_max == -1 and utts_per_spk_max <= 0:
         say("one or both of the --utts-per-spk-max or --seconds-per-spk-max options must be provided.")
@@ -474,7 +477,7 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory, removing utterances whose transcript occurs more than about ``max_count`` times."""
+    """Copy a directory with about ``max_count`` utterances of each transcript at most, and return the exit status."""
     src = DataFiles(source)
     if not src.find("text"):
         raise say.fail(f"Invalid input directory {source}")

@@ -53,6 +53,7 @@ class DataDir(os.PathLike[str]):
 
     Raises:
         MissingFileError: the directory does not exist.
+        DataDirError: a method found an invalid file, or lacks a file.
 
     >>> import os, tempfile
     >>> folder = tempfile.mkdtemp()
@@ -339,7 +340,7 @@ class DataDir(os.PathLike[str]):
     def copy(
         self, target: Path, *, utt_prefix: str = "", spk_prefix: str = "", utt_suffix: str = "", spk_suffix: str = ""
     ) -> DataDir:
-        """Copy the directory to ``target``, and add prefixes and suffixes to the names of utterances and speakers.
+        """Copy the directory to ``target``, with prefixes and suffixes of the names, and return the copy.
 
         Args:
             target: path of the new directory.

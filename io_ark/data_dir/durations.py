@@ -81,7 +81,10 @@ def refuse_endless_entries(scp: str, names: set[bytes] | None = None) -> None:
             continue
         if not stat.S_ISREG(mode):
             raise DataDirError(
-                "is not a regular file: write a command that ends, such as: cat FILE |", scp, number, key
+                f"{os.fsdecode(file)!r} is not a regular file: name a file, or a command that ends, such as 'cat FILE |'",
+                scp,
+                number,
+                key,
             )
 
 
@@ -141,7 +144,7 @@ def measure(say: Printer, stage: Stage, name: str, lines: Iterable[bytes]) -> No
 def get_utt2dur(
     say: Printer, folder: str, *, frame_shift: str = "0.01", nj: int = 4, read_entire_file: bool = False, cmd: str = ""
 ) -> int:
-    """Write utt2dur, unless it exists and has all utterances.
+    """Write utt2dur, unless it exists and has all utterances, and return the exit status 0.
 
     Args:
         say: prints Kaldi's messages.
@@ -209,7 +212,10 @@ def get_utt2dur(
 
 
 def write_from_headers(say: Printer, stage: Stage, name: str, what: str) -> bool:
-    """Write durations from the headers of SPHERE files. Return False if some of the audio is not in such files."""
+    """Write durations from the headers of SPHERE files and return True.
+
+    Return False, and write nothing, if some of the audio is not in such files.
+    """
     durations = read_sphere_durations(stage.find("wav.scp"))
     if durations is None:
         say(f"could not get {what} lengths from sphere-file headers, using wav-to-duration")
@@ -276,7 +282,10 @@ def _reads_entire(say: Printer, wav: str, name: str) -> bool:
 
 
 def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame_shift: str = "") -> int:
-    """Write reco2dur, unless it exists and has all recordings. Kaldi's options have no effect on the result."""
+    """Write reco2dur, unless it exists and has all recordings, and return the exit status 0.
+
+    Kaldi's options have no effect on the result.
+    """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:
         if stage.has_lines("reco2dur") and stage.count_lines("wav.scp") == stage.count_lines("reco2dur"):
@@ -304,7 +313,7 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
 def get_utt2num_frames(
     say: Printer, folder: str, *, nj: int = 4, frame_shift: float = 0.01, frame_overlap: float = 0.015, cmd: str = ""
 ) -> int:
-    """Write utt2num_frames from the features or, without features, from the durations.
+    """Write utt2num_frames from the features or, without features, from the durations. Return the exit status 0.
 
     Args:
         say: prints Kaldi's messages.
@@ -350,7 +359,7 @@ def generate_segments(say: Printer, folder: str) -> Iterator[bytes]:
 
 
 def get_segments_for_data(say: Printer, folder: str) -> int:
-    """Print a segments file whose segments are whole recordings."""
+    """Print a segments file whose segments are whole recordings, and return the exit status 0."""
     helper = say.to_stderr().with_name("utils/data/get_utt2dur.sh")
     with locked(folder):
         sys.stdout.buffer.writelines(generate_segments(helper, folder))

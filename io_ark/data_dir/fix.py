@@ -49,7 +49,9 @@ _ORDERS = {
 def fix(
     say: Printer, folder: str, *, utt_extra_files: str = "", spk_extra_files: str = "", strip_cr: bool = False
 ) -> int:
-    """Fix a data directory. As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
+    """Fix a data directory, and return the exit status 0.
+
+    As with Kaldi's script, most files in ``.backup`` are sorted versions of the old files.
 
     Raises:
         DataDirError: no utterance would remain, or data would be lost silently, because of a key with two values, a
@@ -112,7 +114,10 @@ class _Fix:
             self.make_spk2utt()
 
     def check(self, name: str) -> None:
-        """Raise DataDirError for content that would be lost. With ``strip_cr``, remove carriage returns at line ends."""
+        """Raise DataDirError for a carriage return at the end of a line, a byte-order mark, or a channel in segments.
+
+        With ``strip_cr``, remove the carriage returns.
+        """
         path = self.stage.find(name)
         refuse_byte_order_mark(path)
         return_count = 0
@@ -168,7 +173,13 @@ class _Fix:
             )
 
     def filter_recordings(self) -> None:
-        """Keep the recordings that both segments and the files by recording have."""
+        """Remove segments whose recording is not in wav.scp, and recordings that have no segment.
+
+        Recordings are removed from wav.scp, reco2file_and_channel and reco2dur. Without segments, nothing changes.
+
+        Raises:
+            DataDirError: wav.scp is missing, segments is empty, or a line of segments has no recording.
+        """
         stage, path = self.stage, self.stage.find("segments")
         if not path:
             return
@@ -203,7 +214,7 @@ class _Fix:
         return read_keys(self.stage.find("spk2utt"), awk=True)
 
     def filter_speakers(self) -> None:
-        """Keep the speakers that utt2spk and the files by speaker have."""
+        """Remove the speakers that utt2spk, cmvn.scp or spk2gender lacks from all files by speaker and from utt2spk."""
         speakers = self.make_spk2utt()
         for name in ("cmvn.scp", "spk2gender"):
             if self.stage.find(name):
@@ -224,7 +235,11 @@ class _Fix:
                 self.filter(known, name, "speakers")
 
     def filter_utterances(self) -> None:
-        """Keep the utterances that all files by utterance have."""
+        """Remove the utterances that a file by utterance lacks, or gives a duration of 0 or less, from all such files.
+
+        Raises:
+            DataDirError: no utterance would be left, or a file is not sorted.
+        """
         stage = self.stage
         for file_and_order, message in _ORDERS.items():
             name, *by_speaker = file_and_order.split()
@@ -256,7 +271,7 @@ class _Fix:
                 self.filter(known, name)
 
     def check_ends(self, name: str) -> None:
-        """Raise DataDirError for the negative durations that Kaldi's get_utt2dur.sh computes for segments that end at -1."""
+        """Raise DataDirError for a duration below 0 of a segment that ends at -1, which Kaldi's get_utt2dur.sh writes."""
         path, segments = self.stage.find(name), self.stage.find("segments")
         bad_lines = list(find_bad_lines(path, has_positive)) if segments and name in MEASURED_FILES else []
         open_ended = find_open_ended_segments(segments) if bad_lines else set()
@@ -265,7 +280,11 @@ class _Fix:
                 raise DataDirError(_NEGATIVE, os.path.join(self.folder, name), number, get_field(line))
 
     def check_order(self, name: str, message: str, *, by_speaker: bool) -> None:
-        """Check that the lines of a file are sorted, or, with ``by_speaker``, their second fields."""
+        """Check that the lines of a file are sorted, or, with ``by_speaker``, that their second fields are sorted.
+
+        Raises:
+            DataDirError: a line is out of order. Kaldi's ``message`` has been printed.
+        """
         path, previous = self.stage.find(name), b""
         for lines_before, chunk in number_chunks(read_chunks(path)):
             if by_speaker:

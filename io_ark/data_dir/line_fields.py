@@ -15,7 +15,7 @@ _NOT_SPLIT_BY_AWK = (b"\r", b"\v", b"\f")
 
 
 def split_fields(line: bytes, *, awk: bool = False) -> list[bytes]:
-    """Split a line into its fields.
+    """Split a line into its fields. With ``awk``, only spaces, tabs and newlines separate fields.
 
     >>> split_fields(b"a b\\r\\n"), split_fields(b"a b\\r\\n", awk=True)
     ([b'a', b'b'], [b'a', b'b\\r'])
@@ -57,7 +57,10 @@ def get_column(chunk: bytes, number: int = 1, *, awk: bool = False) -> list[byte
 
 
 def has_single_spaces(chunk: bytes) -> bool:
-    """Return True if the fields of all lines are separated by single spaces, without leading or trailing spaces."""
+    """Return True if the fields of all lines are separated by single spaces, without leading or trailing spaces.
+
+    Return False if a line is blank or contains a tab, or if the last line has no newline.
+    """
     return (
         not any(space in chunk for space in (b"\t", *_NOT_SPLIT_BY_AWK))
         and chunk.endswith(b"\n")
@@ -67,7 +70,7 @@ def has_single_spaces(chunk: bytes) -> bool:
 
 
 def sort_unique_values(file: str, number: int, *, awk: bool = True) -> list[bytes]:
-    """Return the distinct values of a field of a file, sorted."""
+    """Return the distinct values of field ``number`` of a file, sorted. Fields are counted from 1."""
     values: set[bytes] = set()
     for chunk in read_chunks(file):
         values.update(get_column(chunk, number, awk=awk))

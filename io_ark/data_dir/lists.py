@@ -105,7 +105,7 @@ def read_id_list(file: str, text: str = "Invalid id-list file line") -> set[byte
 
 
 def filter_scp(say: Printer, argv: list[str]) -> int:
-    """Print the lines of a file whose field is in a list."""
+    """Print the lines of a file whose field is in a list, and return the exit status."""
     exclude, number = False, 1
     while argv[:1] in (["--exclude"], ["-f"]):
         if argv[0] == "--exclude":
@@ -260,7 +260,7 @@ def read_map(file: str) -> dict[bytes, bytes]:
 
 
 def apply_map(say: Printer, argv: list[str]) -> int:
-    """Print standard input with the fields replaced by their values in a map.
+    """Print standard input with the fields replaced by their values in a map, and return the exit status.
 
     Raises:
         DataDirError: an argument is invalid, a file cannot be read, or a field is not in the map.

@@ -216,7 +216,7 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
 def perturb_speed_3way(
     say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
-    """Make a directory of the audio at speeds 0.9, 1.0 and 1.1."""
+    """Make a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status."""
     src = DataFiles(source)
     if not src.find("wav.scp"):
         raise say.fail(f"expected {source}/wav.scp to exist")
@@ -276,7 +276,7 @@ def perturb_volume(
     scale_low: float = 0.125,
     scale_high: float = 2.0,
 ) -> int:
-    """Change the volume of each recording by a random factor, or by a given factor.
+    """Change the volume of each recording by a random factor, or by a given factor, and return the exit status.
 
     Args:
         say: prints Kaldi's messages.

@@ -193,7 +193,7 @@ def read_settings(path: str) -> list[tuple[str, str]]:
 
 
 def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read options without values, which stand anywhere."""
+    """Read options without values, which may stand anywhere. Return the values by name, and the arguments."""
     names = {format_flag(name): name for name in options}
     return {names[argument]: True for argument in argv if argument in names}, [
         argument for argument in argv if argument not in names
@@ -201,7 +201,7 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first."""
+    """Read one option, which comes first on the command line. Return the values by name, and the arguments."""
     names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
         return {}, argv
@@ -400,7 +400,7 @@ def install(folder: str, *, force: bool = False) -> list[str]:
 
 
 def _refuse_links(folder: str) -> None:
-    """Raise DataDirError if a folder, its folder ``data``, or one of its parents below the working directory is a link."""
+    """Raise DataDirError if a folder, its folder ``data``, or a parent below the working directory is a symbolic link."""
     path = os.path.normpath(folder)
     bases = () if os.path.isabs(path) else itertools.accumulate(path.split(os.sep), os.path.join)
     for base in (*bases, path, os.path.join(path, "data")):

@@ -18,7 +18,7 @@ WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2ge
 
 
 def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
-    """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance."""
+    """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance, and return the exit status."""
     part_count = parse_positive(number)
     if not part_count:
         say.write(f"Invalid num-split argument {number}")

@@ -669,7 +669,7 @@ class Stage(DataFiles):
                     self.copy(path, name)
 
     def back_up(self, name: str) -> None:
-        """Copy the current version of a file, or the directory's old version, into ``.backup``."""
+        """Copy the current version of a file into ``.backup``. In a stage with sources, this may be the old file."""
         path = self.find(name) or super().find(name)
         if self._backed_up.get(name) != path:
             self._backed_up[name] = path
@@ -736,7 +736,7 @@ class Stage(DataFiles):
         return [(os.path.basename(new), name)]
 
     def _set_aside(self) -> list[Rename]:
-        """Return the renames that move the old files into ``.backup`` that this job has not written."""
+        """Return the renames that move the old files that this job has not written into ``.backup``, and print them."""
         renames = []
         for name in list_known_files(self.folder):
             if name not in self._new:
@@ -754,5 +754,5 @@ def _make_unchanged_error(error: OSError, path: str) -> DataDirError:
     return DataDirError(f"{error.strerror or error}: nothing was changed", str(error.filename or path))
 
 
-def have_same_bytes(one: str, other: str) -> bool:
-    return os.path.isfile(other) and filecmp.cmp(one, other, shallow=False)
+def have_same_bytes(file: str, other_file: str) -> bool:
+    return os.path.isfile(other_file) and filecmp.cmp(file, other_file, shallow=False)

@@ -73,9 +73,12 @@ class KeyList:
 Difference = tuple[int, tuple[bytes | None, bytes | None]]
 
 
-def find_first_difference(one: Iterator[bytes], other: Iterator[bytes]) -> Difference | None:
-    """Return the line number, from 1, of the first difference of two lists, and both keys (None after the end of a list)."""
-    pairs = enumerate(zip_longest(one, other), 1)
+def find_first_difference(keys: Iterator[bytes], other_keys: Iterator[bytes]) -> Difference | None:
+    """Return the line number, from 1, of the first difference of two lists, and both keys. Return None for equal lists.
+
+    A key is None after the end of its list.
+    """
+    pairs = enumerate(zip_longest(keys, other_keys), 1)
     return next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
 
 
@@ -115,7 +118,10 @@ class Check(DataFiles):
             )
 
     def compare(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
-        """Check that two files have the same keys."""
+        """Check that two files have the same keys. If not, print Kaldi's message ``text``, and raise DataDirError.
+
+        With ``short``, the text is the whole message. Otherwise, the directory and the numbers of lines are added.
+        """
         if one.keys == two.keys or not (difference := find_first_difference(iter(one.keys), iter(two.keys))):
             return
         number, (a, b) = difference
@@ -244,7 +250,7 @@ def validate(
     no_spk_sort: bool = False,
     non_print: bool = False,
 ) -> int:
-    """Check a data directory up to its first fault.
+    """Check a data directory up to its first fault, and return the exit status 0 for a valid directory.
 
     Raises:
         DataDirError: the directory is not valid. Kaldi's message has been printed, and ``status`` equals Kaldi's status.

@@ -325,8 +325,10 @@ class _RandomPaths:
 
     def __init__(self, topology: HmmTopology, random: Random) -> None:
         self._topology, self._random = topology, random
-        self._start_states: dict[int, list[frozenset[int]]] = {}  # See _states_with_paths.
-        self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}  # See _transitions_to_end.
+        # Results of _find_states_with_paths, by the HMM and the number of frames.
+        self._start_states: dict[int, list[frozenset[int]]] = {}
+        # Results of _find_transitions_to_end, by the HMM, the state and the number of frames.
+        self._choices: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
     def draw_path(self, phone: int, length: int) -> list[tuple[int, int]]:
         """Return a random path through a phone: the HMM state and the index of the transition of each frame.
@@ -362,7 +364,8 @@ class _RandomPaths:
         by_length = self._start_states.setdefault(self._topology.entry_of[phone], [])
         while len(by_length) <= frames:
             states = set() if by_length else {len(entry) - 1}
-            for _ in entry:  # A state that emits no frames depends on states with paths of the same length.
+            # A state that emits no frames depends on states with paths of the same length, so one pass is not enough.
+            for _ in entry:
                 for number, state in enumerate(entry):
                     emits = state.forward_pdf_class != NO_PDF
                     following = states if not emits else by_length[-1] if by_length else ()

@@ -99,7 +99,9 @@ class Lda:
         if len(groups) in (1, num_vectors):
             raise FormatError("LDA needs at least 2 speakers, and a speaker with at least 2 vectors: add vectors")
         if num_vectors < input_dim:
-            raise FormatError(f"LDA of {input_dim} dimensions needs at least {input_dim} vectors, not {num_vectors}")
+            raise FormatError(
+                f"LDA of {input_dim} dimensions needs at least {input_dim} vectors, not {num_vectors}: add vectors"
+            )
         means = np.array([group.mean(axis=0) for group in groups])
         deviations = np.concatenate([group - mean for group, mean in zip(groups, means, strict=True)])
         weighted = means * np.sqrt([[len(group)] for group in groups])

@@ -127,7 +127,7 @@ def open_file(path: str, access: Access, *, mmap: bool = False) -> OpenFile | Re
     Args:
         path: path or URL.
         access: permission to open URLs.
-        mmap: map a local file into memory.
+        mmap: map a local file into memory. URLs ignore it.
     """
     return RemoteFile(path, access) if is_url(path) else OpenFile(path, mmap=mmap)
 
@@ -194,7 +194,10 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def retry_when_out_of_descriptors(opening: Callable[..., Opened], *arguments: Any) -> Opened:
-    """Call a function that takes descriptors. While none is free, close the cached files and call it again."""
+    """Return the result of ``opening``, which opens a file or a pipe.
+
+    If the process has no free descriptors, close cached files, and try again several times before raising the error.
+    """
     # No variable may hold an exception, because its traceback would keep files open.
     try:
         return opening(*arguments)

@@ -152,7 +152,7 @@ class Output(ClosedOnExit):
         return self._raw is None
 
     def write(self, data: Any) -> None:
-        """Write bytes. Small writes are buffered; large writes are passed to the system at once.
+        """Write bytes. Small writes are buffered; large writes are passed to the operating system at once.
 
         Raises:
             WriteError: the write failed. The subclass ReaderGoneError means that the reader has closed the pipe.
@@ -181,7 +181,12 @@ class Output(ClosedOnExit):
         return self._written + len(self._pending)
 
     def flush(self) -> None:
-        """Pass all buffered bytes to the system."""
+        """Pass all buffered bytes to the operating system.
+
+        Raises:
+            WriteError: the bytes cannot be written, or an earlier write failed.
+            ClosedError: the output was opened before the process was forked.
+        """
         if self._is_broken or (self._raw is not None and process.current is not self._process):
             self._refuse()
         if self._raw is not None:
@@ -194,7 +199,8 @@ class Output(ClosedOnExit):
             WriteError: not all bytes could be written, or an earlier write failed or was interrupted.
             PipeError: the command that reads the output failed.
         """
-        if process.current is not self._process:  # A forked process. The parent writes the buffered bytes.
+        # A forked process discards the buffered bytes, because the parent process writes them.
+        if process.current is not self._process:
             raw, self._raw = self._raw, None
             self._pending.clear()
             if raw is not None and not self._flush_raw:  # Standard output (flush_raw) stays open.

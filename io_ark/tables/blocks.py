@@ -226,7 +226,10 @@ class BlockLoader:
         return self._source
 
     def _load_files(self, lines: list[bytes], first: int) -> Scanned | None:
-        """Read several small files, or one larger file, into one array."""
+        """Read several small files, or one larger file, into one array, and scan it.
+
+        Return None if the first file is not regular or is too large, or a key has white space.
+        """
         assert self._scan is not None
         memory, file_bytes = self._memory, self._scan.file_bytes
         size = _measure_regular_file(os.fsdecode(lines[first].partition(b" ")[2]))

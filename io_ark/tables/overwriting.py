@@ -145,7 +145,10 @@ def refuse_equal_files(files: Iterable[str]) -> None:
 
 
 def _identify_file(path: str | bytes | int) -> Identity | None:
-    """Return device and inode of a regular file or folder, or None for a device or pipe, which loses nothing."""
+    """Return the device and inode of a regular file or folder.
+
+    Return None for a missing file, and for a device or pipe, because writing to them overwrites no data.
+    """
     with suppress(OSError, ValueError):
         status = os.stat(path)
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):

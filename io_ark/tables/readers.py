@@ -64,19 +64,19 @@ class WholeReads(Iterator[Any]):
         self._is_over = False  # True after the end of the table, or after the user has stopped reading.
 
     def record_failure(self, error: BaseException | None) -> None:
-        """Let every later read raise this error, or an OpenError if the read was interrupted."""
+        """Let every later read raise ``error``, or an OpenError if another exception interrupted the read."""
         if self._error is None:
             interrupted = OpenError("an earlier read failed or was interrupted: open the table again", file=self._name)
             # A copy has no traceback. The frames of a traceback would keep files and memory alive.
             self._error = copy(error) if isinstance(error, ArkError) else interrupted
 
     def check(self) -> None:
-        """Raise the error of an earlier read."""
+        """Raise the error of an earlier read that failed, if there is one."""
         if self._error is not None:
             raise copy(self._error)
 
     def guard(self, entries: Generator[Entry, None, None]) -> Iterator[Entry]:
-        """Return an iterator over the same entries that, after a failed read, raises the error instead of ending."""
+        """Return an iterator over ``entries`` that, after a failed read, raises the error instead of ending."""
         self._is_over = False
         guarded = _ClosableChain(entries, self)
         guarded.close = entries.close

@@ -280,7 +280,12 @@ class Writer(ClosedOnExit, Generic[Value]):
         return self._target.archive, self._target.script
 
     def flush(self) -> None:
-        """Pass all buffered entries to the system."""
+        """Pass all buffered entries to the operating system.
+
+        Raises:
+            WriteError: the entries cannot be written, or an earlier write failed.
+            ClosedError: the writer was opened in the parent process.
+        """
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:

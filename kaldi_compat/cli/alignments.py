@@ -31,14 +31,14 @@ def replace_posteriors(block: PosteriorBlock, posteriors: PosteriorArrays) -> Po
 
 
 def split_for_cache(*sets: PosteriorArrays) -> Iterator[tuple[PosteriorArrays, ...]]:
-    """Split sets of posteriors of the same frames into parts of :data:`PART_FRAMES` frames."""
+    """Split several posteriors of the same frames into parts of :data:`PART_FRAMES` frames, which fit the cache."""
     count = len(sets[0].counts)
     frames = np.diff([*range(0, count, PART_FRAMES), count])
     return zip(*(posteriors.split(frames) for posteriors in sets), strict=True)
 
 
 def map_parts(function: Callable[[PosteriorArrays], PosteriorArrays], posteriors: PosteriorArrays) -> PosteriorArrays:
-    """Return ``function(posteriors)``, computed in :func:`split_for_cache`."""
+    """Return ``function(posteriors)``, computed in parts of frames that fit the cache of a processor."""
     return PosteriorArrays.concatenate([function(part) for (part,) in split_for_cache(posteriors)])
 
 

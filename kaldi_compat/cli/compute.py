@@ -216,7 +216,7 @@ class SpectralExtractor:
         return table.find(block, lambda key: f"No vtln-map entry for utterance-id (or speaker-id) {key}")
 
     def check_rates(self, audio: WaveBlock) -> None:
-        """Raise :class:`AudioError` if audio must be resampled, but the options forbid it or it is not alone."""
+        """Raise :class:`AudioError` if audio must be resampled, unless the options allow it and it is one utterance."""
         target = self.options.sample_frequency
         for rate in audio.rates[audio.rates.astype(np.float32) != target].tolist():
             if len(audio) > 1 or not (self.options.allow_downsample if rate > target else self.options.allow_upsample):

@@ -85,7 +85,7 @@ class StandardErrorHandler(logging.Handler):
 
 
 def make_command_handler() -> logging.Handler:
-    """Make a handler for the logs of commands within this process, if the process is not a program."""
+    """Make a handler that writes the logs of commands which run within this process. A program has its own handler."""
     handler = StandardErrorHandler("")
     handler.addFilter(lambda record: bool(_command.get()))
     return handler

@@ -36,7 +36,9 @@ def recognize_form(names: Sequence[str]) -> Literal["tables", "table", "files", 
 
 
 def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bool) -> int:
-    """Add up the entries of a table that have the first entry's shape, in double precision, and write a file.
+    """Add up the entries of a table in double precision, write the sum to a file, and return the exit status.
+
+    Entries whose shape differs from the first entry that is not empty are skipped with a warning.
 
     Args:
         kind: type of the entries.
@@ -44,6 +46,9 @@ def sum_table(kind: Kind, source: str, target: str, *, average: bool, binary: bo
         target: name of the output file.
         average: divide the sum by the number of entries.
         binary: write the file in binary format.
+
+    Returns:
+        0 if more entries are added than skipped, otherwise 1.
     """
     counts = Counts()
     total = np.zeros((0,) * DIMENSIONS[kind])
@@ -184,7 +189,13 @@ class _Sums:
     missing: int = 0  # Number of keys of the first table that other tables lacked.
 
     def add(self, block: ArrayBlock) -> ArrayBlock:
-        """Add the other tables' entries to a block of the first table. An entry that does not fit must be alone."""
+        """Return a block of the first table to which the entries of the other tables under the same keys are added.
+
+        An entry that another table lacks, or whose shape differs there, is reported and not added.
+
+        Raises:
+            Skip: a block of several entries has such an entry. The caller then splits the block.
+        """
         keys, shapes = block.names(), block.shapes[:, : block.dimensions].tolist()
         systems = [(system, system.reader.find_each(keys)) for system in self.systems]
         fits = [[value is None or [*value.shape] for value in values] == shapes for _, values in systems]

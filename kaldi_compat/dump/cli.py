@@ -321,7 +321,7 @@ def _choose_runner(job: Job) -> Any:
 
 
 def make_speed_job(job: Job) -> Job:
-    """Create the data directory of ``--speed-dir``, and return the job on it."""
+    """Return the job on the data directory of ``--speed-dir``. Create the directory unless the job resumes a plan."""
     source, target = job.layout.data, Path(job.options.speed_dir)
     layout = job.layout
     # The default log and archive directories move to the new data directory.
@@ -391,7 +391,10 @@ def locked_plan(job: Job, new_plan: DumpPlan | None) -> Iterator[DumpPlan]:
 
 
 def read_resumed_plan(job: Job) -> DumpPlan:
-    """Read the plan to resume, and discard the archives that ``--retry-failed`` recreates."""
+    """Read the plan to resume, and write it again if the options of this run change it.
+
+    With ``--retry-failed``, delete the manifests of the archives in which utterances failed, which recreates them.
+    """
     layout, options = job.layout, job.options
     plan = read_plan(layout.plan)
     manifests = {shard.number: read_manifest(layout, shard.number) for shard in plan.shards}

@@ -95,7 +95,10 @@ def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the options of the programs that Kaldi's scripts would run with this configuration.
 
     Returns:
-        options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
+        Options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".
+
+    Raises:
+        OptionError: an option is invalid, or has no effect in a dump.
     """
     configured: dict[str, Any] = {}
     if job.spectral:

@@ -86,7 +86,7 @@ def _pack_uncompressed(block: ArrayBlock) -> PackedBlock:
 
 
 def _make_entry(keys: bytes, data: bytes) -> PackedBlock:
-    """Return the archive entry of one object. ``keys`` is its key and a newline; the entry has a space instead."""
+    """Return the archive entry of one object: the key, a space, and ``data``. ``keys`` is the key and a newline."""
     return PackedBlock(keys, np.frombuffer(keys[:-1] + b" " + data, np.uint8), np.array([len(keys)]))
 
 

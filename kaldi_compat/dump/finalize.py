@@ -79,7 +79,10 @@ class Outcome:
 
 
 def start_over(layout: Layout, plan: DumpPlan) -> None:
-    """Prepare the directories for new archives: remove the files of older dumps, and move their scripts to a backup."""
+    """Prepare the directories for new archives.
+
+    Delete the manifests, logs and lengths of older dumps, and move their script files into the data directory's backup.
+    """
     make_directory(layout.log)
     for output in plan.trial.outputs:
         if (script := layout.data / f"{output}.scp").is_file():
@@ -93,7 +96,7 @@ def start_over(layout: Layout, plan: DumpPlan) -> None:
 
 
 def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> None:
-    """Create the directory of the archives, and link the archives to be written to its ``storage``."""
+    """Create the directory of the archives. If it has a folder ``storage``, make the archives links to its disks."""
     make_directory(layout.archives)
     storage = layout.archives / "storage"
     if storage.is_dir():
@@ -102,7 +105,9 @@ def prepare_archives(layout: Layout, trial: Trial, numbers: Iterable[int]) -> No
 
 
 def link_to_storage(archive: Path, storage: Path) -> None:
-    """Link an archive to one of the disks in ``storage``, chosen as ``utils/create_data_link.pl`` does.
+    """Replace an archive by a link to one of the disks in ``storage``, chosen as by ``utils/create_data_link.pl``.
+
+    Without numbered directories in ``storage``, do nothing.
 
     Raises:
         DumpError: the directories in ``storage`` are not numbered from 1 without gaps.
@@ -195,7 +200,7 @@ def _count_utterances(job: Job, plan: DumpPlan) -> int:
 
 
 def format_frame_shift(conf: str) -> str:
-    """Return the content of ``<data>/frame_shift`` in seconds, for the text of a configuration file.
+    """Return the content of ``<data>/frame_shift`` in seconds, from the text ``conf`` of a configuration file.
 
     Kaldi's scripts write the same text, except that they cut off fractions of a millisecond.
 

@@ -140,7 +140,7 @@ class DeviceExtractor:
         """Return an utterance's arrays by name, after pooling or labeling."""
         parts = output if isinstance(output, dict) else {"": output}
         if not parts:
-            raise ValueError("returned nothing")
+            raise ValueError("returned nothing: return an array for each utterance")
         arrays = {str(name): self._reduce(convert_to_array(value)) for name, value in parts.items()}
         return {name or DEFAULT_NAMES[get_kind(value)]: value for name, value in arrays.items()}
 

@@ -165,7 +165,10 @@ class DumpOptions(BaseOptions):
 
 
 def parse_part(text: str) -> tuple[int, int]:
-    """Split the value of ``--shard``; raise OptionError unless it is a number and a count.
+    """Parse the value of ``--shard``, ``number/count``. An empty string stands for the whole job, 1/1.
+
+    Raises:
+        OptionError: the value has another form, or the number is not within 1 to the count.
 
     >>> parse_part("3/100"), parse_part("")
     ((3, 100), (1, 1))
@@ -188,7 +191,7 @@ def is_speed(text: str) -> bool:
 class Layout:
     """Locations of a dump's files, as in Kaldi's make_*.sh scripts."""
 
-    data: Path  # The data directory.
+    data: Path  # Path of the data directory.
     feature: str  # Name of the feature, such as "fbank" or "mfcc_pitch".
     log: Path  # Directory of the plan and the archives' manifests.
     archives: Path  # Absolute path of the directory of the archives.
@@ -240,7 +243,9 @@ class Job:
     # Lines ``--name=value`` with options of the feature from the command line, which take precedence over the
     # configuration file.
     overrides: tuple[str, ...] = ()
-    extractor: Any = None  # The extractor object of a call of :func:`kaldi_compat.dump`; then ``module`` is ":<name>".
+    # Extractor object that was passed to :func:`kaldi_compat.dump`, in which case ``options.module`` is ":<name>". None
+    # if there is no such object, as on the command line.
+    extractor: Any = None
     feature: str = field(init=False)  # Name of the feature.
     source: str = field(init=False)  # Kind of extractor that computes, one of :data:`SOURCES`; "" for Kaldi's features.
     spectral: str = field(init=False)  # Name of the spectral feature; "" for pitch alone, or for an extractor.

@@ -132,7 +132,12 @@ def check_places(layout: Layout) -> None:
 
 
 def check_inputs(job: Job) -> None:
-    """Raise :class:`DumpError` unless the data directory and the configuration files exist and can be named."""
+    """Raise an error unless all input files of a job exist, and script files can name files in its directories.
+
+    Raises:
+        DumpError: a file is missing or is not a file, or the name of a directory has white space.
+        DataDirError: a killed job has left the data directory half changed.
+    """
     check_places(job.layout)
     if job.layout.data.is_file():
         raise DumpError(f"{job.layout.data} is a file: name the data directory, the folder that has a {SCRIPT}")
@@ -225,7 +230,8 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
     """Return the plan to resume, with the settings of the job.
 
     Raises:
-        PlanError: complete archives would have to be recreated because of the changed settings that the message names.
+        PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be
+            compared with the extractor of the plan.
     """
     if plan.trial.opaque and not job.options.trust_extractor:
         raise PlanError(
@@ -268,7 +274,7 @@ def read_lines_of(plan: DumpPlan, shard: Shard, data: Path) -> Iterator[bytes]:
 
 
 def _measure_lines(path: Path) -> Sequence[int]:
-    """Return the number of bytes of each line.
+    """Return the number of bytes of each line. Blank lines at the end of the file are skipped with a warning.
 
     Raises:
         DumpError: a line has an invalid key or only a key, or a key occurs twice.

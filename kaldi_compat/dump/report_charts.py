@@ -148,11 +148,6 @@ def encode_png(levels: npt.NDArray[np.uint8]) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + make_chunk(b"IHDR", header)
-        + make_chunk(
-            b"IDAT", zlib.compress(scanlines.tobytes(), level=1)
-        )  # Higher levels hardly compress noise better.
-        + make_chunk(b"IEND", b"")
-    )
+    pixels = zlib.compress(scanlines.tobytes(), level=1)  # Higher levels hardly compress noise better.
+    chunks = make_chunk(b"IHDR", header) + make_chunk(b"IDAT", pixels) + make_chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks

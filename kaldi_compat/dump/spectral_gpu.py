@@ -159,7 +159,9 @@ class PackedComputer(SpectralComputer):
                 objects = zip(group.members.tolist(), *group.cut_objects(arrays[3 * i : 3 * i + 3]), strict=True)
                 for number, head, codes_of_matrix in objects:
                     heads[number], codes[number] = head, codes_of_matrix
-            if is_compressed:  # The encoder handles matrices with values that cannot be compressed.
+            if is_compressed:
+                # The device leaves out matrices that it cannot compress, for example matrices with NaN. These are
+                # fetched uncompressed, and the encoder on the CPU handles them.
                 others = [i for i, head in enumerate(heads) if head is None]
                 matrices = [features[first:end] for first, end in (places[i] for i in others)]
                 fetched = self.transfers.fetch(matrices, computed=True)() if matrices else []

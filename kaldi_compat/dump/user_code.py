@@ -84,7 +84,10 @@ class _Process:
         self.streams = sys.stdin, sys.stdout, sys.stderr
 
     def restore(self) -> list[str]:
-        """Undo the changes, and describe the changes that are errors."""
+        """Undo the changes of user code to this process, and return descriptions of the changes that are errors.
+
+        If user code has closed the files that are needed for this, end a supervised process.
+        """
         if not all(map(_get_identity, (self.folder, *self.copies.values()))):
             if _supervised == [os.getpid()]:
                 os._exit(CLOSED_FILES)  # The job cannot even log an error without these files.
@@ -95,9 +98,9 @@ class _Process:
             changes.append(f"changed the working directory to {_get_folder_name()}")
             os.fchdir(self.folder)
         for number, copy in self.copies.items():
-            if (now := _get_identity(number)) != _get_identity(copy):
+            if (identity := _get_identity(number)) != _get_identity(copy):
                 os.dup2(copy, number)
-                changes += [] if now else [f"closed the standard stream {number}"]
+                changes += [] if identity else [f"closed the standard stream {number}"]
             os.close(copy)
         os.close(self.folder)
         for number, name, stream in zip(STANDARD_STREAMS, ("stdin", "stdout", "stderr"), self.streams, strict=True):

@@ -139,7 +139,7 @@ class _Workers:
         _end(worker)
         if not any(other.device == worker.device or worker.device in self.lost for other in self.workers):
             raise error
-        self.monitor.say(f"one worker fewer uses {worker.device}: {error}")
+        self.monitor.say(f"a worker of {worker.device} has ended: {error}")
         if worker.shard:
             self.waiting.appendleft(worker.shard)
 
@@ -277,7 +277,10 @@ def list_complete(job: Job, plan: DumpPlan) -> dict[int, Counts]:
 
 
 def verify_archives(job: Job, shards: Sequence[Shard], say: Callable[[str], object]) -> dict[int, Counts]:
-    """Return the counts of the complete archives by number. Damaged archives are reported, and count as missing."""
+    """Return the counts of the complete archives by number.
+
+    A damaged archive is reported with ``say``, and its manifest is deleted, so that the archive is created again.
+    """
     options, counts = job.options, dict[int, Counts]()
     check = partial(verify_manifest, job.layout, checksums=options.verify)
     with ThreadPoolExecutor(min(options.nj, count_cores())) as pool:

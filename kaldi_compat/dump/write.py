@@ -207,7 +207,7 @@ class _Verification:
         self._reading: Future[None] | None = None
 
     def follow(self) -> None:
-        """Read the new data if there are enough of them."""
+        """Start to read back the new data in a thread if they have at least :data:`VERIFICATION_BYTES` bytes."""
         if self._file.size - self._announced >= VERIFICATION_BYTES:
             self._file.flush()
             self._announced = self._file.size

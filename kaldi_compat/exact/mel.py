@@ -54,7 +54,7 @@ class VtlnWarp:
     factor: np.float32
 
     def __call__(self, frequency: Floats) -> Floats:
-        """Warp frequencies in Hz; those outside low to high do not change (Kaldi: VtlnWarpFreq)."""
+        """Warp frequencies in Hz. Frequencies below ``low`` or above ``high`` do not change (Kaldi: VtlnWarpFreq)."""
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)
         require(

@@ -87,7 +87,7 @@ class Plan:
 
     @functools.cached_property
     def first(self) -> int:
-        """First sample of the first frame: with snip_edges 0, otherwise one before the start."""
+        """Index of the first sample of the first frame. It is negative without ``snip_edges``, otherwise 0."""
         return 0 if self.options.snip_edges else self.shift // 2 - self.size // 2
 
     def compute_mel_table(self, vtln_warp: float) -> MelTable:

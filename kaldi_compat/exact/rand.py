@@ -22,7 +22,7 @@ SEED_OFFSET = 27437  # Kaldi's RandomState adds this number to the draw that see
 _MULTIPLIER, _INCREMENT = 1103515245, 12345
 _STEPS = 6  # Number of steps in two draws.
 _LAG, _SHORT_LAG = 31, 3  # glibc's r[i] = r[i - 3] + r[i - 31] modulo 2^32
-_BLOCK = 992  # Numbers computed together. The cost per number is lowest around a thousand.
+_BLOCK = 992  # Numbers computed together, 32 times _LAG. The cost per number is lowest around a thousand.
 _DISCARDED = 310  # glibc discards the numbers of its first ten rounds.
 
 

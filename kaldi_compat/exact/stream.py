@@ -174,7 +174,7 @@ class ArrayHistory:
     def keep_from(self, start: int, ended: bool) -> None:
         """Discard the samples before ``start``, and all samples of a stream that has ended."""
         self.start = min(max(start, self.start), self.end)
-        if self.start - self.origin > SPACE:  # A long chunk made the buffer large.
+        if self.start - self.origin > SPACE:  # Copy the samples to free a buffer that a long chunk has enlarged.
             self.buffer, self.origin = self.samples.copy(), self.start
         if ended:
             self.origin = self.start = self.end = 0

@@ -124,7 +124,7 @@ def scale_to_unit(samples: Array) -> Array:
 
 
 def check_values(samples: Array) -> None:
-    """Raise an error if samples are not finite, and warn if their scale is not -1 to 1.
+    """Raise an error if samples are not finite, and warn once if they are far beyond -1 to 1.
 
     Raises:
         AudioError: a sample is NaN or infinite.

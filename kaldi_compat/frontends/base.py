@@ -61,7 +61,10 @@ class PresetFrontend(Generic[A]):
         return self.preset.sampling_rate
 
     def _compute_model_input(self, audio: CheckedAudio, feature: Any = None) -> Any:
-        """Compute a model's input from checked audio (T,) or (B, T); ``feature`` replaces the preset's unless None."""
+        """Compute a model's input from checked audio (T,) or (B, T).
+
+        ``feature`` replaces the feature of the preset. None uses the feature of the preset.
+        """
         if feature is None:
             feature = self.feature
             if self.preset.shortens_frame and has_short_row(audio, feature.size):
@@ -72,7 +75,10 @@ class PresetFrontend(Generic[A]):
         return features
 
     def _compute_rows(self, audio: Any, ends: Any) -> Any:
-        """Compute audio row by row. The frame of a row that is shorter than a frame is as long as the row."""
+        """Compute the model's input of each row of audio. For a row that is shorter than a frame, shorten the frame.
+
+        ``ends`` are the lengths of the rows, or None. With lengths, also return the numbers of frames.
+        """
         xp = get_namespace(audio)
         rows = audio.reshape(-1, audio.shape[-1])
         lengths = [rows.shape[-1]] * len(rows) if ends is None else ends.reshape(-1).tolist()

@@ -234,7 +234,7 @@ class _FrameHistory:
     frames: Floats | None = None
 
     def append(self, chunk: Floats, length: int) -> None:
-        """Append frames."""
+        """Append ``chunk``, which has ``length`` frames."""
         self.frames = chunk if self.frames is None else np.concatenate((self.frames, chunk))
         self.end += length
 

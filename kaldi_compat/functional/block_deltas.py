@@ -52,7 +52,7 @@ def _filter_block_in_c(x: Floats, bounds: Integers, filters: Sequence[Filter], f
     out = np.empty((len(x), x.shape[1] * len(filters)), np.float32)
     if native.function("ragged_filter")(*make_c_arguments(x, bounds), weights, sizes, starts, len(filters), out):
         raise MemoryError(
-            "no memory for the context of some frames: use shorter utterances, or a machine with more memory"
+            "not enough memory for the context of some frames: use shorter utterances, or a machine with more memory"
         )
     return out
 

@@ -45,10 +45,10 @@ def check_shape(shape: Sequence[int], window_size: int, *, has_lengths: bool = F
 
 
 def check_samples(samples: Any) -> None:
-    """Raise unless an array or tensor can hold audio: real numbers, and no integers of 8 bits or without sign.
+    """Check that an array or tensor can hold audio: floating-point numbers, or signed integers of at least 16 bits.
 
     Raises:
-        AudioError: the samples have another type.
+        AudioError: the samples are 8-bit or unsigned integers, are not real numbers, or have no dimension.
     """
     kind = samples.dtype.kind if type(samples) is np.ndarray else check_plain(samples, AudioError)
     if samples.ndim < 1 or kind not in "iuf":

@@ -424,7 +424,7 @@ def apply_mean_and_variance(
 
     Args:
         features, mean, variance: (..., frames, dim): features, and mean and variance of the window of each frame.
-        size: number of frames of each window.
+        size: (..., frames): number of frames of each window. With ``norm_vars``, windows of one frame give zeros.
         options: options of the normalization.
     """
     xp = get_namespace(features)

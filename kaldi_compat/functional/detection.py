@@ -45,8 +45,9 @@ def min_dcf(
     """Return the minimum of the normalized detection cost, like Kaldi's ``sid/compute_min_dcf.py``.
 
     The cost at a threshold is ``c_miss * P_miss * p_target + c_fa * P_fa * (1 - p_target)``, divided by the cost of the
-    better of the two systems that accept all trials or none. Each score is tried as the threshold, and trials with this
-    score are rejected.
+    better of the two systems that accept all trials or none. The trials are sorted by score, and the threshold is tried
+    after each trial: this trial and all trials before it are rejected. As in Kaldi, trials with equal scores stay in
+    their order, so the result can depend on the order of such trials.
 
     Args:
         scores: see :func:`eer`.

@@ -41,9 +41,10 @@ def compute_window_means(weights: Floats, weighted: Floats, bounds: Integers, le
     for first, end in itertools.pairwise(bounds.tolist()):
         if first == end:
             continue
-        now = np.arange(end - first)
+        frames = np.arange(end - first)
         pairs = np.stack((weights[first:end], weighted[first:end]), -1).astype(np.float64)
-        sums = compute_window_sums(pairs, np.clip(now - left, 0, None), np.clip(now + right + 1, None, end - first))
+        starts, ends = np.clip(frames - left, 0, None), np.clip(frames + right + 1, None, end - first)
+        sums = compute_window_sums(pairs, starts, ends)
         with np.errstate(divide="ignore", invalid="ignore"):
             means[first:end] = sums[:, 1] / sums[:, 0]
     return means

@@ -1,7 +1,7 @@
 """Frames of the pitch tracker: resampled audio, and the ballast of each frame.
 
 Kaldi's tracker (src/feat/pitch-functions.cc, OnlinePitchFeatureImpl) processes audio as it arrives. This affects the
-energy from which a frame's ballast is computed: the mean square of the samples received so far. After
+energy from which a frame's ballast is computed: the variance of the samples received so far. After
 ``recompute_frame`` frames, or at the end of shorter audio, the frames so far are scaled to the energy known by then and
 searched again. Whole audio has two chunks as well: the audio, and its end, which adds the last frames.
 """
@@ -115,11 +115,11 @@ def split_into_frames(
         revised = None
         if constants.ballast_online:
             ballast = compute_ballast(
-                _compute_online_energies(signal, begins, bounds, ready, done, constants), constants
+                _compute_frame_variances(signal, begins, bounds, ready, done, constants), constants
             )
         else:
             edges = np.append(np.repeat(begins, chunks) + before, len(signal))
-            variance = _compute_chunk_energies(signal, edges, ready, bounds)
+            variance = _compute_chunk_variances(signal, edges, ready, bounds)
             ballast = np.repeat(compute_ballast(variance, constants), new)
             revised = _find_changes_of_ballast(variance, done, new, bounds, rows, constants)
     first, shift = constants.start, constants.shift
@@ -134,7 +134,10 @@ def split_into_frames(
 
 
 def _take_values_of_previous_chunk(values: Integers, number: Integers) -> Integers:
-    """Return the value of the chunk before, for chunks of these numbers in their utterances; 0 for the first."""
+    """Return the value (chunks,) of the previous chunk of the same utterance; 0 for the first chunk.
+
+    ``number`` is the number of each chunk in its utterance, from 0 on.
+    """
     return np.where(number == 0, 0, np.roll(values, 1))
 
 
@@ -142,26 +145,33 @@ def check_finite(signal: Floats) -> None:
     """Raise :class:`AudioError` if resampled audio holds an infinity or NaN."""
     if not np.isfinite(signal).all():
         raise AudioError(
-            "audio to track pitch in holds an infinity or something that is not a number: replace such samples"
+            "the audio for pitch tracking contains NaN or infinity: replace such samples with finite numbers"
         )
 
 
 def add_energy(total: tuple[float, float], part: Floats) -> tuple[float, float]:
-    """Add the sums of squares and of samples, in float32 each, to totals in double; see :func:`compute_variance`."""
+    """Return the total sums of squares and of samples, in double precision, after adding both sums of ``part``.
+
+    Each sum of ``part`` is computed in float32. :func:`compute_variance` takes the result.
+    """
     squares, values = compute_vector_sums(part)
     return total[0] + squares, total[1] + values
 
 
 def compute_variance(total: tuple[float, float], count: int) -> float:
-    """Return the mean square of ``count`` samples less the square of their mean; NaN without samples."""
+    """Return the variance of ``count`` samples from their sums of squares and of samples; NaN without samples."""
     if count == 0:
         return math.nan
     mean = total[1] / count
     return total[0] / count - mean * mean
 
 
-def _compute_chunk_energies(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
-    """Return the variance of the audio up to the end of each chunk; NaN without audio."""
+def _compute_chunk_variances(signal: Floats, edges: Integers, ready: Integers, bounds: Integers) -> Doubles:
+    """Return the variance (chunks,) of each utterance's audio up to the end of each chunk. NaN means no audio yet.
+
+    ``edges`` are the bounds of the chunks in ``signal``, ``ready`` is the number of samples of the utterance up to the
+    end of each chunk, and ``bounds`` is the first chunk of each utterance.
+    """
     sums = compute_signal_sums(signal, edges).astype(np.float64)
     for first, end in itertools.pairwise(bounds.tolist()):
         np.cumsum(sums[first:end], axis=0, out=sums[first:end])
@@ -170,11 +180,11 @@ def _compute_chunk_energies(signal: Floats, edges: Integers, ready: Integers, bo
     return variance
 
 
-def _compute_online_energies(
+def _compute_frame_variances(
     signal: Floats, begins: Integers, bounds: Integers, ready: Integers, done: Integers, constants: PitchConstants
 ) -> Doubles:
-    """Return the variance of the audio up to the end of each frame."""
-    energies = []
+    """Return the variance (frames,) of each utterance's audio up to the end of each frame."""
+    variances = []
     for (first, last), begin in zip(itertools.pairwise(bounds.tolist()), begins.tolist(), strict=True):
         audio, of_chunks, chunk_start, frame = signal[begin:], (0.0, 0.0), 0, 0
         for chunk in range(first, last):
@@ -184,24 +194,25 @@ def _compute_online_energies(
                 if end < before:  # Kaldi aborts on such utterances, whose first frames are complete only at their end.
                     total, before = (0.0, 0.0), 0
                 total, before = add_energy(total, audio[before:end]), end
-                energies.append(compute_variance(total, end))
+                variances.append(compute_variance(total, end))
                 frame += 1
             of_chunks = add_energy(of_chunks, audio[chunk_start : ready[chunk]])
             chunk_start = int(ready[chunk])
-    return np.array(energies, np.float64)
+    return np.array(variances, np.float64)
 
 
 def compute_ballast(energy: Any, constants: PitchConstants) -> Any:
-    """Return the ballast for mean squares in double precision, rounded to float32."""
+    """Return the ballast (Kaldi: nccf_ballast) for variances in double precision, rounded to float32."""
     return ((energy * constants.window) ** 2 * constants.ballast).astype(F32)
 
 
 def _find_changes_of_ballast(
     variance: Doubles, done: Integers, new: Integers, bounds: Integers, rows: Integers, constants: PitchConstants
 ) -> tuple[Floats, Floats] | None:
-    """Return the ballast that the correlations of frames are scaled from, and to; None if no frame is scaled.
+    """Return the old and the revised ballast (rows,) of each frame, or None if no ballast is revised.
 
-    The first frames of an utterance are scaled if the energy changed at one of them.
+    Both are 0 for frames whose correlations are not scaled. The first frames of an utterance are scaled if the energy
+    has changed since one of them was computed.
 
     Args:
         variance: (chunks,): variance that gives the ballast of the frames of each chunk.
@@ -229,7 +240,7 @@ def _find_changes_of_ballast(
 
 
 def _round_ballast(energy: npt.NDArray[Any], constants: PitchConstants) -> Floats:
-    """Return the ballast for mean squares in float32, as Kaldi rounds it where it revises a ballast."""
+    """Return the ballast for variances, computed in float32, as Kaldi does when it revises a ballast."""
     size: Floats = energy.astype(F32) * F32(constants.window)
     return (size.astype(np.float64) ** 2 * constants.ballast).astype(F32)
 

@@ -291,7 +291,10 @@ def _compute_columns(
     slopes: Callable[[], Array],
     noise: Array | None,
 ) -> Array:
-    """Return the columns that the options select, computed from the logs of the pitch on demand."""
+    """Return the columns that the options select: (..., frames, columns).
+
+    ``normalized`` and ``slopes`` compute the normalized log pitch and its deltas, and are called only if selected.
+    """
     columns: list[Any] = []
     if options.add_pov_feature:
         columns.append(options.pov_scale * compute_pov_feature(correlation) + options.pov_offset)
@@ -307,7 +310,7 @@ def _compute_columns(
 
 
 def delay_frames(features: Array, delay: int) -> Array:
-    """Repeat the first frame ``delay`` times before the features."""
+    """Shift features to later times by ``delay`` frames. Repeat the first frame, and cut off the last frames."""
     frames = features.shape[-2]
     if delay == 0 or frames == 0:
         return features

@@ -167,7 +167,7 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
 
 
 def _scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors on the correlations of frames whose ballast is revised."""
+    """Return the factors (frames,) on the correlations of frames; 1 for a frame whose ballast is not revised."""
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
@@ -205,7 +205,7 @@ def find_predecessors(by_way: Floats) -> States:
     minimum that is an improvement. The order decides between predecessors whose costs are the same in float32.
 
     Args:
-        by_way: (states, states): cost of a state by way of a previous state.
+        by_way: (states, states): cost of each state (row) when it follows each previous state (column).
     """
     costs, last, turned = by_way, len(by_way) - 1, False
     lower = _find_first_minima(by_way)
@@ -229,20 +229,24 @@ def _find_first_minima(costs: Floats) -> list[int]:
 
 
 def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[int]) -> bool:
-    """Raise the lower bounds of the predecessors; return True if one changed."""
+    """Improve the best predecessor of each state, and raise the lower bounds of the predecessors, in place.
+
+    A best predecessor moves up to the first local minimum of the costs that is an improvement. Return True if a best
+    predecessor changed.
+    """
     changed, last = False, 0
     for i in range(len(best)):
-        far, now = max(last, lower[i]), best[i]
-        if far in (upper[i], now):
-            last = far
+        first, cheapest = max(last, lower[i]), best[i]
+        if first in (upper[i], cheapest):
+            last = first
             continue
-        for j in range(far, upper[i] - 1):
-            if costs[i, j] < costs[i, now]:
-                now = j
-            elif now < j:
+        for j in range(first, upper[i] - 1):
+            if costs[i, j] < costs[i, cheapest]:
+                cheapest = j
+            elif cheapest < j:
                 break
-        changed |= now != best[i]
-        best[i] = lower[i] = last = now
+        changed |= cheapest != best[i]
+        best[i] = lower[i] = last = cheapest
     return changed
 
 
@@ -266,9 +270,9 @@ def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> N
 
 
 def count_undecided_frames(before: States, max_frames: int) -> int:
-    """Return the number of last frames on which paths to different states differ, at most ``max_frames``.
+    """Return the number of frames at the end on which the best paths to different states differ.
 
-    Paths do not cross, so it suffices to follow the two outermost paths.
+    The number is at most ``max_frames``. Paths do not cross, so only the two outermost paths are followed.
     """
     lowest, highest, states = 0, before.shape[1] - 1, before.data
     for frames in range(max_frames):

@@ -39,7 +39,7 @@ def compute_moving_means(values: Floats, size: int) -> Floats:
 
 
 def compute_moving_average(values: Floats, size: int) -> Floats:
-    """Return the average over ``size`` values around each value. Values near the ends stay: ``(n,)`` -> ``(n,)``."""
+    """Return the average over ``size`` values around each value, (n,). Values near the ends do not change."""
     width = (size - 1) // 2
     inside = slice(width, len(values) - width)
     if width == 0 or len(values) <= 2 * width:

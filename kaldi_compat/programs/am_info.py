@@ -14,7 +14,10 @@ e.g.:  am-info final.mdl
 
 @program("am-info", USAGE)
 def main(options: NoOptions, source: str) -> int:
-    """Print the numbers of phones, pdfs, transition-ids and transition-states. Only the transition model is read."""
+    """Print the numbers of phones, pdfs, transition-ids and transition-states, and return the exit status 0.
+
+    Only the transition model is read.
+    """
     write_text("-", format_properties(source))
     return 0
 

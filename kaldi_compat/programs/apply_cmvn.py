@@ -40,7 +40,7 @@ class Options(CmvnOptions):
 
 @program("apply-cmvn", USAGE, Options)
 def main(options: Options, statistics_source: str, source: str, target: str) -> int:
-    """Normalize a table, or copy it with --norm-means=false."""
+    """Normalize a table, or copy it with --norm-means=false, and return the exit status."""
     if not options.norm_means:
         counts = convert_table(lambda block: block, "general-matrix", source, target)
         logger.info("Copied %d utterances.", counts.done)

@@ -118,7 +118,7 @@ def compose(block: ArrayBlock, a: Matrix, b: Matrix, options: Options) -> ArrayB
 
 
 def compose_files(options: Options, a: str, b: str, target: str) -> int:
-    """Multiply the transforms of two files, and write the product to a file."""
+    """Multiply the transforms of two files, write the product to a file, and return the exit status."""
     first, second = io_ark.load(a, kind="matrix"), io_ark.load(b, kind="matrix")
     if not options.b_is_affine and first.shape == second.shape and first.shape[1] == first.shape[0] + 1:
         logger.warning(

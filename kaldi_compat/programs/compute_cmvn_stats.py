@@ -112,7 +112,7 @@ class Sum:
 def write_by_speaker(
     tables: Tables, spk2utt: str, source: str, target: str, weights: LookupReader[Vector] | None
 ) -> Counts:
-    """Write the statistics of each speaker, and count utterances."""
+    """Write the statistics of each speaker, and return the numbers of utterances that were used and skipped."""
     counts = Counts()
     writer = tables.write("double-matrix", target)
     speakers = tables.read("token-vector", spk2utt)

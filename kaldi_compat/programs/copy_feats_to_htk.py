@@ -35,7 +35,10 @@ def main(options: Options, source: str) -> int:
 
 
 def write_files(options: Any, source: str, file_format: str, encode: Encode) -> int:
-    """Write a file for each matrix of a table, encoded by ``encode``, as the options name it."""
+    """Write each matrix of a table, encoded by ``encode``, to a file, and return the exit status.
+
+    The options name the directory and the extension of the files.
+    """
     sink = FileSink(options.output_dir, options.output_ext, file_format, encode, source)
     with Tables() as tables:
         counts = visit_blocks(sink.write, tables.read("matrix", source))

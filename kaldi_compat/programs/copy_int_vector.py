@@ -19,7 +19,7 @@ e.g.:  copy-int-vector --binary=false foo -
 
 @program("copy-int-vector", USAGE, FileOptions)
 def main(options: FileOptions, source: str, target: str) -> int:
-    """Copy a table or a single file. A single file has a different layout than the entries of a table."""
+    """Copy a table or a single file, whose layout differs from the entries of a table. Return the exit status."""
     if are_tables(source, target):
         with Tables() as tables:
             writer = tables.write("int-vector", target)

@@ -59,7 +59,7 @@ class Options(BaseOptions):
 
     @cached_property
     def min_frames(self) -> int:
-        """Number of frames that a segment must exceed, or it is skipped."""
+        """Number of frames below or at which a segment is too short and is skipped."""
         return self.count_frames(as_float32(self.min_segment_length))
 
 

@@ -42,7 +42,7 @@ def main(options: Options, first: str, second: str, target: str | None = None, c
 
 
 def average_table(options: Options, source: str, target: str) -> int:
-    """Average all vectors of a table in double precision, and write the mean to a file.
+    """Average all vectors of a table in double precision, write the mean to a file, and return the exit status.
 
     Raises:
         OptionError: the table is empty.
@@ -56,7 +56,10 @@ def average_table(options: Options, source: str, target: str) -> int:
 
 
 def average_speakers(spk2utt: str, source: str, target: str, numbers: str | None) -> int:
-    """Write the mean vector of each speaker to a table, and optionally the numbers of utterances to ``numbers``."""
+    """Write the mean vector of each speaker to a table, and return the exit status.
+
+    With ``numbers``, also write the number of averaged utterances of each speaker to this table.
+    """
     squares, total, dim, done, failed = 0.0, np.zeros(0), 0, 0, 0
     with Tables() as tables:
         table, speakers = tables.open_lookup("vector", source), tables.read("token-vector", spk2utt)

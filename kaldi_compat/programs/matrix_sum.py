@@ -25,7 +25,7 @@ class Options(FileOptions):
 
 @program("matrix-sum", USAGE, Options, min_arguments=2)
 def main(options: Options, *sources_and_target: str) -> int:
-    """Add up tables, one table or files, depending on the form of the arguments."""
+    """Add up tables, one table or files, depending on the form of the arguments, and return the exit status."""
     form, count = recognize_form(sources_and_target), len(sources_and_target) - 1
     if form == "none":
         return main.end_with_usage()

@@ -24,7 +24,10 @@ PLAIN = re.compile(r"\s*[0-9]+\s*(-\s*[0-9]+\s*)?", re.ASCII)  # An index or a r
 
 @program("select-feats", USAGE)
 def main(options: NoOptions, selection: str, source: str, target: str) -> int:
-    """Select columns of each utterance. The selection must fit the dimension of the first matrix."""
+    """Select columns of each utterance, and return the exit status.
+
+    The selection must fit the dimension of the first matrix.
+    """
     with Tables() as tables:
         blocks = tables.read("matrix", source)
         first = next(blocks, None)

@@ -24,7 +24,7 @@ class Options(BaseOptions):
 
 @program("vector-sum", USAGE, Options, min_arguments=2)
 def main(options: Options, *sources_and_target: str) -> int:
-    """Add up tables, one table or files, depending on the form of the arguments."""
+    """Add up tables, one table or files, depending on the form of the arguments, and return the exit status."""
     form = recognize_form(sources_and_target)
     if form == "tables":
         return sum_tables("vector", sources_and_target, 1.0, [1.0] * (len(sources_and_target) - 2))

@@ -205,12 +205,13 @@ def split_by_utterance(output: Any, count: int) -> list[Any]:
             raise ValueError(f"returned lengths of {lengths.dtype} and shape {lengths.shape}: return {count} integers")
         lengths = lengths.tolist()
     entries = list(output if isinstance(output, list | tuple) else np.atleast_1d(convert_to_array(output)))
-    for number in (len(entries), count if lengths is None else len(lengths)):
+    for name, number in (("results", len(entries)), ("lengths", count if lengths is None else len(lengths))):
         if number != count:
-            raise ValueError(f"returned {number} results for {count} utterances")
+            raise ValueError(f"returned {number} {name} for a batch of {count}: return one per utterance")
     for i, length in enumerate(lengths or ()):
         if not 0 <= length <= len(entries[i]):
-            raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows")
+            raise ValueError(f"returned {len(entries[i])} rows for an utterance with a length of {length} rows: "
+                             "return lengths that are at most the number of rows")  # fmt: skip
         entries[i] = entries[i][:length]
     return entries
 
@@ -219,10 +220,10 @@ def convert_to_array(value: Any) -> Array:
     """Return a copy of a tensor or array as float32 or int32. An extractor may reuse its own memory.
 
     Raises:
-        ValueError: the value is no tensor or array, or does not hold floats or integers of 32 bits.
+        ValueError: the value is not a tensor or an array, or its elements are not floats or integers of up to 32 bits.
     """
     if value is None:
-        raise ValueError("returned nothing")
+        raise ValueError("returned nothing: return an array for each utterance")
     if hasattr(value, "detach"):
         value = get_torch_extractors().to_host(value)
     if not isinstance(value, np.ndarray) or (type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray)):
@@ -231,6 +232,6 @@ def convert_to_array(value: Any) -> Array:
         return np.array(value, np.float32, order="C")
     if value.dtype.kind in "iu":
         if value.size and not -(2**31) <= int(value.min()) <= int(value.max()) < 2**31:
-            raise ValueError("returned integers that do not fit 32 bits")
+            raise ValueError("returned integers that do not fit 32 bits: return smaller integers, or floats")
         return np.array(value, np.int32, order="C")
     raise ValueError(f"returned an array of {value.dtype}: expected floats or integers")

@@ -114,7 +114,7 @@ def _find_external_files(path: Path, stamp: Stamp | None) -> tuple[str, ...]:
 
 
 def _find_locations(content: mmap.mmap) -> set[str]:
-    """Return the locations of the tensors of a model that are in other files."""
+    """Return the names of the other files that hold tensors of a model, from the ``content`` of the model's file."""
     locations: set[str] = set()
     messages = [("model", 0, len(content))]
     while messages:

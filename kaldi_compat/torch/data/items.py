@@ -94,7 +94,7 @@ class ItemAttributes:
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which determines the random numbers of utterances, and the order of an ArchiveDataset.
 
-        The epoch also changes in persistent workers.
+        It takes effect in persistent workers as well.
         """
         self._items.seeds.epoch = epoch
 

@@ -84,7 +84,15 @@ class NoiseAndReverberation:
         return f"<NoiseAndReverberation: {', '.join(part for part in (noises, rooms) if part)}>"
 
     def __call__(self, audio: Tensor, sample_frequency: float) -> Tensor:
-        """Add a noise and reverberation to int16 audio ``(samples,)``."""
+        """Add a random noise and reverberation to audio, each with its probability, and return the audio.
+
+        Args:
+            audio: int16 tensor ``(samples,)``.
+            sample_frequency: sampling rate of the audio in Hz.
+
+        Raises:
+            AudioError: the audio has another type or shape, or a noise or impulse response has another sampling rate.
+        """
         if not isinstance(audio, Tensor) or audio.dtype != torch.int16 or audio.ndim != 1:
             described = (
                 f"{audio.dtype} of shape {tuple(audio.shape)}" if isinstance(audio, Tensor) else type(audio).__name__

@@ -116,7 +116,8 @@ class FlooredFbank(Fbank):
 
     @property
     def _are_log_energies(self) -> bool:
-        return False  # The Triton kernels apply Kaldi's floor.
+        # If this were True, the Triton kernels would take the logs with Kaldi's floor instead of ``self.floor``.
+        return False
 
     def features_of_energies(self, energies: Tensor, log_energy: Tensor | None) -> Tensor:
         """Compute the logs of the floored mel energies."""

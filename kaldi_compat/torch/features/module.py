@@ -97,7 +97,10 @@ class ConfiguredModule(FeatureModule):
         """Compute the constants that depend on ``self.options``. Subclasses override this instead of ``__init__``."""
 
     def stream(self, slots: int = 1) -> Any:
-        """Return a stream, which computes this module's output from chunks of ``slots`` utterances at the same time.
+        """Return a stream, which computes this module's output chunk by chunk.
+
+        Args:
+            slots: number of utterances that the stream processes at the same time.
 
         Raises:
             OptionError: the module needs whole utterances.

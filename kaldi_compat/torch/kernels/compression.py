@@ -58,9 +58,9 @@ class CompressedMatrices(NamedTuple):
     tensors: tuple[Tensor, Tensor, Tensor]
 
     def cut_objects(self, arrays: Sequence[Array]) -> tuple[list[bytes | None], list[memoryview]]:
-        """Return the bytes of the matrices for an archive: those before the codes, and the codes.
+        """Return the header and the codes of each matrix as bytes for an archive.
 
-        The bytes before the codes are None for a matrix that cannot be compressed because its range is not finite.
+        The header is None for a matrix that cannot be compressed because its range is not finite.
 
         Args:
             arrays: the arrays of ``tensors`` on the host.

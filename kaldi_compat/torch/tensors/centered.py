@@ -17,7 +17,7 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     """Subtract the mean of each column from the features of each utterance, without waiting for the device.
 
     Args:
-        features: (frames, dim): frames of the utterances. Frames between utterances belong to none.
+        features: (frames, dim): frames of the utterances. Frames between utterances belong to no utterance.
         places: (utterances, 2): first frame and number of frames of each utterance, in increasing order.
 
     Returns:
@@ -34,11 +34,11 @@ def subtract_means(features: Tensor, places: npt.NDArray[np.int64]) -> Tensor:
     lengths = np.full(int(spans.sum()), _SPAN)
     lengths[np.cumsum(spans) - 1] = counts - (spans - 1) * _SPAN
     # unsafe=True skips the check of the lengths, which would wait for the device.
-    of_spans, of_utterances, frames = (
+    span_lengths, spans_per_utterance, frames = (
         to_device(torch.from_numpy(numbers), features.device) for numbers in (lengths, spans, counts)
     )
-    sums = torch.segment_reduce(features, "sum", lengths=of_spans, unsafe=True)
-    sums = torch.segment_reduce(sums, "sum", lengths=of_utterances, unsafe=True)
+    sums = torch.segment_reduce(features, "sum", lengths=span_lengths, unsafe=True)
+    sums = torch.segment_reduce(sums, "sum", lengths=spans_per_utterance, unsafe=True)
     # Without output_size, repeat_interleave would wait for the sum of the counts.
     means = (sums / frames[:, None]).repeat_interleave(frames, 0, output_size=len(features))
     return torch.sub(features, means, out=means)

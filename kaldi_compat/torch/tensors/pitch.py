@@ -22,7 +22,8 @@ from kaldi_compat.torch.tensors.pitch_paths import find_cheapest_paths
 from kaldi_compat.torch.tensors.sinc import resample_tensor
 
 _BLOCK = 256  # Number of frames correlated together. Their windows fit the cache.
-_ENERGY_CHANGE = 0.01  # Relative change of the energy above which Kaldi searches the path again.
+# Change of the energy, as a share of the sum of both energies, above which Kaldi searches the path again.
+_ENERGY_CHANGE = 0.01
 
 
 class PitchTables(NamedTuple):

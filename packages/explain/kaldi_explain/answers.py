@@ -81,7 +81,11 @@ def complete(finder: Finder, attempt: Attempt, settled: Settled, tolerance: floa
 def _complete_uncertain(
     finder: Finder, attempt: Attempt, answer: Answer, tolerance: float, *, is_whole: bool
 ) -> Answer:
-    """Return the answer with a description of noise, or restricted to the columns that are explained."""
+    """Return the answer for features that explain only a part of the array.
+
+    If dithering explains the difference, the answer describes the noise. Otherwise, the answer is restricted to the
+    columns that are explained, and is certain if all other differences have a named place.
+    """
     sheet, settled, unexplained = attempt.search.sheet, answer.settled, list[str]()
     # Options may imitate noise: a floor raises quiet bins as noise does.
     plain = itertools.chain([settled], _list_plain_candidates(finder, attempt))
@@ -117,7 +121,10 @@ def _is_certain(settled: Settled, deviations: Deviations, tolerance: float) -> b
 
 
 def _is_surprising(settled: Settled, right: Mask) -> bool:
-    """Return True if a random array would not be explained as well by the values that are right."""
+    """Return True if chance cannot explain the values in the mask ``right``.
+
+    There must be many more of these values than fitted numbers, and the features must explain most of their variance.
+    """
     columns = int(right.any(0).sum())
     free = int(right.sum()) - (2 * columns if settled.fit.words >= fits.COLUMN_WORDS else 4)
     return free >= THRESHOLDS.free_cells and settled.unexplained(right) < THRESHOLDS.partial
@@ -131,14 +138,14 @@ def _find_covered_columns(sheet: Sheet) -> Mask:
 
 
 def _describe_unexplained_rows(settled: Settled, sheet: Sheet) -> list[str]:
-    """Describe the rows that depend on the audio and that the features do not give."""
+    """Describe how many rows that depend on the audio lie before and after the rows that the features give."""
     after = np.flatnonzero(sheet.rows[settled.row + len(settled.target) :])
     counts = {"end": int(after[-1]) + 1 if len(after) else 0, "start": int(sheet.rows[: settled.row].sum())}
     return fits.describe_frame_counts(counts)
 
 
 def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled]:
-    """Yield the best features and the features with which the search began, without noise."""
+    """Yield the best features and the features with which the search began, settled without dithering noise."""
     sheet = attempt.search.sheet
     for start in (attempt, *finder.begun[:2]):
         if start.search.sheet is sheet:
@@ -150,7 +157,10 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
 
 
 def _describe_pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) -> str:
-    """Describe columns that are Kaldi's pitch features of the audio, cut to the length of the other features."""
+    """Describe the columns ``places`` if they are Kaldi's pitch features of the audio. Return "" for other columns.
+
+    The pitch features are cut to the length of the other features.
+    """
     candidate, source = settled.candidate, settled.candidate.source
     names = ("frame_length", "frame_shift", "snip_edges")
     try:
@@ -184,7 +194,11 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
 
 
 def _describe_dithering(settled: Settled, budget: Budget) -> str:
-    """Describe noise on the samples if it explains the difference, both where features depend on it and elsewhere."""
+    """Describe noise on the samples that explains the difference. Return "" if noise does not explain it.
+
+    The difference must have the size that the noise causes, both in the cells that depend most on the noise and in the
+    other cells.
+    """
     candidate, samples = settled.candidate, settled.candidate.source.samples
     noise = np.random.default_rng(0).normal(0, 1, len(samples)).astype(np.float32) / np.float32(candidate.scale)
 
@@ -203,10 +217,10 @@ def _describe_dithering(settled: Settled, budget: Budget) -> str:
         size *= ratio
         deviation = slope * _measure_deviation(compute(size) - plain)
         ratio = float(np.median(goal) / max(np.median(deviation), 1e-30))
-    much = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
-    if not much.any() or much.all():
+    is_noisy = settling.spread_maximum(deviation) > np.median(settling.spread_maximum(deviation))
+    if not is_noisy.any() or is_noisy.all():
         return ""
-    shares = [goal[where].mean() / max(deviation[where].mean(), 1e-30) for where in (much, ~much)]
+    shares = [goal[cells].mean() / max(deviation[cells].mean(), 1e-30) for cells in (is_noisy, ~is_noisy)]
     # Dithering with a standard deviation of 20 int16 steps would be audible, so larger noise is not dithering.
     # The shares are estimates, which may be wrong by a factor of 1.5.
     is_noise = size < 20 and 0.9 < ratio < 1.1 and all(1 / 1.5 < share < 1.5 for share in shares)
@@ -221,7 +235,7 @@ def _measure_deviation(difference: Doubles) -> Doubles:
 def _split_settings(attempt: Attempt, budget: Budget) -> tuple[list[str], list[str]]:
     """Return descriptions of the options that are certain, and of the options that are guesses.
 
-    An option is certain if all other values that the search tries leave at least half as much again unexplained.
+    An option is certain if every other value that the search tries increases the cost by half or more.
     """
     candidate, settings, guessed = attempt.candidate, attempt.candidate.describe_settings_by_name(), list[str]()
     limit = 1.5 * attempt.cost

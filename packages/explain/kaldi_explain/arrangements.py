@@ -70,7 +70,7 @@ def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
         array, repairs = array.byteswap(), ["bytes of the numbers swapped"]
     if not np.isfinite(array).all():
         places = name_values(~np.isfinite(array))
-        raise FeatureError(f"the features hold NaN or infinity in {places}: replace them by finite numbers")
+        raise FeatureError(f"the features contain NaN or infinity in {places}: replace them with finite numbers")
     return repairs, array.astype(np.float64)
 
 
@@ -96,11 +96,11 @@ def explain_no_features(target: Doubles) -> str:
 
 def list_orientations(target: Doubles) -> list[tuple[list[str], Doubles]]:
     """Return an array and its transpose, and a reshaped array if its numbers are smoother, with descriptions."""
-    turned: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
+    orientations: list[tuple[list[str], Doubles]] = [([], target), (["transposed"], target.T)]
     reshaped = target.reshape(target.shape[::-1]).T
     if min(target.shape) > 4 and _measure_roughness(reshaped) < 0.5 * _measure_roughness(target):
-        turned.append((["reshaped where a transposition was meant"], reshaped))
-    return turned
+        orientations.append((["reshaped where a transposition was meant"], reshaped))
+    return orientations
 
 
 def _measure_roughness(target: Doubles) -> float:
@@ -170,7 +170,10 @@ def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
 
 
 def _list_joined(target: Doubles) -> Iterator[Arrangement]:
-    """Yield the arrangements of frames joined without overlap, in which columns a frame apart are alike."""
+    """Yield the arrangements of frames joined without overlap.
+
+    Such arrays are recognized by columns that correlate most with the same column of the next joined frame.
+    """
     columns = target.shape[1]
     if columns < 16 or len(target) < 8:
         return
@@ -194,7 +197,7 @@ def make_joined_frames(size: int, columns: int) -> Arrangement:
 
 
 def _stack_windows(features: Doubles, stack: int, stride: int) -> Doubles:
-    """Stack frames without padding at the ends."""
+    """Return a row of ``stack`` consecutive frames for every ``stride`` frames, without padding at the ends."""
     starts = np.arange(0, max(len(features) - stack + 1, 0), stride)
     windows: Doubles = features[starts[:, None] + np.arange(stack)]
     return windows.reshape(len(starts), stack * features.shape[1])

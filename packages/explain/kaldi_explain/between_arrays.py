@@ -52,8 +52,8 @@ def relate(target: Doubles, features: Doubles, repairs: list[str], tolerance: fl
         FeatureError: the columns have nothing in common.
     """
     relations = []
-    for second, first, words in ((target, features, repairs), (features, target, ["the other way round"])):
-        relations += sorted(_list_relations(second, first, words, tolerance), key=lambda relation: relation.cost)
+    for explained, source, words in ((target, features, repairs), (features, target, ["the other way round"])):
+        relations += sorted(_list_relations(explained, source, words, tolerance), key=lambda relation: relation.cost)
     if not relations:
         columns = f"{target.shape[1]} and {features.shape[1]} columns"
         raise FeatureError(f"features of {columns} cannot be mapped to each other: pass arrays of the same feature")

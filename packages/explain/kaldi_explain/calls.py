@@ -74,7 +74,7 @@ def _format_arguments(values: Mapping[str, Any]) -> str:
 
 
 def _list_frame_arguments(model: FeatureModel, default_mode: str) -> dict[str, Any]:
-    """Return the arguments of frames that differ from their defaults."""
+    """Return the points of the FFT, the shift, and the other arguments of frames that differ from their defaults."""
     mode, arguments = _get_pad_mode(model), {"n_fft": model.fft_points, "hop_length": model.shift}
     if not _is_full(model):
         arguments["win_length"] = model.size
@@ -92,7 +92,7 @@ def _list_edge_arguments(model: FeatureModel, low: str, high: str) -> dict[str, 
 
 
 def _is_torchaudio(model: FeatureModel) -> bool:
-    """Return True if torchaudio's defaults are nearer than librosa's."""
+    """Return True if the model is nearer to torchaudio's defaults than to librosa's."""
     return _get_pad_mode(model) == "reflect" and (model.kind == "spectrogram" or model.mel == "hertz")
 
 

@@ -79,7 +79,7 @@ class WrongResult:
         return *fits.overlap(features, result, shift), words and f"{words}: {len(result)}, not {len(features)}"
 
     def describe_shape(self) -> str:
-        """Describe a wrong shape of a result, other than a wrong number of frames."""
+        """Describe a wrong shape of a result. Return "" for the right shape or only a wrong number of frames."""
         shape, expected = self.result.shape, self.expected.shape
         is_same_width = len(shape) == len(expected) and (len(shape) < 2 or shape[1:] == expected[1:])
         turned = ", as if transposed" if shape == expected[::-1] else ""
@@ -87,12 +87,12 @@ class WrongResult:
         return "" if is_right else f"the shape is {shape}, not {expected}{turned}"
 
     def is_explained_by(self, model: FeatureModel, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if a model explains a share of the result, and all values within ``outliers`` tolerances."""
+        """Return True if the features of a model are close to the result. See :meth:`is_close` for the arguments."""
         features, result, _ = self.align(self.compute(model))
         return self.is_close(features, result, outliers, share)
 
     def is_close(self, features: Array, result: Array, outliers: float = 3, share: float = 0.99) -> bool:
-        """Return True if features equal a share of a result, and all values within ``outliers`` tolerances."""
+        """Return True if a ``share`` of the errors is within the tolerance, and all within ``outliers`` tolerances."""
         if features.shape != result.shape or not features.size:
             return False
         error = self.errors(features, result)
@@ -200,7 +200,7 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
 
 
 def _find_right_values(difference: WrongResult) -> Cause | None:
-    """Return a cause without a name if all common frames have the right values."""
+    """Return a cause without a name, which is not reported, if all common frames have the right values."""
     requested = difference.requested
     return Cause("", changes={}) if requested and difference.is_explained_by(requested) else None
 
@@ -271,7 +271,7 @@ def _find_other_samples(difference: WrongResult, requested: FeatureModel) -> Cau
 
 
 def _find_ignored(difference: WrongResult, requested: FeatureModel) -> Cause | None:
-    """Return one or all options as the cause if their defaults explain a result."""
+    """Return ignored options as the cause: one option, or all options, whose default values explain a result."""
     reset = {name: requested.default(name) for name in [*requested.options, "warp"]}
     reset = {name: value for name, value in reset.items() if value != requested.value(name)}
     for changes in (*({name: value} for name, value in reset.items()), reset):
@@ -352,7 +352,7 @@ def _describe_wrong_values(difference: WrongResult, model: FeatureModel) -> Caus
 
 
 def _reduce_changes(difference: WrongResult, requested: FeatureModel, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the smallest part of some changes that still explains a result."""
+    """Return the changes without those that are not needed to explain a result."""
     is_plain = difference.is_explained_by(requested.change(changes))
     for name in list(changes):
         fewer = {other: value for other, value in changes.items() if other != name}
@@ -370,7 +370,7 @@ def _name_changes(requested: FeatureModel, changes: dict[str, Any]) -> str:
 
 
 def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> None:
-    """Add causes for missing and additional frames that the other causes do not explain."""
+    """Add causes for missing and additional frames, which the causes in ``known`` do not explain, to ``known``."""
     cause_of = {vector: cause for cause in known.values() for vector in cause.vectors}
     for difference in differences:
         cause, requested = cause_of.get(difference.id), difference.requested
@@ -382,7 +382,10 @@ def _add_frames(known: dict[str, Cause], differences: Sequence[WrongResult]) -> 
 
 
 def _join(known: dict[str, Cause], differences: dict[str, WrongResult]) -> None:
-    """Merge a cause into the same cause with a floor if the latter explains all vectors: loud audio shows no floor."""
+    """Merge causes in ``known`` that differ only in a floor or another level, which loud audio does not show.
+
+    The cause with the additional level remains, if it explains all vectors of the other cause.
+    """
     for less, more in itertools.permutations([*known.values()], 2):
         if not less.changes or not more.changes or not {less.name, more.name} <= known.keys():
             continue

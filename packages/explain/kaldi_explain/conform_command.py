@@ -84,7 +84,7 @@ def _parse_levels(text: str) -> list[int]:
     try:
         return [int(level) for level in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,2,3") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2,3") from None
 
 
 def conform_command(
@@ -123,7 +123,7 @@ def conform_command(
 
 
 def _run_once(command: Sequence[str], asked: Sequence[Vector], folder: Path, timeout: float) -> list[Result]:
-    """Run a program once, for one vector or for all."""
+    """Run a program once, for one vector or for all vectors, and return the result of each vector."""
     listed: list[dict[str, Any]] = [
         {
             "id": vector.id,

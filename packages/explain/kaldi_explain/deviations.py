@@ -145,7 +145,7 @@ def _is_equal(comparison: Comparison, first: Doubles, second: Doubles) -> npt.ND
 
 
 def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[int]:
-    """Return for each wrong frame the equal frame of the features, or -1 if no frame is equal."""
+    """Return for each wrong frame the number of the equal frame of the features, or -1 if no frame is equal."""
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
     for distance in sorted(range(-THRESHOLDS.near_frames, THRESHOLDS.near_frames + 1), key=abs):

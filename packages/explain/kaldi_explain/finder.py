@@ -58,15 +58,18 @@ def _has_more(columns: int) -> bool:
 
 
 def _list_sheets(target: Doubles, words: list[str], step: float) -> Iterator[Sheet]:
-    """Yield an array in both orientations with the arrangements that it may have."""
-    for turned, values in arrangements.list_orientations(target):
+    """Yield a sheet for each plausible orientation of an array and each arrangement that its columns may have.
+
+    ``words`` describe earlier repairs of the array, and ``step`` is the largest error of its stored numbers.
+    """
+    for orientation_words, values in arrangements.list_orientations(target):
         if values.shape[1] <= THRESHOLDS.columns and len(values) > 1:
             rows, columns = arrangements.find_informative(values)
             if rows.sum() >= 2 and columns.any():
                 places = np.flatnonzero(rows)
                 sample = values[places[0] : min(places[-1] + 1, places[0] + THRESHOLDS.arrangement_rows)]
                 for arrangement in arrangements.list_arrangements(sample):
-                    yield Sheet([*words, *turned], values, arrangement, rows, columns, step)
+                    yield Sheet([*words, *orientation_words], values, arrangement, rows, columns, step)
 
 
 class Finder:
@@ -147,9 +150,9 @@ class Finder:
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
     def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the steps from an attempt to the array. None if the attempt does not explain it.
+        """Return the steps from an attempt to the array. Return None if the attempt does not explain the array.
 
-        A start is settled only if it equals the array, because later stages may improve any other start.
+        If ``is_start``, the attempt is settled only if it equals the array, because later stages may improve it.
         """
         sheet = attempt.search.sheet
         tolerance, columns = self._tolerance(attempt), sheet.values.shape[1]
@@ -173,14 +176,14 @@ class Finder:
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle(self, attempt: Attempt) -> Settled | None:
-        """Return the attempt's candidate with all steps after it."""
+        """Return the candidate of an attempt with all steps from its features to the array, or None."""
         attempt = Attempt(attempt.search, attempt.candidate.remove_noise())
         key = (attempt.search.sheet, attempt.candidate.key)
         if key not in self._settled:
             settling = Settling(attempt.search, self._tolerance(attempt))
-            ways = [settling.settle(candidate) for candidate in self.budget.limit(_list_whole_or_part(attempt))]
-            settled = (way for way in ways if way)
-            self._settled[key] = min(settled, key=lambda way: way.fit.residual, default=None)
+            candidates = self.budget.limit(_list_whole_or_part(attempt))
+            settled = [result for result in map(settling.settle, candidates) if result]
+            self._settled[key] = min(settled, key=lambda result: result.fit.residual, default=None)
         return self._settled[key]
 
     # Stages.
@@ -236,10 +239,10 @@ class Finder:
         """Try reversed columns and parts of the audio, if energies of the audio fit the array and no feature does."""
         plain = (search.sheet for search in self._searches if not search.sheet.arrangement.words)
         reversed_ = [Search(sheet.reverse(), self.budget, self._unit) for sheet in plain]
-        ways = (
+        trials = (
             (THRESHOLDS.likely, reversed_, THRESHOLDS.certain), (THRESHOLDS.certain, self._searches, 1.0)
         )  # fmt: skip
-        for score, searches, certain in ways:
+        for score, searches, certain in trials:
             if self._likeliest > score and self._get_lowest_cost() >= THRESHOLDS.unlike:
                 begun = self._begin(searches, self._sources, certain=certain)
                 self.begun = sorted([*begun, *self.begun], key=lambda attempt: attempt.cost)
@@ -255,7 +258,7 @@ class Finder:
                     yield from self._rearrange(attempt)
 
     def _rearrange(self, attempt: Attempt) -> Iterator[Attempt]:
-        """Yield an attempt with other arrangements, in which other columns are the features themselves."""
+        """Yield the features of an attempt with the arrangements of the other searches, at the best nearby frame."""
         about = attempt.candidate.start
         for search in self._searches:
             if search is not attempt.search and search.sheet.arrangement.words:
@@ -290,7 +293,10 @@ class Finder:
         yield from (attempt.improve() for attempt in attempts[:2] if attempt.cost < lowest)
 
     def _search_windows(self) -> Iterator[Attempt]:
-        """Compare changes in time. If they fit better, search for a subtracted mean of a window."""
+        """Search for a subtracted mean of a sliding window, which hardly affects the changes from row to row.
+
+        The best attempt is compared by these changes. The search continues only if they fit much better than the rows.
+        """
         for attempt in self._attempts[:1]:
             sheet = attempt.search.sheet
             search, tolerance = Search(sheet, self.budget, self._unit, by_differences=True), self._tolerance(attempt)
@@ -315,7 +321,8 @@ class Finder:
 
     def _search_as_deltas(self) -> Iterator[Attempt]:
         """Assume that the array consists of deltas without their features."""
-        if self._get_lowest_cost() < THRESHOLDS.other_audio:  # Second deltas resemble the features themselves.
+        # If plain features already resemble the array, deltas would as well, because second deltas resemble features.
+        if self._get_lowest_cost() < THRESHOLDS.other_audio:
             return
         plain = [search.sheet for search in self._searches if not search.sheet.arrangement.words]
         plain = [sheet for sheet in plain if arrangements.may_be_deltas(sheet.values[sheet.rows])]
@@ -362,16 +369,16 @@ class Finder:
                 best = search.improve_starts(starts)[0]
                 if search.cost(best) > share * attempt.cost or self.budget.is_stage_over():
                     break
-                ways = list_resamplings(candidate.source, int(best.rate))
+                sources = list_resamplings(candidate.source, int(best.rate))
                 if search.cost(best) > THRESHOLDS.near:  # Resamplers differ above half of the lower rate.
-                    nearest = search.best(best.change({"source": way}) for way in ways).source
+                    nearest = search.best(best.change({"source": source}) for source in sources).source
                     resampled = search.improve_starts([start.change({"source": nearest}) for start in starts])
                     best = search.best((best, resampled[0]))
                 improved = search.improve(best)
-                resampled = sorted((improved.change({"source": way}) for way in ways), key=search.cost)
-                for other_way in resampled[:2]:
-                    yield Attempt(search, other_way)
-                    yield Attempt(search, other_way).improve()
+                resampled = sorted((improved.change({"source": source}) for source in sources), key=search.cost)
+                for likeliest in resampled[:2]:
+                    yield Attempt(search, likeliest)
+                    yield Attempt(search, likeliest).improve()
 
     def _search_mistaken(self) -> Iterator[Attempt]:
         """Assume a wrong sampling rate, a wrong speed, or swapped bytes."""

@@ -116,8 +116,8 @@ def find_simplest(
     """Return the simplest map from features to an array whose residual is below the tolerance.
 
     If there is none, return the simplest map after which few values differ, or else one near the smallest residual. A
-    map with numbers for each column is returned only if no simpler map leaves few values different. Where many values
-    of the array are equal to its smallest or largest value, the map ends there.
+    map with numbers for each column is returned only if no simpler map leaves few values different. If many values
+    of the array are equal to its smallest or largest value, the mapped features are clipped to this value.
 
     Args:
         features, target: arrays (frames, columns).
@@ -152,37 +152,43 @@ def _list_maps(
     features: Doubles, target: Doubles, cells: Cells, others: Sequence[Doubles], before: Sequence[Map],
     limits: tuple[float, float],
 ) -> Iterator[Map]:  # fmt: skip
-    """Yield maps between arrays, the simplest first. Straight lines are fitted to the values inside the limits."""
+    """Yield the maps from features to a target array that may explain it, the simplest first.
+
+    A map is its description, the mapped features (frames, columns), and its number of words. Straight lines are fitted
+    to the cells whose target is strictly within ``limits``. :func:`find_simplest` describes the other arguments.
+    """
     yield "", features, 0
-    normalized = [*(way for sample in (features, *others) for way in list_normalizations(features, sample)), *before]
+    normalized = [*(map_ for sample in (features, *others) for map_ in list_normalizations(features, sample)), *before]
     yield from normalized
-    chosen, goal = features[cells], target[cells]
-    inside = (goal > limits[0]) & (goal < limits[1])
+    cell_features, cell_targets = features[cells], target[cells]
+    inside = (cell_targets > limits[0]) & (cell_targets < limits[1])
     inside = inside if inside.any() else np.ones_like(inside)
-    offset = float(np.median((goal - chosen)[inside]))
+    offset = float(np.median((cell_targets - cell_features)[inside]))
     yield describe_offset(offset), features + offset, NUMBER_WORDS
-    for slope, known, name in LINES:
-        offset = float(np.median((goal - slope * chosen)[inside])) if known is None else known
-        is_named = known is not None or abs(offset) < 1e-3 * max(1.0, slope)
+    for slope, fixed_offset, name in LINES:
+        fitted = float(np.median((cell_targets - slope * cell_features)[inside])) if fixed_offset is None else 0.0
+        offset = fitted if fixed_offset is None else fixed_offset
+        is_named = fixed_offset is not None or abs(offset) < 1e-3 * max(1.0, slope)
         line_name = name if is_named else f"{name}, {describe_offset(offset, slope)}"
         yield line_name, slope * features + offset, 1 if is_named else NUMBER_WORDS
-    logarithms = [(slope, name) for slope, known, name in LINES if known is None]
+    logarithms = [(slope, name) for slope, fixed_offset, name in LINES if fixed_offset is None]
     centered = [(name, mapped) for name, mapped, _ in normalized if MEAN in name]
     for (mean, mapped), (slope, name) in itertools.product(centered, logarithms):
         yield f"{name}; {mean}", slope * mapped, NUMBER_WORDS
-    slope, offset = line(chosen[inside], goal[inside])
-    if abs(offset) < 1e-6 * np.abs(goal).max():
+    slope, offset = line(cell_features[inside], cell_targets[inside])
+    if abs(offset) < 1e-6 * np.abs(cell_targets).max():
         name = "" if f"{slope:.6g}" == "1" else f"times {slope:.6g}"
         yield name, slope * features, NUMBER_WORDS
     yield f"times {slope:.6g}, plus {offset:.6g}", slope * features + offset, NUMBER_WORDS
-    if len(chosen) >= 10:  # Numbers for each column map any few frames to any other frames.
+    # With fewer frames, numbers for each column could map any features to any target.
+    if len(cell_features) >= 10:
         slopes, offsets, columns = np.ones(features.shape[1]), np.zeros(features.shape[1]), cells[1].ravel()
         inside = inside | ~inside.any(0)
         for slope, name in [(1.0, ""), *logarithms]:
-            offsets[columns] = (inside * (goal - slope * chosen)).sum(0) / inside.sum(0)
+            offsets[columns] = (inside * (cell_targets - slope * cell_features)).sum(0) / inside.sum(0)
             text = f"{name}{name and '; '}plus a number for each column (global mean)"
             yield text, slope * features + offsets, COLUMN_WORDS
-        slopes[columns], offsets[columns] = line(chosen, goal, inside)
+        slopes[columns], offsets[columns] = line(cell_features, cell_targets, inside)
         yield "times and plus a number for each column (global CMVN)", slopes * features + offsets, COLUMN_WORDS
 
 
@@ -218,7 +224,7 @@ def describe_offset(offset: float, slope: float = 1.0) -> str:
 def line(x: Doubles, y: Doubles, inside: npt.NDArray[np.bool_] | None = None) -> tuple[Any, Any]:
     """Fit a line to points (n,), or a line to each column of points (n, columns), by least squares.
 
-    Only points ``inside`` are used. Each column needs at least one of them.
+    Only points ``inside`` are used. Each column needs at least one such point.
 
     Returns:
         Slope and offset.

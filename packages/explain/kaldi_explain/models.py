@@ -305,7 +305,7 @@ def _compute_power(windowed: Doubles, points: int) -> Doubles:
 
 
 def _compute_rounded_power(windowed: Floats, points: int, rate: float) -> Doubles:
-    """Return the power spectrum by Kaldi's FFT in single precision."""
+    """Return the power spectrum (frames, points / 2 + 1) of windowed frames, with Kaldi's FFT in single precision."""
     plan = _make_fft_plan(windowed.shape[1], points, rate)
     [raw] = compute_list_features(plan, [windowed.ravel()], [1.0], _make_zero_seeds)
     first, last, pairs = raw[:, :1], raw[:, 1:2], raw[:, 2:] ** 2

@@ -139,13 +139,13 @@ class Search:
         """
         plain, values = candidate.remove_levels(), self._values
         loud = (self._compute_features(plain) > plain.compute_noise_features())[:, self._columns]
-        chosen = loud.mean(0) >= 0.5
-        if chosen.mean() < 0.5:
+        is_loud_column = loud.mean(0) >= 0.5
+        if is_loud_column.mean() < 0.5:
             return features, values
-        loud = loud[:, chosen]
-        arrays = (array[:, chosen] for array in (features, values))
-        first, second = (np.where(loud, array, (loud * array).sum(0) / loud.sum(0)) for array in arrays)
-        return first, second
+        loud = loud[:, is_loud_column]
+        arrays = (array[:, is_loud_column] for array in (features, values))
+        features, values = (np.where(loud, array, (loud * array).sum(0) / loud.sum(0)) for array in arrays)
+        return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
         """Return a candidate's features for the compared rows."""
@@ -190,7 +190,7 @@ class Search:
     # Where the search begins.
 
     def starts(self, source: AudioSource, timings: Sequence[Timing]) -> list[Candidate]:
-        """Return the best candidates of each kind that has the number of columns, in descending order of quality.
+        """Return the best candidates of each kind that has as many columns as the array, the best first.
 
         Args:
             source: the audio.
@@ -224,12 +224,12 @@ class Search:
         best = self.best(starts)
         best = self._accept(best, self._list_frames(best)) if self.cost(best) > THRESHOLDS.near else best
         frames = {name: best.value(name) for name in ("frame_length", "snip_edges", "padding", "offset", "start")}
-        ways = (frames, frames | {"window_type": best.value("window_type")})
-        starts = [best, *(self.best((start, *map(start.change, ways))) for start in starts)]
+        framings = (frames, frames | {"window_type": best.value("window_type")})
+        starts = [best, *(self.best((start, *map(start.change, framings))) for start in starts)]
         return sorted({start.key: start for start in starts}.values(), key=self.cost)
 
     def _list_templates(self, rate: float, samples: int) -> Iterator[tuple[str, Changes]]:
-        """Yield the kinds of features, with options, that have the number of columns and a shift in samples."""
+        """Yield kinds of features, with options, that have as many columns as the array. The shift is ``samples``."""
         shift, double, fourfold = (find_milliseconds(n * samples, rate) for n in (1, 2, 4))
         dim, of_speech = len(self.sheet.own_columns), abs(shift - 10) < 0.1
         of_synthesis = (double, fourfold, 50.0)  # Lengths of frames in milliseconds that vocoders use.
@@ -258,23 +258,23 @@ class Search:
     # Improvement.
 
     def improve(self, candidate: Candidate) -> Candidate:
-        """Change options until no change explains more.
+        """Return a candidate with changed options that explains more, until no change helps or the stage's budget ends.
 
         Changes of one option are tried first. When little is unexplained, options that imitate one another are
         changed together: the frames, and the filters with the preparation of the samples.
         """
-        ways: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
+        proposals: tuple[tuple[Callable[[Candidate], Iterable[Changes]], float], ...] = (
             (self._list_single, THRESHOLDS.incomparable),
             (self._list_frames, THRESHOLDS.close),
             (self._list_filters, THRESHOLDS.close),
         )
         while not self.budget.is_stage_over() and self.cost(candidate) > THRESHOLDS.explained:
             candidate = self._simplify(candidate)
-            before = 0.99 * self.cost(candidate)
-            for propose, max_cost in ways:
-                if before < self.cost(candidate) < max_cost:
+            improved = 0.99 * self.cost(candidate)  # A round that gains less than 1% is the last round.
+            for propose, max_cost in proposals:
+                if improved < self.cost(candidate) < max_cost:
                     candidate = self._accept(candidate, propose(candidate))
-            if self.cost(candidate) > before:
+            if self.cost(candidate) > improved:
                 break
         return self._simplify(candidate)
 
@@ -320,7 +320,7 @@ class Search:
                 yield {name: moved.value(name) for name in ("mel", *EDGES)}
 
     def _list_frames(self, candidate: Candidate) -> Iterator[Changes]:
-        """Yield frame lengths, windows and edges together, since a wrong one imitates another."""
+        """Yield frame lengths, windows and edges together, because a wrong window can imitate a wrong frame length."""
         yield from candidate.list_other_framings()
         center, placed = candidate.first_sample + candidate.size / 2, list[tuple[float, int, Changes]]()
         lengths = dict.fromkeys([candidate.value("frame_length"), *list_values("frame_length")])
@@ -365,8 +365,8 @@ class Search:
     def _list_centers(self, candidate: Candidate) -> Iterator[Changes]:
         """Yield the edges of filters that the centers of the array's columns show.
 
-        The narrow filter whose energies are most alike has the center of the column. On the right mel scale, the
-        centers lie on a line.
+        The narrow filter whose energies correlate best with a column has the center of this column. On the right mel
+        scale, the centers lie on a straight line over the numbers of the columns.
         """
         if self.by_differences or self.sheet.arrangement.taps or candidate.kind != "fbank":
             return
@@ -432,9 +432,8 @@ class Search:
                      for part in (1, 0.5, 0.25)]  # fmt: skip
             best = self.best((best, *map(best.change, parts)))
         limit = max(1.05 * self.cost(best), THRESHOLDS.explained)
-        for (
-            name
-        ) in names:  # Of all numbers that explain about as much, the number with the fewest digits is the likeliest.
+        # Of all numbers that explain about as much, the number with the fewest digits is the likeliest.
+        for name in names:
             rounded = (best.change({name: round(best.value(name), digits)}) for digits in range(-2, 5))
             best = next((other for other in rounded if self.cost(other) <= limit), best)
         if "high_freq" in names:
@@ -509,12 +508,16 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
 
 
 def _apply_floor(features: Doubles, values: Doubles, floored: Mask, inside: Mask) -> Doubles:
-    """Apply an array's floor to features. A line through the cells inside the limits maps the floor to the features."""
+    """Raise features to the floor of an array in the columns in which the array has ``floored`` cells.
+
+    The floor is the smallest of the array's ``values`` in a column. A straight line for each column, fitted to the
+    cells ``inside`` the array's limits, converts the floor to the scale of the features.
+    """
     count = np.maximum(inside.sum(0), 1)
-    first, second = ((inside * array).sum(0) / count for array in (features, values))
-    power = (inside * (features - first) ** 2).sum(0)
-    slope = (inside * (features - first) * (values - second)).sum(0) / np.where(power > 0, power, 1)
-    floor = first + (values.min(0) - second) / np.where(slope > 0, slope, np.inf)
+    features_mean, values_mean = ((inside * array).sum(0) / count for array in (features, values))
+    power = (inside * (features - features_mean) ** 2).sum(0)
+    slope = (inside * (features - features_mean) * (values - values_mean)).sum(0) / np.where(power > 0, power, 1)
+    floor = features_mean + (values.min(0) - values_mean) / np.where(slope > 0, slope, np.inf)
     return np.where(floored.any(0) & (slope > 0), np.maximum(features, floor), features)
 
 

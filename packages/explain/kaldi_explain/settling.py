@@ -79,11 +79,11 @@ class Settled:
 
         Values outside of the mask ``compared`` count as explained.
         """
-        first, second = self.fit.mapped[self.cells], self.target[self.cells]
-        first = first if compared is None else np.where(compared[self.cells], first, second)
-        variance = second.var(0)
+        mapped, target = self.fit.mapped[self.cells], self.target[self.cells]
+        mapped = mapped if compared is None else np.where(compared[self.cells], mapped, target)
+        variance = target.var(0)
         moving = variance > 1e-9 * variance.max()  # Other columns are constant but for rounding.
-        error = ((first - second) ** 2).mean(0)[moving] / variance[moving]
+        error = ((mapped - target) ** 2).mean(0)[moving] / variance[moving]
         return float(np.sqrt(np.minimum(error, 1).mean())) if moving.any() else 1.0
 
     def describe_order_of_columns(self) -> str:
@@ -92,9 +92,9 @@ class Settled:
         return "" if order is None else fits.describe_order(order, max(order) + 1)
 
     def describe_shift(self, before: int = 0, after: int = 0) -> list[str]:
-        """Describe missing and additional frames at both ends.
+        """Describe missing and additional frames at both ends of the array.
 
-        ``before`` and ``after`` count the frames by which the first and the last frame are later.
+        ``before`` and ``after`` count frames at the start and at the end whose reason the answer names already.
         """
         missing = len(self.features) - self.frame - len(self.target) - after
         missing = 0 if self.candidate.source.words.endswith(ZEROS) else missing
@@ -161,7 +161,7 @@ class Settling:
         return min(settled, key=lambda candidate: candidate.words if exact else candidate.cost(), default=None)
 
     def _select_common_rows(self, candidate: Candidate) -> tuple[Doubles, Doubles, Mask]:
-        """Return features and the array's values in the rows that both have, and the mask of these rows."""
+        """Return features and the array's values in the rows that both have, and a mask of these rows of the array."""
         stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
         at = candidate.start + np.arange(rows) * stride
@@ -237,7 +237,7 @@ class Settling:
             yield candidate.change({"scale": 1.0, "floor": float(f"{math.exp(log_floor):.5g}")})
 
     def _find_floor(self, candidate: Candidate) -> tuple[float, float]:
-        """Return the log energy of the array's floor, or NaN, and the largest log energy."""
+        """Return the log energy of the array's floor (NaN if no cell shows the floor), and the largest log energy."""
         energies, values, inside = self._select_common_rows(candidate)
         energies, values = (array[self.sheet.rows[: len(inside)][inside]] for array in (energies, values))
         is_lowest = find_floored_cells(values)
@@ -275,7 +275,7 @@ class Settling:
                 yield base.change({"scale": scale, "cepstral_lifter": lifter, "dct": dct})
 
     def _list_lifters(self, candidate: Candidate) -> list[int]:
-        """Return the lifter that gives cepstra the sizes of the array's columns, if there is one."""
+        """Return the lifter that gives cepstra the deviations of the array's columns, in a list, or an empty list."""
         if candidate.order is not None or self.sheet.own.shape[1] < 4:
             return []
         features, values, inside = self._select_common_rows(candidate.change({"cepstral_lifter": 0}))

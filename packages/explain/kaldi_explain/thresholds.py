@@ -28,9 +28,7 @@ class Thresholds:
     other_rate: float = 0.55  # Below, audio at another rate deserves all options.
     unlike: float = 0.7  # Above, a candidate resembles the array too little to be changed option by option.
     hopeless: float = 0.85  # Above, the array is not a feature of this audio.
-    cost_of_step: float = (
-        0.05  # Share of the residual by which a processing step must reduce it to be part of the answer.
-    )
+    cost_of_step: float = 0.05  # A processing step must reduce the residual by this share to be part of the answer.
     incomparable: float = 2.0  # Candidates that cannot be compared. Larger than any other cost.
 
     # Improvements, as shares of a cost that remain.

@@ -95,7 +95,7 @@ class Pattern:
         return [replace(timing, center=timing.center - self.begin * timing.shift) for timing in timings]
 
     def _find_best(self, source: AudioSource, shift: int, *, is_whole: bool) -> list[Timing]:
-        """Return the two best timings with a shift in samples that are some frames apart."""
+        """Return the two best timings whose rows are ``shift`` samples apart. They differ by several frames."""
         step = max(int(0.005 * source.rate), 1)
         energies = compute_energies(source, step, min(max(int(self.rows.sum()) // 6, 3), 12))
         bands_of_steps = _decorrelate(energies, max(1, round(shift / step)))

@@ -55,7 +55,7 @@ class Budget:
         return self._read() > self._end_of_settling
 
     def limit(self, computations: Iterable[Item]) -> Iterator[Item]:
-        """Yield the first computation, and the next ones until the reserve for settling is used up."""
+        """Yield computations until the reserve for settling is used up. The first computation is always yielded."""
         for number, computation in enumerate(computations):
             if number and self.is_settling_over():
                 return

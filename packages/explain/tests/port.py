@@ -102,7 +102,7 @@ def port_with(**mistakes: Any) -> Callable[[npt.NDArray[Any], dict[str, Any]], D
 
 # Mistakes: what the port does otherwise, and words by which explain names it.
 MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "scale of -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05",)),
+    "scale of -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05176e-05",)),
     "hamming window": ({"window": "hamming"}, ("window_type='hamming'",)),
     "hann window": ({"window": "hann"}, ("window_type='hanning'",)),
     "no window": ({"window": "rectangular"}, ("window_type='rectangular'",)),
@@ -125,7 +125,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "magnitudes": ({"power": 1.0}, ("use_power=False",)),
     "no logarithm": ({"log": False}, ("use_log_fbank=False",)),
     "another floor": ({"floor": 1e-10, "scale": 1 / 32768}, ("floor of 1e-10",)),
-    "an offset under the logarithm": ({"added": 1e-6, "scale": 1 / 32768}, ("1e-06 added",)),
+    "an offset added before the logarithm": ({"added": 1e-6, "scale": 1 / 32768}, ("1e-06 added",)),
     "edges reflected": ({"edges": "kaldi"}, ("snip_edges=False",)),
     "frames centered": ({"edges": "reflect"}, ("frames centered by padding (reflect)",)),
     "frames centered in zeros": ({"edges": "constant"}, ("frames centered by padding (constant)",)),
@@ -156,7 +156,7 @@ MET = {
     "frames as long as the FFT": "librosa and torch.stft with `center=False`",
     "from 0 Hz": "RicherMans/CED#9",
     "up to 7600 Hz": "k2-fsa/icefall, lhotse (`high_freq=-400`)",
-    "an offset under the logarithm": "k2-fsa/sherpa-onnx `scripts/nemo`",
+    "an offset added before the logarithm": "k2-fsa/sherpa-onnx `scripts/nemo`",
     "edges reflected": "csukuangfj/kaldifeat#116",
     "frames centered": "csukuangfj/kaldi-native-fbank#65, DemisEom/SpecAugment#12",
     "frames of 32 ms": "RicherMans/CED#9",

@@ -340,7 +340,7 @@ def test_program_that_fails(command: list[str], words: str, kit: Path, capsys: p
 
 @pytest.mark.parametrize("argv, status, words", [
     (["--level", "9", "--", "x", "{out.npy}"], 2, "level=9 does not exist: the kit has the levels 1 to 8"),
-    (["--level", "a", "--", "x", "{out.npy}"], 2, "'a' is not a list of numbers"),
+    (["--level", "a", "--", "x", "{out.npy}"], 2, "'a' is not a list of whole numbers"),
     (["--", "x"], 2, "the command has no {out.npy}"),
     ([], 2, "the command has no {out.npy}"),
     (["--timeout", "0", "--", "x", "{out.npy}"], 2, "--timeout=0 must be a positive number"),

@@ -72,7 +72,7 @@ class NamedOptions:
         """Return our options with ``values``, whose keys are the other library's names. Unknown keys are ignored.
 
         Raises:
-            OptionError: a value that Kaldi refuses.
+            OptionError: Kaldi refuses a value.
         """
         names = {name: cls.their_names.get(name, name) for name in get_infos(cls.our_type)}
         return cls.our_type(**{name: values[theirs] for name, theirs in names.items() if theirs in values})

@@ -201,7 +201,7 @@ class Finder:
         return None
 
     def _keeps_original(self, fullname: str) -> bool:
-        """Return True if an installed library keeps its own module of this name."""
+        """Return True if a module of an installed library stays. The stand-in may then add or replace names in it."""
         parent = fullname.rpartition(".")[0]
         if getattr(sys.modules.get(parent), "__name__", parent) != parent:  # The parent package is a stand-in.
             return False
@@ -230,7 +230,10 @@ class _Alias:
 
 
 class _Completed:
-    """Loads a module with its own loader. Then sets the stand-in's names that are missing, or for lhotse present."""
+    """Loads an original module with its own loader, and then sets some of its names to names of the stand-in.
+
+    These are the names that the original lacks, or in lhotse, whose stand-in replaces classes, the names that it has.
+    """
 
     def __init__(self, loader: Any, ours: str) -> None:
         self._loader, self._find_stand_in = loader, ours

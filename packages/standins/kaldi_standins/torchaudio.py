@@ -215,7 +215,10 @@ def _subtract_mean(features: Tensor) -> Tensor:
 
 
 def _let_compute(function: F) -> F:
-    """Let a function of these arguments compute the feature of its name; torch.compile does not trace ``locals()``."""
+    """Decorate a function without a body so that it computes the feature that has the name of the function.
+
+    The decorator collects the arguments by name, because torch.compile cannot trace ``locals()``.
+    """
     feature, parameters = function.__name__, inspect.signature(function).parameters.values()
     names = [parameter.name for parameter in parameters]
     defaults = {parameter.name: parameter.default for parameter in parameters}

@@ -86,7 +86,9 @@ def test_a_command_is_read_as_far_as_its_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entry", ["cat /dev/zero |", "yes |", "/dev/zero"])
 @pytest.mark.parametrize("options", [[], ["--read-entire-file"]])
 def test_output_without_end_is_refused(tmp_path: Path, entry: str, options: list[str]) -> None:
-    reason = "expected RIFF or RIFX" if entry.endswith("|") else "u: is not a regular file: write a command that ends"
+    reason = (
+        "expected RIFF or RIFX" if entry.endswith("|") else "is not a regular file: name a file, or a command that ends"
+    )
     assert reason in limited(directory(tmp_path / "data", u=entry), *options)
 
 

@@ -529,7 +529,7 @@ def test_endless_input_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert Path(fast.file("wav.scp")).read_text().startswith("sp2-a sox -t wav a.fifo -t wav - speed 2 |\n")
         for name in ("reco2dur", "utt2dur"):
             (data / name).unlink()
-        with pytest.raises(DataDirError, match=r"wav.scp:1: a: is not a regular file"):
+        with pytest.raises(DataDirError, match=r"wav.scp:1: a: .* is not a regular file"):
             DataDir(data).reco2dur()
         assert os.read(both, 99) == b"fLaC and more"
     finally:
@@ -607,7 +607,7 @@ def test_entries_that_end_are_read_for_durations(tmp_path: Path, monkeypatch: py
     (tmp_path / "wav.scp").write_text(f"a {entry}\nb {entry}\n")
     refuse_endless_entries("wav.scp")
     (tmp_path / "wav.scp").write_text(f"a {entry}\nb ./-\nc ./-\n")
-    with pytest.raises(DataDirError, match=r"wav.scp:2: b: is not a regular file"):
+    with pytest.raises(DataDirError, match=r"wav.scp:2: b: .* is not a regular file"):
         refuse_endless_entries("wav.scp")
     refuse_endless_entries("wav.scp", {b"a"})
 

@@ -276,7 +276,7 @@ def test_rows_may_differ_from_the_declared_shift_by_five_and_a_twentieth(data: P
     assert failures(data).count(reason) == 4 * (not is_good)
 
 
-@pytest.mark.parametrize(("output", "said"), [({}, "returned nothing"), ([], "returned 0 results for 1 utterances")])
+@pytest.mark.parametrize(("output", "said"), [({}, "returned nothing"), ([], "returned 0 results for a batch of 1")])
 def test_extractor_without_outputs_is_refused(data: Path, output: Any, said: str) -> None:
     with pytest.raises(DumpError, match=f"^nothing fails for a trial of noise: {said}"):
         kaldi_compat.dump(data, _named(lambda audio: output, "nothing"), nj=1)

@@ -589,10 +589,12 @@ def test_attention_is_our_choice_and_not_the_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_number_of_results_is_the_number_of_utterances(count: int) -> None:
-    for output in ([np.ones(2)] * count, np.ones((count, 2)), (np.ones((2, 2)), np.ones(count, int))):
-        with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
+    for output in ([np.ones(2)] * count, np.ones((count, 2))):
+        with pytest.raises(ValueError, match=f"returned {count} results for a batch of 2"):
             split_by_utterance(output, 2)
-    with pytest.raises(ValueError, match=f"returned {count} results for 2 utterances"):
+    with pytest.raises(ValueError, match=f"returned {count} lengths for a batch of 2: return one per utterance"):
+        split_by_utterance((np.ones((2, 2)), np.ones(count, int)), 2)
+    with pytest.raises(ValueError, match=f"returned {count} results for a batch of 2"):
         split_by_utterance({"a": [np.ones(2)] * 2, "b": [np.ones(2)] * count}, 2)
 
 

@@ -71,7 +71,7 @@ class PitchExtractionBase(Options):
         """Convert to the options of kaldi-compat.
 
         Raises:
-            OptionError: a value that Kaldi refuses.
+            OptionError: Kaldi refuses a value.
         """
         options: PitchOptions = self.convert(self.flatten() | {"resample_frequency": vars(self)["resample_freq"]})
         return options
@@ -89,7 +89,7 @@ class ProcessPitchBase(Options):
         """Convert to the options of kaldi-compat.
 
         Raises:
-            OptionError: a value that Kaldi refuses.
+            OptionError: Kaldi refuses a value.
         """
         options: ProcessPitchOptions = self.convert(self.flatten())
         return options

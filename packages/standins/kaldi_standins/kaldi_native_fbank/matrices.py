@@ -115,9 +115,9 @@ def compute_deltas(opts: DeltaOptions, feats: npt.ArrayLike) -> Floats:
     Raises:
         FeatureError: the features have no frames.
     """
-    chosen = make_our_options(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
+    options = make_our_options(ours.DeltaOptions, delta_order=opts.order, delta_window=opts.window)
     matrix = _to_matrix(feats, "compute_deltas")
-    return append_deltas(matrix, np.array([0, len(matrix)]), chosen)
+    return append_deltas(matrix, np.array([0, len(matrix)]), options)
 
 
 def splice_frames(feats: npt.ArrayLike, opts: SpliceOptions | None = None) -> Floats:

@@ -25,7 +25,7 @@ class MelBanks:
         vtln_warp_factor: VTLN factor.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
 
     >>> MelBanks().get_matrix().shape
     (25, 257)

@@ -43,7 +43,7 @@ class OnlineNemoFbank:
     """NeMo's log-mel features of audio in -1 to 1. Every request for a range of frames computes the range again.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
 
     >>> import numpy as np
     >>> fbank = OnlineNemoFbank(NemoFbankOptions())

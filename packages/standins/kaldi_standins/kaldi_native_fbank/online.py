@@ -64,7 +64,7 @@ class FrameStore:
         self._finished = False
 
     def _compute(self, *, final: bool = False) -> None:
-        """Compute the waiting frames."""
+        """Compute the frames whose audio is complete, and append them. ``final`` is True at the end of the audio."""
 
     @property
     def num_frames_ready(self) -> int:

@@ -21,7 +21,7 @@ def compute_and_process_kaldi_pitch(
     Each call starts with the same noise as a Kaldi program.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
         AudioError: a sample is infinite or NaN.
     """
     tracking, processing = pitch_opts.to_our_options(), process_opts.to_our_options()
@@ -39,7 +39,7 @@ class OnlinePitch(FrameStore):
     the pitch of all audio received so far.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
 
     >>> import numpy as np
     >>> pitch = OnlinePitch(PitchExtractionOptions())

@@ -37,7 +37,7 @@ def make_our_options(kind: Any, **values: Any) -> Any:
     """Return an instance of a class of kaldi-compat's options.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
     """
     return kind(**values)
 
@@ -46,7 +46,7 @@ def make_plan(opts: Computed) -> exact.Plan:
     """Return the plan of a feature.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
     """
     kind: Any = type(opts)
     return _plan(kind, tuple(opts.flatten().items()))
@@ -107,7 +107,7 @@ def make_filters(items: tuple[tuple[str, Any], ...], vtln_warp: float = 1.0) -> 
     """Return read-only mel filters (points // 2 + 1, num_bins) for options of frames and of mel bins.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
     """
     values = dict(items)
     frames = make_frame_options(values)
@@ -136,7 +136,7 @@ def make_frame_options(values: dict[str, Any]) -> ours.FrameOptions:
     """Return kaldi-compat's options of frames, with the sizes that options of kaldi_native_fbank specify.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
     """
     options: ours.FrameOptions = make_our_options(ours.FrameOptions, **_rename_frame_options(values))
     return options

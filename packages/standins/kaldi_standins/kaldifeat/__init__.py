@@ -153,7 +153,7 @@ class OfflineFeature(nn.Module):
             chunk_size: number of frames computed at once, to bound memory. None or 0 for all frames.
 
         Returns:
-            ``(frames, dim)`` on the device of the audio, or a list of them.
+            ``(frames, dim)`` on the device of the audio. For a list of audio, a list of such tensors.
         """
         if isinstance(waves, Tensor):
             return self._compute_list([waves], vtln_warp, chunk_size)[0]

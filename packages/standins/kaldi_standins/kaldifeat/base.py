@@ -35,7 +35,7 @@ class FeatureOptions(Options):
         """Convert to an options dataclass of kaldi_compat.
 
         Raises:
-            OptionError: a value that Kaldi refuses.
+            OptionError: Kaldi refuses a value.
         """
         values = self.flatten()
         values["max_feature_vectors"] = values["max_feature_vectors"] or -1

@@ -83,8 +83,8 @@ def load_mat(
     name = decode_file_name(ark_name)
     try:
         return load(name)
-    except (RangeError, SpecifierError) as refused:
-        return load_numpy_range(load, name, refused)
+    except (RangeError, SpecifierError) as error:
+        return load_numpy_range(load, name, error)
 
 
 @repeat_errors
@@ -280,7 +280,7 @@ def read_kaldi(
     Args:
         fd: the file.
         endian: byte order, "<" or ">".
-        audio_loader: "soundfile".
+        audio_loader: must be "soundfile".
         load_kwargs: arguments of ``soundfile.read`` for audio that soundfile wrote. Other objects ignore them.
 
     Raises:

@@ -148,7 +148,11 @@ class _Reader:
         return value
 
     def _spend(self, values: Any) -> Any:
-        """Add the sizes of values that will be copied or hashed to the total, and return the values."""
+        """Add the sizes of values that will be copied or hashed to the total, and return the values.
+
+        Raises:
+            FormatError: the total is implausibly large for the bytes read, as in a pickle that would fill the memory.
+        """
         for value in values:
             self._spent += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
         if self._spent > 4 * (self._source.tell() - self._start) + 1000:

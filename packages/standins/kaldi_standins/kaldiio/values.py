@@ -77,7 +77,7 @@ class KaldiioCodec(AnyCodec):
 
     def _read_text(self, source: Source) -> Any:
         if (source.tell() == 0 and not _look(source, b"\n").strip()) or not source.peek(1):
-            source.fail("expected an object, found nothing")  # Only in an archive is a blank line an empty vector.
+            source.fail("expected an object, found nothing")  # A blank line is an empty vector only in an archive.
         kind, _ = detect_kind(source)
         if kind == "vector" and source.peek(_FIRST_LOOK).lstrip().startswith(b"["):
             if not _look(source, b"]").translate(None, _WHOLE_NUMBERS):
@@ -179,11 +179,11 @@ class KaldiioLoader(Loader):
         super().__init__(get_codec(endian), access, files=files, in_order=in_order)
 
     def load_value(self, key: str | None, text: str) -> Any:
-        """Load the object at a location. Errors name the key."""
+        """Load the object at a location. A range that Kaldi refuses is tried as a NumPy slice. Errors name the key."""
         try:
             return super().load_value(key, text)
-        except (RangeError, SpecifierError) as refused:
-            return load_numpy_range(partial(super().load_value, key), text, refused)
+        except (RangeError, SpecifierError) as error:
+            return load_numpy_range(partial(super().load_value, key), text, error)
 
 
 def parse_slices(part: str) -> tuple[slice, ...] | None:
@@ -204,7 +204,7 @@ def parse_slices(part: str) -> tuple[slice, ...] | None:
 
 
 def slice_of(value: Any, slices: tuple[slice, ...]) -> Any:
-    """Return these slices of an array, or of the samples of ``(rate, samples)``."""
+    """Return ``slices`` of an array, or ``(rate, samples)`` with the slices of the samples."""
     return (value[0], value[1][slices]) if is_audio(value) else value[slices]
 
 

@@ -61,7 +61,7 @@ def compute_kaldi_pitch(
         (..., frames, 2): in Kaldi's order, the normalized correlation (NCCF), then the pitch in Hz.
 
     Raises:
-        OptionError: a value that Kaldi refuses.
+        OptionError: Kaldi refuses a value.
 
     >>> tone = 0.2 * torch.sin(2 * torch.pi * 200 * torch.arange(16000) / 16000)
     >>> compute_kaldi_pitch(tone, 16000).shape

@@ -270,7 +270,10 @@ def test_centered_frames(case: Case, tmp_path: Path) -> None:
         assert_same_for_any_length(other, module, case, (*LENGTHS, *SHORT))
 
 
-NO_SHORT = "torch.export takes a size of 0 or 1 for a constant, so that the audio must hold two frames; ONNX takes any"
+NO_SHORT = (
+    "torch.export treats a size of 0 or 1 as a constant, so the audio must have at least two frames. "
+    "ONNX models accept any length."
+)
 
 
 @cases("torch.export, less than two frames", but={SPECTRAL[0].name: NO_SHORT}, of=SPECTRAL[:1], group="export")

@@ -70,7 +70,7 @@ def test_precision(case: Case) -> None:
     assert torch.equal(module.double()(x.double()), double)
 
 
-@cases("kept in float32 in a model of half precision")
+@cases("stays in float32 in a half-precision model")
 def test_half_precision_model(case: Case) -> None:
     x = case.input(LENGTH)
     assert torch.equal(case.make().half()(x), case.make()(x))
@@ -172,7 +172,7 @@ def test_gradients_at_silence(case: Case) -> None:
         assert x.grad is not None and torch.isfinite(x.grad).all()
 
 
-@cases("gradients of a padded batch: each utterance's own, none in the padding")
+@cases("gradients in a padded batch equal the gradients of single utterances")
 def test_gradients_of_a_padded_batch(case: Case) -> None:
     module = (case.make() if case.name == "Pitch" else case.small()).double()
     # more than a window of the normalized pitch from the longest to the next one
@@ -206,7 +206,7 @@ def test_vmap(case: Case) -> None:
     assert_close(torch.vmap(module)(batch), module(batch))
 
 
-@cases("autocast leaves it alone")
+@cases("unaffected by autocast")
 def test_autocast(case: Case) -> None:
     module = case.make()
     devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -219,7 +219,7 @@ def test_autocast(case: Case) -> None:
         assert_close(features, expected)
 
 
-@cases("TF32 and bfloat16 switches leave it alone")
+@cases("unaffected by TF32 and bfloat16 settings")
 @pytest.mark.usefixtures("reduced_precision")
 def test_reduced_matmul_precision(case: Case) -> None:
     # The exact result shows what the reduced precision would do: both agree to float32's rounding.
@@ -261,15 +261,15 @@ def test_cuda_graph(case: Case) -> None:
 
 
 NO_STREAM = {
-    "Cmvn": "an utterance's own mean is known at its end only; use SlidingCmvn, or Cmvn with given statistics",
-    "UtteranceCmvn": "an utterance's own mean is known at its end only; use SlidingCmvn or GlobalCmvn",
-    "PadFrames": "the number of frames to add is known at the end only",
-    "RepeatedDeltas": "the edges of each order are repeated; use Deltas",
-    "CenteredMean": "the mean needs later frames; use SlidingCmvn",
+    "Cmvn": "The mean of an utterance is known only at its end. Use SlidingCmvn, or Cmvn with stored statistics.",
+    "UtteranceCmvn": "The mean of an utterance is known only at its end. Use SlidingCmvn or GlobalCmvn.",
+    "PadFrames": "The number of frames to add is known only at the end of the utterance.",
+    "RepeatedDeltas": "Each order of deltas repeats its edge frames, which are known only at the end. Use Deltas.",
+    "CenteredMean": "The mean needs later frames. Use SlidingCmvn.",
 }
 
 
-@cases("audio or frames in chunks, the same numbers")
+@cases("same output from chunks of audio or frames")
 def test_streaming_equals_whole(case: Case) -> None:
     module: Any = case.make()
     if case.name in NO_STREAM:
@@ -283,7 +283,7 @@ def test_streaming_equals_whole(case: Case) -> None:
     assert_close(torch.cat(parts), module(x))
 
 
-@cases("dithering by torch.Generator, or Kaldi's own", of=SPECTRAL)
+@cases("dithering with torch.Generator or with Kaldi's generator", of=SPECTRAL)
 def test_dithering(case: Case) -> None:
     module = type(case.make())()
     x = case.input(LENGTH)
