@@ -43,7 +43,7 @@ def check_lengths(
     xp = get_namespace(batch)
     if hasattr(lengths, "is_meta"):  # Only tensors have this attribute.
         are_integers = check_plain(lengths, error) in "iu"
-        if lengths.is_meta and (xp is np or not batch.is_meta):
+        if lengths.is_meta and not getattr(batch, "is_meta", False):
             raise error("lengths on the device meta have no values: pass lengths on the device of the batch")
     else:
         try:
@@ -64,13 +64,14 @@ def check_lengths(
             lengths = lengths.numpy(force=True)
         elif lengths.dtype not in (xp.int32, xp.int64):
             lengths = lengths.to(xp.int64)
-    is_array = isinstance(lengths, np.ndarray)
-    is_readable = is_array or (lengths.device.type == "cpu" and not is_traced_or_differentiated(lengths))
+    is_readable = isinstance(lengths, np.ndarray) or (
+        lengths.device.type == "cpu" and not is_traced_or_differentiated(lengths)
+    )
     if is_readable and 0 not in lengths.shape:
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > batch.shape[axis]:
             raise error(f"lengths from {shortest} to {longest} must be from 0 to {batch.shape[axis]}")
-    return convert_like(lengths.astype(np.int64), batch) if is_array else lengths
+    return convert_like(lengths.astype(np.int64), batch) if isinstance(lengths, np.ndarray) else lengths
 
 
 def check_features(features: Array, lengths: Any | None = None) -> Any | None:
