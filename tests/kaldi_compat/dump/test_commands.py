@@ -227,3 +227,14 @@ def test_command_that_cannot_be_started_is_named_and_leaves_no_open_file() -> No
     group.end()
     with pytest.raises(PipeError, match="is not started, because the job is ending"):
         group.spawn("true", "c")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_process_that_ends_commands_does_not_keep_standard_error_open() -> None:
+    """Otherwise, a program that reads the standard error of a dump would wait for this process."""
+    group = commands.CommandGroup()
+    process, reading = group.spawn("true", "a")
+    os.close(reading)
+    os.waitpid(process, 0)
+    assert {os.readlink(f"/proc/{group._guardian}/fd/{number}") for number in (1, 2)} == {os.devnull}
+    group.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from io_ark import Wave
 from kaldi_compat.dump import cli, read, shard, workers
 from kaldi_compat.dump.devices import explain_unavailable, watch_device
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure
-from kaldi_compat.dump.errors import LostDeviceError, UnavailableError
+from kaldi_compat.dump.errors import DumpError, LostDeviceError, UnavailableError
 from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import Shard, make_plan
@@ -105,7 +106,7 @@ def test_errors_of_a_gpu_that_is_gone_say_so() -> None:
 
 def worker(device: str, shard: Shard | None = None) -> Any:
     closed = SimpleNamespace(close=lambda: None)
-    process = SimpleNamespace(join=lambda: None, kill=lambda: None, exitcode=1)
+    process = SimpleNamespace(join=lambda timeout=None: None, kill=lambda: None, exitcode=1)
     return SimpleNamespace(process=process, tasks=closed, lifeline=closed, device=device, shard=shard)
 
 
@@ -195,3 +196,22 @@ def test_error_of_the_writing_thread_ends_the_job(tmp_path: Path, monkeypatch: p
     data = make_data(tmp_path, 3)
     assert "No space left" in said_by(data, status=255)
     assert not list((data / "data").iterdir())
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_workers_that_die_again_and_again_stop_the_job(monkeypatch: pytest.MonkeyPatch, starts: bool) -> None:
+    team, said = team_of(monkeypatch, "cpu", "cpu")
+    shard = team.workers[0].shard
+    cause = "with status 1: code in the worker has ended the process, as os._exit does"
+    text = (
+        f"3 workers died while writing archive 3, the last worker {cause}"
+        if starts
+        else f"worker processes end before they start to write archives: {cause}"
+    )
+    for _ in range(2):
+        team.workers[0].shard = shard if starts else None
+        team._handle(team.workers[0], None)
+    assert list(team.waiting) == ([shard] * 2 if starts else []) and len(team.workers) == 2 and not said
+    team.workers[0].shard = shard if starts else None
+    with pytest.raises(DumpError, match=f"^{re.escape(text)}$"):
+        team._handle(team.workers[0], None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report import draw_failure_groups
 from kaldi_compat.dump.report_audio import describe_anomalies
@@ -142,3 +143,25 @@ def test_throughput_does_not_fall_when_the_computation_has_ended() -> None:
 def test_stages_are_not_compared_with_the_time_of_a_clock(data: Path) -> None:
     page = page_of(data)
     assert "<td>wall</td>" not in page and "<td>compute</td>" in page
+
+
+def test_legend_has_only_the_names_of_lines() -> None:
+    x = np.arange(3.0)
+    shown = draw_curve(x, [("", x), ("mean", x)], ("dimension", "value"))
+    assert shown.count('class="key"') == 1 and shown.count("polyline") == 2
+    assert "legend" not in draw_curve(x, [("", x)], ("dimension", "value"))
+
+
+CHART_OF_MEANS = "Mean and standard deviation of each dimension"
+
+
+def test_page_has_the_mean_of_matrices_without_cmvn(data: Path) -> None:
+    assert CHART_OF_MEANS in page_of(data)
+    assert not (data / "cmvn.ark").exists()
+
+
+def test_page_of_vectors_has_no_mean_of_frames(data: Path) -> None:
+    Path("sums.py").write_text("def f(audio):\n    return [x[:3] for x in audio]\n")
+    assert main(["dump", "--module=sums.py:f", str(data), "--nj=1", "--report=page.html"]) == 0
+    page = Path("page.html").read_text()
+    assert CHART_OF_MEANS not in page and "Durations" in page
