@@ -425,3 +425,80 @@ def test_advice_to_start_over_names_what_to_leave_out(data: Path, options: dict[
     plan = make_plan(job_of(data))
     with pytest.raises(PlanError, match=f"undo this change, or {advice}$"):
         update_plan(plan, job_of(data, seed=1, **options), Path("plan"), [])
+
+
+@pytest.mark.parametrize(("options", "archives"), [
+    ({"device": "cuda", "nj": 2}, 3), ({"device": "cuda", "nj": 5}, 5), ({"nj": 2}, 2),
+    ({"device": "cuda", "runner": "ray", "nj": 2}, 2), ({"device": "cuda", "nj": 2, "shard_utterances": 5}, 2),
+])  # fmt: skip
+def test_each_gpu_of_this_machine_has_an_archive(
+    data: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], archives: int
+) -> None:
+    monkeypatch.setattr(plan_module, "parse_devices", lambda text: ["cuda:0", "cuda:1", "cuda:2"])
+    assert len(make_plan(job_of(data, **options)).shards) == archives
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_list_that_is_not_sorted_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture, is_sorted: bool) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(lines if is_sorted else [lines[1], lines[2], lines[0]]))
+    assert make_plan(job_of(data)).count == 3
+    assert (f"{data}/wav.scp is not sorted" in caplog.text) is not is_sorted
+
+
+def test_longest_key(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 1, samples=(800,))
+    (data / "wav.scp").write_text(f"{'k' * 4096} x.wav\n")
+    assert make_plan(job_of(data)).count == 1
+    (data / "wav.scp").write_text(f"{'k' * 4097} x.wav\n")
+    with pytest.raises(DumpError, match="line 1: the key has 4097 bytes, but at most 4096 are supported"):
+        make_plan(job_of(data))
+
+
+def test_last_line_without_a_newline_is_an_utterance(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    text = (data / "wav.scp").read_text()
+    (data / "wav.scp").write_text(text.removesuffix("\n"))
+    plan = make_plan(job_of(data, nj=2))
+    assert [line for shard in plan.shards for line in texts_of(plan, shard, data)] == text.splitlines()
+
+
+def test_warping_by_speaker_needs_the_speakers(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    (data / "utt2spk").unlink()
+    assert make_plan(job_of(data)).count == 3
+    (data / "spk2warp").write_text("spk0 1.0\n")
+    with pytest.raises(DumpError, match=r"utt2spk is missing: the fbank features of .*train need this file"):
+        make_plan(job_of(data))
+
+
+def test_folder_in_place_of_the_list_is_said(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 1, samples=(800,))
+    (data / "wav.scp").unlink()
+    (data / "wav.scp").mkdir()
+    with pytest.raises(DumpError, match=r"wav\.scp is not a file: the fbank features"):
+        make_plan(job_of(data))
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "3", "1/2/3", "-1/3", "1/+3", "1/1000000000", "a/b", " 1/2"])
+def test_part_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="shard is a number from 1 and a count, such as 3/100; not"):
+        DumpOptions(shard=text)
+
+
+def test_values_that_are_computed_from_options() -> None:
+    options = DumpOptions(shard="3/3", cmvn="speaker,", layers="9,0", transformers="x", retry_failed=True)
+    assert (options.part, options.layer_numbers, options.cmvn_levels) == ((3, 3), [9, 0], ("speaker",))
+    assert (options.source, options.resumes, options.by_speaker) == ("transformers", True, True)
+    plain = DumpOptions(cmvn="global")
+    assert (plain.source, plain.resumes, plain.by_speaker, plain.part) == ("", False, False, (1, 1))
+    assert (plain.seconds_in_batch, plain.processor, plain.on_gpu) == (60.0, "CPU", False)
+    on_gpu = DumpOptions(device="cuda:1", resume=True, per_speaker=True)
+    assert (on_gpu.seconds_in_batch, on_gpu.processor, on_gpu.on_gpu) == (600.0, "GPU", True)
+    assert on_gpu.resumes and on_gpu.by_speaker and DumpOptions(batch_seconds=7.0).seconds_in_batch == 7.0
+    assert DumpOptions(onnx="m.onnx", preset="fbank").source == "onnx"
+    assert DumpOptions(speeds="0.01,100", speed_dir="x").speed_factors == ("0.01", "100")
+    for layers in ("9,,1", "12345", "a", "-1"):
+        with pytest.raises(OptionError, match="layers are numbers such as 9,12; not"):
+            DumpOptions(layers=layers, transformers="x")

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report_charts import encode_png
 from kaldi_compat.dump.write import Manifest
@@ -103,3 +104,15 @@ def test_time_left_of_a_resumed_dump_counts_this_run_only(monkeypatch: pytest.Mo
     monitor = Monitor(1000, done={1: before.counts}, stream=io.StringIO())
     monitor.record_progress(2, 10, 1.0, 0)
     assert "0:01:30 left" in at(monitor, 10.0, monkeypatch)  # ten in ten seconds, 90 to go
+
+
+def test_stage_that_was_busy_for_the_longest_time_is_named() -> None:
+    outcomes = {bound: Outcome(1, 1, (), 1.0, {"wall": 9.0, "read": 1.0, "write": 1.0, bound: 2.0})
+                for bound in ("read", "compute", "write")}  # fmt: skip
+    assert all(outcome.bound == bound for bound, outcome in outcomes.items())
+
+
+@pytest.mark.parametrize(("utterances", "wanted", "good"), [(95, 100, True), (94, 100, False), (18, 19, False),
+                                                            (19, 20, True), (18, 20, False), (0, 0, True)])  # fmt: skip
+def test_at_most_a_twentieth_may_fail(utterances: int, wanted: int, good: bool) -> None:
+    assert Outcome(utterances, wanted, (), 1.0, {}).good_enough is good
