@@ -110,9 +110,3 @@ def test_stage_that_was_busy_for_the_longest_time_is_named() -> None:
     outcomes = {bound: Outcome(1, 1, (), 1.0, {"wall": 9.0, "read": 1.0, "write": 1.0, bound: 2.0})
                 for bound in ("read", "compute", "write")}  # fmt: skip
     assert all(outcome.bound == bound for bound, outcome in outcomes.items())
-
-
-@pytest.mark.parametrize(("utterances", "wanted", "good"), [(95, 100, True), (94, 100, False), (18, 19, False),
-                                                            (19, 20, True), (18, 20, False), (0, 0, True)])  # fmt: skip
-def test_at_most_a_twentieth_may_fail(utterances: int, wanted: int, good: bool) -> None:
-    assert Outcome(utterances, wanted, (), 1.0, {}).good_enough is good
