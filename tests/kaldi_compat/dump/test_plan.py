@@ -502,3 +502,12 @@ def test_values_that_are_computed_from_options() -> None:
     for layers in ("9,,1", "12345", "a", "-1"):
         with pytest.raises(OptionError, match="layers are numbers such as 9,12; not"):
             DumpOptions(layers=layers, transformers="x")
+
+
+@pytest.mark.parametrize("options", [{"nj": 3}, {"shard_utterances": 1}, {"nj": 1}])
+def test_archives_follow_each_other_in_the_list(data: Path, options: dict[str, int]) -> None:
+    shards = make_plan(job_of(data, **options)).shards
+    ends = [shard.stop for shard in shards]
+    assert [shard.start for shard in shards] == [0, *ends[:-1]] and ends[-1] == (data / "wav.scp").stat().st_size
+    content = (data / "wav.scp").read_bytes()
+    assert [content[shard.start : shard.stop].count(b"\n") for shard in shards] == [shard.count for shard in shards]
