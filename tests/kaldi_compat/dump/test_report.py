@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kaldi_compat.dump import report
 from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report import draw_failure_groups
@@ -23,9 +24,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def page_of(data: Path, *arguments: str, status: int = 0) -> str:
-    report = data.parent / "page.html"
-    assert dump(data, f"--report={report}", *arguments) == status
-    return report.read_text()
+    path = data.parent / "page.html"
+    assert dump(data, f"--report={path}", *arguments) == status
+    return path.read_text()
 
 
 def test_silent_and_clipped_utterances_are_named(data: Path) -> None:
@@ -165,3 +166,71 @@ def test_page_of_vectors_has_no_mean_of_frames(data: Path) -> None:
     assert main(["dump", "--module=sums.py:f", str(data), "--nj=1", "--report=page.html"]) == 0
     page = Path("page.html").read_text()
     assert CHART_OF_MEANS not in page and "Durations" in page
+
+
+def test_options_of_the_page_have_only_configuration_files_that_are_read(data: Path) -> None:
+    Path("conf").rename("other")
+    assert main(["dump", "fbank", str(data), "--nj=1", "--report=page.html"]) == 0
+    page = Path("page.html").read_text()
+    assert "<td>nj</td><td>1</td>" in page and "<td>fbank.conf</td>" not in page and "<td>None</td>" not in page
+
+
+def test_page_lists_the_longest_and_the_shortest_utterances(data: Path) -> None:
+    page = page_of(data, "--shard-utterances=3")
+    durations = [line.split() for line in (data / "utt2dur").read_text().splitlines()]
+    ordered = sorted(durations, key=lambda line: float(line[1]))
+    rows = "".join(f"<tr><td>{key}</td><td>{float(seconds):.2f} s</td></tr>" for key, seconds in
+                   [*ordered[:-4:-1], *reversed(ordered[:3])])  # fmt: skip
+    assert f"<table>{rows}</table>" in page
+    sizes = sum(path.stat().st_size for path in (data / "data").glob("*.ark")) / 2**20
+    assert f"<td>archives</td><td>3, feats: {sizes:.1f} MiB</td>" in page
+    assert "<td>utterances with features</td><td>8 of 8</td>" in page and "<td>failures</td><td>0</td>" in page
+    samples = ("spk0-utt000", "spk0-utt002", "spk1-utt004", "spk2-utt007")
+    assert re.findall(r"<figcaption>(\S+): \d+ frames x 23</figcaption>", page) == list(samples)
+
+
+def test_long_matrix_is_cut_in_its_picture(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MAX_FRAMES", 50)
+    page = page_of(data)
+    frames = dict(line.split() for line in (data / "utt2num_frames").read_text().splitlines())
+    cut = [key for key, count in frames.items() if int(count) > 50]
+    for key in ("spk0-utt000", "spk0-utt002", "spk1-utt004", "spk2-utt007"):
+        end = ", the first 50 frames" if key in cut else ""
+        assert f"<figcaption>{key}: {frames[key]} frames x 23{end}</figcaption>" in page
+    assert cut and "0.5</text>" in page
+
+
+def test_failures_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MAX_FAILURES", 4)
+    failures = [
+        *((f"a{i}", "late") for i in range(3)),
+        *((f"b{i}", "long") for i in range(3)),
+        ("c", "loud"),
+        ("d", "x"),
+    ]
+    groups = draw_failure_groups(failures).splitlines()
+    assert [group.count("<tr>") for group in groups] == [3, 1, 1, 1]
+    assert [re.findall(r"and (\d+) more", group) for group in groups] == [[], ["2"], [], []]
+    assert draw_failure_groups([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([], ["empty"]),
+        ([32, -32], ["silent: the largest sample is 32"]),
+        ([-33, 30], []),
+        ([32767, *[100, -100] * 499, 0], ["clipped: 0.1% of the samples are at full scale"]),
+        ([-32768, *[100, -100] * 499, 0], ["clipped: 0.1% of the samples are at full scale"]),
+        ([32767, *[100, -100] * 500], []),
+        ([32766, *[100, -100] * 499, 0], []),
+        ([900, -900, 0, 0], ["digital silence: 50% of the samples are 0"]),
+        ([900, -900, 900, -900, 0, 0, 0, 1], []),
+        ([120, -80], []),
+        ([122, -78], ["offset: the mean of the samples is 22"]),
+        ([-122, 78], ["offset: the mean of the samples is -22"]),
+        ([1022, -978], []),
+    ],
+)
+def test_limits_of_odd_audio(samples: list[int], expected: list[str]) -> None:
+    assert describe_anomalies(np.array([samples], np.int16)) == expected
