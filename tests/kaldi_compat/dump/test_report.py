@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -234,3 +237,15 @@ def test_failures_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_limits_of_odd_audio(samples: list[int], expected: list[str]) -> None:
     assert describe_anomalies(np.array([samples], np.int16)) == expected
+
+
+def test_picture_is_dark_at_the_smallest_and_light_at_the_largest_value_of_time_by_dimension() -> None:
+    values = np.array([[1.0, 2.0], [3.0, np.nan], [np.inf, 6.0]])
+    shown = draw_features(values, 0.5, "dimension", "features")
+    (content,) = re.findall('base64,([^"]*)', shown)
+    png = base64.b64decode(content)
+    assert struct.unpack(">IIBBBBB", png[16:29]) == (3, 2, 8, 0, 0, 0, 0)
+    size = int.from_bytes(png[33:37], "big")
+    rows = np.frombuffer(zlib.decompress(png[41 : 41 + size]), np.uint8).reshape(2, 4)
+    assert rows.tolist() == [[0, 51, 0, 255], [0, 0, 102, 0]]  # A row begins with its filter, and dimension 0 is last.
+    assert "dark: 1, light: 6" in shown and ">1.5</text>" in shown
