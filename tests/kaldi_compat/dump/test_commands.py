@@ -270,6 +270,7 @@ def test_command_is_not_run_without_permission(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_commands_receive_signals_that_this_process_ignores() -> None:
     """Python ignores SIGPIPE, and a thread may block signals; a command inherits neither."""
     group = commands.CommandGroup()
