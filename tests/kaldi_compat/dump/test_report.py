@@ -249,3 +249,21 @@ def test_picture_is_dark_at_the_smallest_and_light_at_the_largest_value_of_time_
     rows = np.frombuffer(zlib.decompress(png[41 : 41 + size]), np.uint8).reshape(2, 4)
     assert rows.tolist() == [[0, 51, 0, 255], [0, 0, 102, 0]]  # A row begins with its filter, and dimension 0 is last.
     assert "dark: 1, light: 6" in shown and ">1.5</text>" in shown
+
+
+def test_inspected_utterances_are_the_segments(data: Path) -> None:
+    keys = keys_of(data / "wav.scp")
+    write_wav(data / "wav" / f"{keys[0]}.wav", np.zeros((1, 8000), np.int16))
+    (data / "segments").write_text("".join(f"{key}-{part} {key} {part / 5} {part / 5 + 0.15}\n"
+                                           for key in keys for part in (0, 1)))  # fmt: skip
+    (data / "utt2spk").unlink()
+    page = page_of(data)
+    assert "Among 16 utterances" in page
+    assert re.findall(r"<td>(\S+)</td><td>silent", page) == [f"{keys[0]}-0", f"{keys[0]}-1"]
+
+
+def test_picture_of_equal_values_is_dark() -> None:
+    with np.errstate(all="raise"):
+        shown = draw_features(np.full((2, 3), 7.0), 0.01, "dimension", "features")
+    (content,) = re.findall('base64,([^"]*)', shown)
+    assert not np.frombuffer(zlib.decompress(base64.b64decode(content)[41:-16]), np.uint8).any()
