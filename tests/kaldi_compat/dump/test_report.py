@@ -267,3 +267,10 @@ def test_picture_of_equal_values_is_dark() -> None:
         shown = draw_features(np.full((2, 3), 7.0), 0.01, "dimension", "features")
     (content,) = re.findall('base64,([^"]*)', shown)
     assert not np.frombuffer(zlib.decompress(base64.b64decode(content)[41:-16]), np.uint8).any()
+
+
+def test_name_of_the_vertical_axis_is_at_its_middle() -> None:
+    x = np.arange(3.0)
+    shown = draw_curve(x, [("", x)], ("dimension", "value"))
+    top, bottom = re.findall(r'class="axis" d="M68 (\d+)V(\d+)H', shown)[0]
+    assert f"translate(14 {(int(top) + int(bottom)) / 2}) rotate(-90)" in shown
