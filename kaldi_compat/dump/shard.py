@@ -187,7 +187,7 @@ def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
     """Write the log messages of this block to a file, which is not created without messages."""
     with contextlib.suppress(OSError):
         path.unlink()
-    handler = _QuietHandler(path, mode="a", delay=True)
+    handler = _QuietHandler(path, mode="a", encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handlers = [handler, make_command_handler()]
     handler.addFilter(lambda record: not handlers[1].filter(record))

@@ -413,3 +413,12 @@ def test_seeds_of_frames_are_the_outputs_of_splitmix64() -> None:
     outputs = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]  # The first ones for the state 0.
     seeds = frame_seeds(np.uint64(0), np.arange(3)).view(np.uint32).tolist()
     assert seeds == [output >> 32 for output in outputs]
+
+
+def test_size_of_utterances_is_that_of_all_samples() -> None:
+    waves = [io_ark.Wave(rate, audio(samples, 1)) for rate, samples in ((8000.0, 100), (16000.0, 300))]
+    for several in (waves, [waves[0], waves[0]]):
+        entry = Audio(0, create_block(["a", "b"], several))
+        assert entry.nbytes == sum(wave.samples.nbytes for wave in several) > 200
+    features = Features.from_array(utterance(0, 400), np.zeros((3, 5), np.float32))
+    assert features.nbytes == 60 and Failure(0, "a", "b").nbytes == 0

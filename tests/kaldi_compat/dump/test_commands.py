@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from io_ark.errors import PipeError
+from io_ark.codecs import codec
+from io_ark.errors import ArkError, PipeError, PipesRefusedError
 from kaldi_compat.dump import commands
 from tests.kaldi_compat.dump.test_kill import MAIN, start, wait_for
-from tests.support.dump_data import archive_bytes, dump, edited, failures, make_data, matrices
+from tests.support.dump_data import archive_bytes, audio, dump, edited, failures, make_data, matrices, write_wav
 
 SECONDS_TO_END = 2.0
 
@@ -227,3 +228,59 @@ def test_command_that_cannot_be_started_is_named_and_leaves_no_open_file() -> No
     group.end()
     with pytest.raises(PipeError, match="is not started, because the job is ending"):
         group.spawn("true", "c")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_process_that_ends_commands_does_not_keep_standard_error_open() -> None:
+    """Otherwise, a program that reads the standard error of a dump would wait for this process."""
+    group = commands.CommandGroup()
+    process, reading = group.spawn("true", "a")
+    os.close(reading)
+    os.waitpid(process, 0)
+    assert {os.readlink(f"/proc/{group._guardian}/fd/{number}") for number in (1, 2)} == {os.devnull}
+    group.end()
+
+
+@pytest.mark.parametrize("timeout", [0.0, 30.0])
+@pytest.mark.parametrize(("ending", "warning"), [
+    ("true", ""), ("exit 3", "exit status 3"), ("kill -PIPE $$", ""), ("exit 141", ""), ("kill -TERM $$", "signal 15"),
+])  # fmt: skip
+def test_ending_of_a_command_after_complete_audio_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, timeout: float, ending: str, warning: str
+) -> None:
+    write_wav(tmp_path / "a.wav", audio(500, 1))
+    with commands.COMMANDS.allowed():
+        wave = commands.read_from_command(f"cat {tmp_path}/a.wav; {ending} |  ", codec("wave"), timeout=timeout)
+    assert (wave.samples == audio(500, 1)).all()
+    assert warning in caplog.text and len(caplog.records) == bool(warning)
+
+
+@pytest.mark.parametrize(("command", "error", "text"), [
+    ("echo broken; exit 7", PipeError, r"^echo broken; exit 7\|: the command had .*\(exit status 7\) \(expected"),
+    ("echo broken", ArkError, r"^echo broken\|:0: expected RIFF"), ("true", ArkError, r"^true\|:0: expected RIFF"),
+])  # fmt: skip
+def test_status_of_a_command_explains_invalid_audio(command: str, error: type[Exception], text: str) -> None:
+    with commands.COMMANDS.allowed(), pytest.raises(error, match=text):
+        commands.read_from_command(f"{command}|", codec("wave"))
+
+
+def test_command_is_not_run_without_permission(tmp_path: Path) -> None:
+    with commands.COMMANDS.allowed(), pytest.raises(PipesRefusedError, match="is not run: pipes are disabled"):
+        commands.read_from_command(f"touch {tmp_path}/ran |", codec("wave"), pipes=False)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_commands_receive_signals_that_this_process_ignores() -> None:
+    """Python ignores SIGPIPE, and a thread may block signals; a command inherits neither."""
+    group = commands.CommandGroup()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        process, reading = group.spawn("grep -E '^Sig(Blk|Ign)' /proc/self/status", "a")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with open(reading) as file:
+        blocked, ignored = (int(line.split()[1], 16) for line in file)
+    os.waitpid(process, 0)
+    group.end()
+    assert not blocked and not ignored >> signal.SIGPIPE - 1 & 1

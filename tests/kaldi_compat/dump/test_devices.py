@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from io_ark import Wave
 from kaldi_compat.dump import cli, read, shard, workers
 from kaldi_compat.dump.devices import explain_unavailable, watch_device
 from kaldi_compat.dump.entries import Audio, AudioOrFailure, Encoded, Failure
-from kaldi_compat.dump.errors import LostDeviceError, UnavailableError
+from kaldi_compat.dump.errors import DumpError, LostDeviceError, OutputError, UnavailableError
 from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
 from kaldi_compat.dump.plan import Shard, make_plan
@@ -105,7 +106,7 @@ def test_errors_of_a_gpu_that_is_gone_say_so() -> None:
 
 def worker(device: str, shard: Shard | None = None) -> Any:
     closed = SimpleNamespace(close=lambda: None)
-    process = SimpleNamespace(join=lambda: None, kill=lambda: None, exitcode=1)
+    process = SimpleNamespace(join=lambda timeout=None: None, kill=lambda: None, exitcode=1)
     return SimpleNamespace(process=process, tasks=closed, lifeline=closed, device=device, shard=shard)
 
 
@@ -195,3 +196,76 @@ def test_error_of_the_writing_thread_ends_the_job(tmp_path: Path, monkeypatch: p
     data = make_data(tmp_path, 3)
     assert "No space left" in said_by(data, status=255)
     assert not list((data / "data").iterdir())
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_workers_that_die_again_and_again_stop_the_job(monkeypatch: pytest.MonkeyPatch, starts: bool) -> None:
+    team, said = team_of(monkeypatch, "cpu", "cpu")
+    shard = team.workers[0].shard
+    cause = "with status 1: code in the worker has ended the process, as os._exit does"
+    text = (
+        f"3 workers died while writing archive 3, the last worker {cause}"
+        if starts
+        else f"worker processes end before they start to write archives: {cause}"
+    )
+    for _ in range(2):
+        team.workers[0].shard = shard if starts else None
+        team._handle(team.workers[0], None)
+    assert list(team.waiting) == ([shard] * 2 if starts else []) and len(team.workers) == 2 and not said
+    team.workers[0].shard = shard if starts else None
+    with pytest.raises(DumpError, match=f"^{re.escape(text)}$"):
+        team._handle(team.workers[0], None)
+
+
+def test_messages_of_workers_are_handled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    team, _ = team_of(monkeypatch, "cpu", "cpu")
+    first, shard = team.workers[0], team.workers[0].shard
+    shown: list[Any] = []
+    team.monitor.record_progress, team.monitor.record_done = lambda *counts: shown.append(counts), shown.append
+    team.job = SimpleNamespace(layout=Layout.from_paths(tmp_path, "fbank"))
+    team._handle(first, ("progress", 3, 1, 2.5, 0))
+    with pytest.raises(DumpError, match="bad data"):
+        team._handle(first, ("stop", DumpError("bad data")))
+    with pytest.raises(OutputError, match=r"\.3\.ark was written, but has disappeared or changed since: run the job"):
+        team._handle(first, ("done", 3))
+    assert first.shard is shard
+    monkeypatch.setattr(workers, "read_manifest", lambda layout, number: f"manifest {number}")
+    team._handle(first, ("done", 3))
+    assert first.shard is None and shown == [(3, 1, 2.5, 0), "manifest 3"] and not team.waiting and not team.tries
+
+
+def test_worker_reports_at_most_every_fifth_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, sent = [100.0], list[Any]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    report = workers._make_reporter(SimpleNamespace(send=sent.append), Shard(7, 0, 10, 1))
+    for count, seconds in enumerate((100.1, 100.25, 100.3, 100.44, 100.5)):
+        now[0] = seconds
+        report(count, 1.5, 0)
+    assert sent == [("progress", 7, 1, 1.5, 0), ("progress", 7, 4, 1.5, 0)]
+
+
+@pytest.mark.parametrize(("nj", "cores", "shards", "used"), [(4, 2, 9, 2), (2, 4, 9, 2), (4, 4, 3, 3), (4, 1, 9, 0),
+                                                             (4, 4, 1, 0), (4, 4, 0, None)])  # fmt: skip
+def test_workers_on_a_cpu_are_no_more_than_cores_and_archives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nj: int, cores: int, shards: int, used: int | None
+) -> None:
+    """One worker is this process, which is 0 here; without archives there is none."""
+    started: list[int] = []
+    done: list[Any] = []
+
+    def start(job: Any, plan: Any, shards: Any, monitor: Any, devices: Sequence[str]) -> Any:
+        return SimpleNamespace(run=lambda: started.append(len(devices)))
+
+    def open_runner(*_: Any, **options: Any) -> Any:
+        assert options == {"owns_process": False}
+        started.append(0)
+        return lambda shard, report: shard.number
+
+    monkeypatch.setattr(workers, "_Workers", start)
+    monkeypatch.setattr(workers, "_open_runner", open_runner)
+    monkeypatch.setattr(workers, "count_cores", lambda: cores)
+    job = Job(Layout.from_paths(tmp_path, "fbank"), DumpOptions(nj=nj))
+    monitor = cast(Any, SimpleNamespace(record_done=done.append, say=None))
+    workers.run_local(job, cast(Any, None), [Shard(i + 1, 0, 10, 1) for i in range(shards)], monitor)
+    assert started == ([] if used is None else [used])
+    assert done == (list(range(1, shards + 1)) if used == 0 else [])

@@ -110,3 +110,14 @@ def test_log_that_cannot_be_removed_does_not_end_the_work(tmp_path: Path, monkey
     with stderr_to(tmp_path / "log"):
         pass
     assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_standard_error_of_a_block_is_appended_to_its_log_which_is_removed_if_it_stays_empty(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for line in (b"one\n", b"two\n"):
+        with stderr_to(log):
+            os.write(2, line)
+    assert log.read_bytes() == b"one\ntwo\n"
+    with stderr_to(tmp_path / "empty"):
+        pass
+    assert not (tmp_path / "empty").exists()

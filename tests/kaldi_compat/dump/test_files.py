@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -221,3 +222,24 @@ def test_device_that_is_not_writable_is_refused_before_the_work(monkeypatch: pyt
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(OutputError, match=r"^/dev/null is not writable for you"):
         check_writable(Path("/dev/null"))
+
+
+def test_names_that_are_not_utf_8_keep_their_bytes(tmp_path: Path) -> None:
+    """Names of utterances, speakers, files and comments, in every file that a dump writes."""
+    data = make_data(tmp_path, 6, samples=(4000,))
+    (data / "wav" / "spk0-utt001.wav").unlink()
+    for name in ("wav.scp", "utt2spk"):
+        content = (data / name).read_bytes()
+        (data / name).write_bytes(re.sub(b"(?<!/)spk0", b"sp\xe9\xff0", content))
+    (tmp_path / "conf" / "fbank.conf").write_bytes(b"--dither=0  # \xfc\n")
+    options = ("--cmvn=speaker,global", "--shard-utterances=2", f"--report={tmp_path}/page.html")
+    for more in ((), ("--resume",)):
+        assert dump(data, *options, *more) == 1
+        for name, count in (("feats.scp", 5), ("utt2dur", 5), ("utt2num_frames", 5), ("cmvn.scp", 2)):
+            keys = [line.split()[0] for line in (data / name).read_bytes().splitlines()]
+            assert len(keys) == count and (
+                keys[-1] == b"sp\xe9\xff0" if count == 2 else keys[0] == b"sp\xe9\xff0-utt000"
+            ), name
+        assert (data / "log" / "dump_fbank_train.failures").read_bytes().startswith(b"sp\xe9\xff0-utt001 ")
+        assert (data / "conf" / "fbank.conf").read_bytes() == b"--dither=0  # \xfc\n"
+    assert len(matrices(data / "feats.scp")) == 5 and b"spk0-utt001" in (tmp_path / "page.html").read_bytes()

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from kaldi_compat.dump import cli as command
+from kaldi_compat.dump import inputs
 from kaldi_compat.dump.cli import main
+from kaldi_compat.dump.errors import PlanError
 from kaldi_compat.dump.files import get_stamp as _stamp
+from kaldi_compat.dump.plan import make_plan
 from kaldi_compat.dump.spectral import SpectralComputer
-from tests.support.dump_data import archive_bytes, dump, keys_of, make_data, matrices, refused, said_by
+from tests.support.dump_data import archive_bytes, dump, job_of, keys_of, make_data, matrices, refused, said_by
 
 INPUTS = ("wav.scp", "segments", "utt2spk", "spk2warp", "--vtln-map", "--utt2spk", "utt2warp")
 
@@ -239,3 +242,43 @@ def test_stamp_changes_if_a_file_of_equal_size_and_time_replaces_the_file(tmp_pa
     before = _stamp(tmp_path / "old")
     os.replace(tmp_path / "new", tmp_path / "old")
     assert _stamp(tmp_path / "old") != before
+
+
+def test_inputs_are_read_again_only_if_their_stamps_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make_data(tmp_path, 3, samples=(2000,))
+    job = job_of(data)
+    settings = make_plan(job).settings
+    read: list[str] = []
+    digest = inputs.digest
+
+    def counted(path: Path) -> str:
+        read.append(path.name)
+        return digest(path)
+
+    monkeypatch.setattr(inputs, "digest", counted)
+    stamps = inputs.get_stamps(job, settings["confs"])
+    inputs.InputWatch(job, settings, stamps).check()
+    assert not read
+    other_node = inputs.InputWatch(job, settings, {})
+    for _ in range(2):
+        other_node.check()
+    assert sorted(read) == ["utt2spk", "wav.scp"]
+    os.utime(data / "utt2spk", ns=(0, 0))
+    other_node.check()
+    assert sorted(read) == ["utt2spk", "utt2spk", "wav.scp"]
+    assert stamps["utt2warp"] is None and stamps["wav.scp"] == _stamp(data / "wav.scp")
+    replace_by_reversed(data / "wav.scp")
+    for _ in range(2):  # It has not become the new state.
+        with pytest.raises(PlanError, match=r"wav\.scp changed while it was being used"):
+            other_node.check()
+
+
+@pytest.mark.parametrize(
+    ("rspecifier", "expected"),
+    [
+        ("", None), ("ark:warps", "warps"), ("scp,p:dir/warps.scp", "dir/warps.scp"), ("ark:cat warps |", None),
+        ("ark:-", None), ("ark,t,s,cs:/w", "/w"), ("nonsense", None),
+    ],
+)  # fmt: skip
+def test_file_of_a_table_is_that_of_its_rspecifier(rspecifier: str, expected: str | None) -> None:
+    assert inputs._find_table_file(rspecifier) == (Path(expected) if expected else None)

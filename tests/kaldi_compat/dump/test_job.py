@@ -765,3 +765,21 @@ def test_utterances_that_should_have_features_are_those_of_the_longer_list(
     if speakers is not None:
         (data / "utt2spk").write_text("".join(f"u{i} s\n" for i in range(speakers)))
     assert finish.compute_outcome(job, plan).wanted == wanted
+
+
+OPENED = """
+import sys, warnings
+warnings.filterwarnings("error", category=EncodingWarning, module="kaldi_compat|io_ark")
+from kaldi_compat.dump.entry_point import main
+sys.exit(main())
+"""
+
+
+def test_no_file_is_read_or_written_in_the_encoding_of_the_locale(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3)
+    confs = [f"--conf={tmp_path}/conf/fbank.conf", f"--pitch-conf={tmp_path}/conf/pitch.conf"]
+    options = [f"--report={tmp_path}/page.html", "--cmvn=speaker,global", "--nj=1"]
+    command = [sys.executable, "-X", "warn_default_encoding", "-c", OPENED, "dump", "fbank_pitch", str(data)]
+    for more in ([], ["--resume"]):
+        done = subprocess.run([*command, *confs, *options, *more], capture_output=True, text=True, check=False)
+        assert (done.returncode, "EncodingWarning" in done.stderr) == (0, False), done.stderr

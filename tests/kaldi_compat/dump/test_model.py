@@ -409,3 +409,10 @@ def waves_of_files(data: Path, keys: Sequence[str]) -> dict[str, tuple[np.ndarra
         wave = io_ark.load(data / "wav" / f"{key}.wav")
         found[key] = wave.samples[0], int(wave.sample_frequency)
     return found
+
+
+def test_counts_of_an_extractor_start_at_zero_for_each_archive(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in sorted((data / "wav").iterdir()):
+        write_wav(path, audio(5000, seed=1), 16000)
+    assert kaldi_compat.dump(data, Samples(), nj=1, shard_utterances=1).utterances == 4
+    assert "4 utterances with another sampling rate are resampled" in capsys.readouterr().err

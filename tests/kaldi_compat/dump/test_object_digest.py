@@ -779,3 +779,13 @@ def test_object_of_too_many_objects_is_reported(monkeypatch: pytest.MonkeyPatch)
     assert "too large" in str(digest_object(holder, None).opaque)
     monkeypatch.setattr(object_digest, "MAX_OBJECTS", 5000)
     assert not digest_object(holder, None).opaque
+
+
+def test_names_that_python_adds_to_a_module_are_not_among_its_globals() -> None:
+    """A function that calls ``globals()`` uses all variables of its module, but ``__file__`` decides nothing."""
+    one, other = _with_globals(W=1), _with_globals(W=1)
+    one.__globals__.update({"__file__": "/a/x.py", "__cached__": "/a/x.pyc"})  # type: ignore[attr-defined]
+    other.__globals__.update({"__file__": "/b/x.py", "__cached__": "/b/x.pyc"})  # type: ignore[attr-defined]
+    assert digest_object(one, None).parts == digest_object(other, None).parts
+    other.__globals__["W"] = 2  # type: ignore[attr-defined]
+    assert digest_object(one, None).parts != digest_object(other, None).parts

@@ -19,7 +19,16 @@ from kaldi_compat.dump.errors import DumpError, PlanError
 from kaldi_compat.dump.files import read_sealed, whole_file, write_sealed
 from kaldi_compat.dump.finalize import format_frame_shift
 from kaldi_compat.dump.options import DumpOptions, Layout
-from kaldi_compat.dump.plan import DumpPlan, Shard, make_plan, read_lines_of, read_plan, update_plan, write_plan
+from kaldi_compat.dump.plan import (
+    DumpPlan,
+    Shard,
+    collect_settings,
+    make_plan,
+    read_lines_of,
+    read_plan,
+    update_plan,
+    write_plan,
+)
 from kaldi_compat.errors import OptionError
 from tests.support.dump_data import job_of, left_by_a_dead_process, make_data
 
@@ -283,3 +292,222 @@ def test_each_process_and_each_part_has_an_archive(data: Path, nj: int, part: st
     assert [shard.number for shard in plan.shards] == list(range(1, archives + 1))
     listed = (data / "wav.scp").read_bytes().splitlines()
     assert [line for shard in plan.shards for line in read_lines_of(plan, shard, data)] == listed
+
+
+def write_conf(data: Path, text: str) -> None:
+    (data.parent.parent / "conf" / "fbank.conf").write_text(text)
+
+
+MENDING = ("pipes", "network")
+
+
+@pytest.mark.parametrize("mend", MENDING)
+def test_change_that_mends_beside_a_change_of_all_features_is_refused(data: Path, mend: str) -> None:
+    """Every change must keep the existing features, not only one of them."""
+    plan = make_plan(job_of(data, **{mend: False}))
+    with pytest.raises(PlanError, match=f"^{mend}, seed changed since .* all 4 archives would be created again"):
+        update_plan(plan, job_of(data, seed=1, retry_failed=True), Path("plan"), [])
+
+
+@pytest.mark.parametrize("mend", MENDING)
+def test_change_that_mends_creates_only_archives_with_failures_again(data: Path, mend: str) -> None:
+    plan = make_plan(job_of(data, **{mend: False}))
+    with pytest.raises(PlanError, match=f"^{mend} changed since .* failed utterances, 2, 10, .* add --retry-failed"):
+        update_plan(plan, job_of(data), Path("plan"), [10, 2])
+    for failed, options in ([], {}), ([10, 2], {"retry_failed": True}):
+        updated = update_plan(plan, job_of(data, **options), Path("plan"), failed)
+        assert updated == make_plan(job_of(data)) != plan
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "mends"),
+    [
+        ("--min-duration=0.5", "--min-duration=0.2", True),
+        ("--min-duration=0.2", "--min-duration=0.5", False),
+        ("--allow-downsample=false", "--allow-downsample=true", True),
+        ("--allow-downsample=true", "--allow-downsample=false", False),
+        ("--allow-upsample=false", "--allow-upsample=true", True),
+        ("--allow-upsample=true", "--allow-upsample=false", False),
+        ("--use-energy=false", "--use-energy=true", False),
+        ("--min-duration=0.5\n--num-mel-bins=23", "--min-duration=0.2\n--num-mel-bins=24", False),
+        ("--min-duration=0.5", "--min-duration=0.2\n--allow-upsample=true", True),
+    ],
+)
+def test_options_of_a_feature_that_change_no_existing_features(
+    tmp_path: Path, before: str, now: str, mends: bool
+) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    write_conf(data, before + "\n")
+    plan = make_plan(job_of(data))
+    write_conf(data, now + "\n")
+    if mends:
+        updated = update_plan(plan, job_of(data), Path("plan"), [])
+        assert updated.settings["confs"] == {"fbank.conf": now + "\n"} and updated.shards == plan.shards
+    else:
+        with pytest.raises(PlanError, match="all 3 archives would be created again"):
+            update_plan(plan, job_of(data), Path("plan"), [])
+
+
+def test_comments_and_written_defaults_are_no_change(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    plan = make_plan(job_of(data))
+    write_conf(data, "--dither=0.0  # none\n--use-energy=false\n--num-mel-bins=23\n")
+    assert update_plan(plan, job_of(data), Path("plan"), []) is plan
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"program": "0"}, "program"),
+        ({"feature": "mfcc"}, "feature"),
+        ({"confs": {"fbank.conf": "--no-such-option=1\n"}}, "fbank.conf"),
+        ({"confs": {}}, "fbank.conf"),
+        ({"inputs": {}}, "utt2spk, wav.scp"),
+        ({"program": "0", "feature": "mfcc"}, "feature, program"),
+    ],
+)
+def test_plan_of_something_else_is_refused(data: Path, change: dict[str, object], named: str) -> None:
+    plan = make_plan(job_of(data))
+    other = dataclasses.replace(plan, settings=plan.settings | change)
+    with pytest.raises(PlanError, match=rf"^{named} changed since the plan plan was made, so all 4 archives"):
+        update_plan(other, job_of(data), Path("plan"), [])
+
+
+def test_configuration_that_appears_or_disappears_is_a_change(data: Path) -> None:
+    plan = make_plan(job_of(data))
+    other = dataclasses.replace(plan, settings=plan.settings | {"confs": plan.settings["confs"] | {"pitch.conf": ""}})
+    with pytest.raises(PlanError, match=r"^pitch.conf changed since"):
+        update_plan(other, job_of(data), Path("plan"), [])
+
+
+def test_input_that_appears_or_disappears_is_a_change(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    plan = make_plan(job_of(data))
+    (data / "spk2warp").write_text("spk0 1.0\n")
+    with pytest.raises(PlanError, match=r"^spk2warp changed since"):
+        update_plan(plan, job_of(data), Path("plan"), [])
+    plan = make_plan(job_of(data))
+    (data / "spk2warp").unlink()
+    with pytest.raises(PlanError, match=r"^spk2warp changed since"):
+        update_plan(plan, job_of(data), Path("plan"), [])
+
+
+def test_file_that_an_extractor_used_in_its_trial_is_compared(data: Path, tmp_path: Path) -> None:
+    used = tmp_path / "weights"
+    used.write_text("1")
+    files = {"file weights": str(used)}
+    job, trial = job_of(data), {"trial": {"files": files}}
+    plan = make_plan(job)
+    plan = dataclasses.replace(plan, settings=plan.settings | collect_settings(job, files) | trial)
+    assert update_plan(plan, job, Path("plan"), []) is plan
+    used.write_text("2")
+    with pytest.raises(PlanError, match=r"^file weights changed since"):
+        update_plan(plan, job, Path("plan"), [])
+    used.write_text("1")
+    options = plan.settings["options"] | {"pipes": False}
+    mending = dataclasses.replace(plan, settings=plan.settings | {"options": options})
+    updated = update_plan(mending, job, Path("plan"), [])
+    assert updated == plan  # The trial and the digest of its file are kept.
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({}, "start again"),
+        ({"resume": True}, "start again without --resume"),
+        ({"retry_failed": True}, "start again without --retry-failed"),
+        ({"resume": True, "retry_failed": True}, "start again without --resume and --retry-failed"),
+        ({"shard": "1/2"}, "delete it and start again"),
+        ({"shard": "1/2", "resume": True}, "delete it and start again without --resume"),
+    ],
+)
+def test_advice_to_start_over_names_what_to_leave_out(data: Path, options: dict[str, object], advice: str) -> None:
+    plan = make_plan(job_of(data))
+    with pytest.raises(PlanError, match=f"undo this change, or {advice}$"):
+        update_plan(plan, job_of(data, seed=1, **options), Path("plan"), [])
+
+
+@pytest.mark.parametrize(("options", "archives"), [
+    ({"device": "cuda", "nj": 2}, 3), ({"device": "cuda", "nj": 5}, 5), ({"nj": 2}, 2),
+    ({"device": "cuda", "runner": "ray", "nj": 2}, 2), ({"device": "cuda", "nj": 2, "shard_utterances": 5}, 2),
+])  # fmt: skip
+def test_each_gpu_of_this_machine_has_an_archive(
+    data: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], archives: int
+) -> None:
+    monkeypatch.setattr(plan_module, "parse_devices", lambda text: ["cuda:0", "cuda:1", "cuda:2"])
+    assert len(make_plan(job_of(data, **options)).shards) == archives
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_list_that_is_not_sorted_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture, is_sorted: bool) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    lines = (data / "wav.scp").read_text().splitlines(keepends=True)
+    (data / "wav.scp").write_text("".join(lines if is_sorted else [lines[1], lines[2], lines[0]]))
+    assert make_plan(job_of(data)).count == 3
+    assert (f"{data}/wav.scp is not sorted" in caplog.text) is not is_sorted
+
+
+def test_longest_key(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 1, samples=(800,))
+    (data / "wav.scp").write_text(f"{'k' * 4096} x.wav\n")
+    assert make_plan(job_of(data)).count == 1
+    (data / "wav.scp").write_text(f"{'k' * 4097} x.wav\n")
+    with pytest.raises(DumpError, match="line 1: the key has 4097 bytes, but at most 4096 are supported"):
+        make_plan(job_of(data))
+
+
+def test_last_line_without_a_newline_is_an_utterance(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    text = (data / "wav.scp").read_text()
+    (data / "wav.scp").write_text(text.removesuffix("\n"))
+    plan = make_plan(job_of(data, nj=2))
+    assert [line for shard in plan.shards for line in texts_of(plan, shard, data)] == text.splitlines()
+
+
+def test_warping_by_speaker_needs_the_speakers(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 3, samples=(800,))
+    (data / "utt2spk").unlink()
+    assert make_plan(job_of(data)).count == 3
+    (data / "spk2warp").write_text("spk0 1.0\n")
+    with pytest.raises(DumpError, match=r"utt2spk is missing: the fbank features of .*train need this file"):
+        make_plan(job_of(data))
+
+
+def test_folder_in_place_of_the_list_is_said(tmp_path: Path) -> None:
+    data = make_data(tmp_path, 1, samples=(800,))
+    (data / "wav.scp").unlink()
+    (data / "wav.scp").mkdir()
+    with pytest.raises(DumpError, match=r"wav\.scp is not a file: the fbank features"):
+        make_plan(job_of(data))
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "3", "1/2/3", "-1/3", "1/+3", "1/1000000000", "a/b", " 1/2"])
+def test_part_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="shard is a number from 1 and a count, such as 3/100; not"):
+        DumpOptions(shard=text)
+
+
+def test_values_that_are_computed_from_options() -> None:
+    options = DumpOptions(shard="3/3", cmvn="speaker,", layers="9,0", transformers="x", retry_failed=True)
+    assert (options.part, options.layer_numbers, options.cmvn_levels) == ((3, 3), [9, 0], ("speaker",))
+    assert (options.source, options.resumes, options.by_speaker) == ("transformers", True, True)
+    plain = DumpOptions(cmvn="global")
+    assert (plain.source, plain.resumes, plain.by_speaker, plain.part) == ("", False, False, (1, 1))
+    assert (plain.seconds_in_batch, plain.processor, plain.on_gpu) == (60.0, "CPU", False)
+    on_gpu = DumpOptions(device="cuda:1", resume=True, per_speaker=True)
+    assert (on_gpu.seconds_in_batch, on_gpu.processor, on_gpu.on_gpu) == (600.0, "GPU", True)
+    assert on_gpu.resumes and on_gpu.by_speaker and DumpOptions(batch_seconds=7.0).seconds_in_batch == 7.0
+    assert DumpOptions(onnx="m.onnx", preset="fbank").source == "onnx"
+    assert DumpOptions(speeds="0.01,100", speed_dir="x").speed_factors == ("0.01", "100")
+    for layers in ("9,,1", "12345", "a", "-1"):
+        with pytest.raises(OptionError, match="layers are numbers such as 9,12; not"):
+            DumpOptions(layers=layers, transformers="x")
+
+
+@pytest.mark.parametrize("options", [{"nj": 3}, {"shard_utterances": 1}, {"nj": 1}])
+def test_archives_follow_each_other_in_the_list(data: Path, options: dict[str, int]) -> None:
+    shards = make_plan(job_of(data, **options)).shards
+    ends = [shard.stop for shard in shards]
+    assert [shard.start for shard in shards] == [0, *ends[:-1]] and ends[-1] == (data / "wav.scp").stat().st_size
+    content = (data / "wav.scp").read_bytes()
+    assert [content[shard.start : shard.stop].count(b"\n") for shard in shards] == [shard.count for shard in shards]

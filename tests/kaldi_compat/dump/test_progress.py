@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import time
+from contextlib import nullcontext
 
+import numpy as np
 import pytest
 
 from kaldi_compat.dump.errors import DumpError
+from kaldi_compat.dump.finalize import Outcome
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report_charts import encode_png
 from kaldi_compat.dump.write import Manifest
@@ -75,8 +79,6 @@ def test_a_closed_standard_error_stops_nothing() -> None:
 
 def test_pictures_are_png_files() -> None:
     matplotlib = pytest.importorskip("matplotlib.image")
-    import numpy as np
-
     levels = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
     read = matplotlib.imread(io.BytesIO(encode_png(levels)), format="png")
     np.testing.assert_array_equal(np.round(read * 255).astype(np.uint8), levels)
@@ -103,3 +105,49 @@ def test_time_left_of_a_resumed_dump_counts_this_run_only(monkeypatch: pytest.Mo
     monitor = Monitor(1000, done={1: before.counts}, stream=io.StringIO())
     monitor.record_progress(2, 10, 1.0, 0)
     assert "0:01:30 left" in at(monitor, 10.0, monkeypatch)  # ten in ten seconds, 90 to go
+
+
+def test_stage_that_was_busy_for_the_longest_time_is_named() -> None:
+    outcomes = {bound: Outcome(1, 1, (), 1.0, {"wall": 9.0, "read": 1.0, "write": 1.0, bound: 2.0})
+                for bound in ("read", "compute", "write")}  # fmt: skip
+    assert all(outcome.bound == bound for bound, outcome in outcomes.items())
+
+
+@pytest.mark.parametrize(("allowed", "failures", "stops"), [(0, 0, False), (0, 1, True), (-1, 9, False), (2, 2, False)])
+def test_failures_that_are_allowed(allowed: int, failures: int, stops: bool) -> None:
+    monitor = Monitor(10, max_failures=allowed, stream=io.StringIO())
+    with pytest.raises(DumpError, match=f"--max-failures is {allowed}: see") if stops else nullcontext():
+        monitor.record_progress(1, 10, 1.0, failures)
+
+
+def test_line_is_shown_at_most_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    monitor = Monitor(8, stream=stream)
+    for count, seconds in enumerate((109.5, 110.0, 111.0, 119.5, 120.0), start=1):
+        now[0] = seconds
+        monitor.record_progress(1, count, 3600.0 * count, 0)
+    assert [line.partition(",")[0] for line in stream.getvalue().splitlines()] == [
+        "2 of 8 utterances", "5 of 8 utterances"
+    ]  # fmt: skip
+    assert "5.00 h, 900x real time, 0:00:12 left, 0 failed" in stream.getvalue()
+    assert monitor.samples == [(0.0, 0.0), *zip((9.5, 10.0, 11.0, 19.5, 20.0), np.arange(1, 6) * 3600.0, strict=True)]
+    now[0] = 120.4
+    monitor.record_progress(1, 6, 7 * 3600.0, 0)
+    assert len(monitor.samples) == 6  # Less than half a second has passed.
+    monitor.close()
+    assert monitor.samples[-1] == (pytest.approx(20.4), 7 * 3600.0)
+    assert monitor.summarize("read") == f"20.4 s, {7 * 3600 / 20.4:.0f} times real time; bound by: read"
+
+
+def test_messages_are_printable_and_a_closed_stream_stops_none() -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    stream = io.StringIO()
+    Monitor(1, stream=stream).say("\x1b[2Jkey")
+    assert stream.getvalue() == "\\x1b[2Jkey\n"
+    Monitor(1, stream=Broken()).say("a")
+    assert Monitor(0, stream=stream).summarize("read") == "nothing was left to compute: all archives were complete"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kaldi_compat.dump import report
+from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.report import draw_failure_groups
 from kaldi_compat.dump.report_audio import describe_anomalies
@@ -22,9 +27,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def page_of(data: Path, *arguments: str, status: int = 0) -> str:
-    report = data.parent / "page.html"
-    assert dump(data, f"--report={report}", *arguments) == status
-    return report.read_text()
+    path = data.parent / "page.html"
+    assert dump(data, f"--report={path}", *arguments) == status
+    return path.read_text()
 
 
 def test_silent_and_clipped_utterances_are_named(data: Path) -> None:
@@ -142,3 +147,130 @@ def test_throughput_does_not_fall_when_the_computation_has_ended() -> None:
 def test_stages_are_not_compared_with_the_time_of_a_clock(data: Path) -> None:
     page = page_of(data)
     assert "<td>wall</td>" not in page and "<td>compute</td>" in page
+
+
+def test_legend_has_only_the_names_of_lines() -> None:
+    x = np.arange(3.0)
+    shown = draw_curve(x, [("", x), ("mean", x)], ("dimension", "value"))
+    assert shown.count('class="key"') == 1 and shown.count("polyline") == 2
+    assert "legend" not in draw_curve(x, [("", x)], ("dimension", "value"))
+
+
+CHART_OF_MEANS = "Mean and standard deviation of each dimension"
+
+
+def test_page_has_the_mean_of_matrices_without_cmvn(data: Path) -> None:
+    assert CHART_OF_MEANS in page_of(data)
+    assert not (data / "cmvn.ark").exists()
+
+
+def test_page_of_vectors_has_no_mean_of_frames(data: Path) -> None:
+    Path("sums.py").write_text("def f(audio):\n    return [x[:3] for x in audio]\n")
+    assert main(["dump", "--module=sums.py:f", str(data), "--nj=1", "--report=page.html"]) == 0
+    page = Path("page.html").read_text()
+    assert CHART_OF_MEANS not in page and "Durations" in page
+
+
+def test_options_of_the_page_have_only_configuration_files_that_are_read(data: Path) -> None:
+    Path("conf").rename("other")
+    assert main(["dump", "fbank", str(data), "--nj=1", "--report=page.html"]) == 0
+    page = Path("page.html").read_text()
+    assert "<td>nj</td><td>1</td>" in page and "<td>fbank.conf</td>" not in page and "<td>None</td>" not in page
+
+
+def test_page_lists_the_longest_and_the_shortest_utterances(data: Path) -> None:
+    page = page_of(data, "--shard-utterances=3")
+    durations = [line.split() for line in (data / "utt2dur").read_text().splitlines()]
+    ordered = sorted(durations, key=lambda line: float(line[1]))
+    rows = "".join(f"<tr><td>{key}</td><td>{float(seconds):.2f} s</td></tr>" for key, seconds in
+                   [*ordered[:-4:-1], *reversed(ordered[:3])])  # fmt: skip
+    assert f"<table>{rows}</table>" in page
+    sizes = sum(path.stat().st_size for path in (data / "data").glob("*.ark")) / 2**20
+    assert f"<td>archives</td><td>3, feats: {sizes:.1f} MiB</td>" in page
+    assert "<td>utterances with features</td><td>8 of 8</td>" in page and "<td>failures</td><td>0</td>" in page
+    samples = ("spk0-utt000", "spk0-utt002", "spk1-utt004", "spk2-utt007")
+    assert re.findall(r"<figcaption>(\S+): \d+ frames x 23</figcaption>", page) == list(samples)
+
+
+def test_long_matrix_is_cut_in_its_picture(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MAX_FRAMES", 50)
+    page = page_of(data)
+    frames = dict(line.split() for line in (data / "utt2num_frames").read_text().splitlines())
+    cut = [key for key, count in frames.items() if int(count) > 50]
+    for key in ("spk0-utt000", "spk0-utt002", "spk1-utt004", "spk2-utt007"):
+        end = ", the first 50 frames" if key in cut else ""
+        assert f"<figcaption>{key}: {frames[key]} frames x 23{end}</figcaption>" in page
+    assert cut and "0.5</text>" in page
+
+
+def test_failures_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MAX_FAILURES", 4)
+    failures = [
+        *((f"a{i}", "late") for i in range(3)),
+        *((f"b{i}", "long") for i in range(3)),
+        ("c", "loud"),
+        ("d", "x"),
+    ]
+    groups = draw_failure_groups(failures).splitlines()
+    assert [group.count("<tr>") for group in groups] == [3, 1, 1, 1]
+    assert [re.findall(r"and (\d+) more", group) for group in groups] == [[], ["2"], [], []]
+    assert draw_failure_groups([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        ([], ["empty"]),
+        ([32, -32], ["silent: the largest sample is 32"]),
+        ([-33, 30], []),
+        ([32767, *[100, -100] * 499, 0], ["clipped: 0.1% of the samples are at full scale"]),
+        ([-32768, *[100, -100] * 499, 0], ["clipped: 0.1% of the samples are at full scale"]),
+        ([32767, *[100, -100] * 500], []),
+        ([32766, *[100, -100] * 499, 0], []),
+        ([900, -900, 0, 0], ["digital silence: 50% of the samples are 0"]),
+        ([900, -900, 900, -900, 0, 0, 0, 1], []),
+        ([120, -80], []),
+        ([122, -78], ["offset: the mean of the samples is 22"]),
+        ([-122, 78], ["offset: the mean of the samples is -22"]),
+        ([1022, -978], []),
+    ],
+)
+def test_limits_of_odd_audio(samples: list[int], expected: list[str]) -> None:
+    assert describe_anomalies(np.array([samples], np.int16)) == expected
+
+
+def test_picture_is_dark_at_the_smallest_and_light_at_the_largest_value_of_time_by_dimension() -> None:
+    values = np.array([[1.0, 2.0], [3.0, np.nan], [np.inf, 6.0]])
+    shown = draw_features(values, 0.5, "dimension", "features")
+    (content,) = re.findall('base64,([^"]*)', shown)
+    png = base64.b64decode(content)
+    assert struct.unpack(">IIBBBBB", png[16:29]) == (3, 2, 8, 0, 0, 0, 0)
+    size = int.from_bytes(png[33:37], "big")
+    rows = np.frombuffer(zlib.decompress(png[41 : 41 + size]), np.uint8).reshape(2, 4)
+    assert rows.tolist() == [[0, 51, 0, 255], [0, 0, 102, 0]]  # A row begins with its filter, and dimension 0 is last.
+    assert "dark: 1, light: 6" in shown and ">1.5</text>" in shown
+
+
+def test_inspected_utterances_are_the_segments(data: Path) -> None:
+    keys = keys_of(data / "wav.scp")
+    write_wav(data / "wav" / f"{keys[0]}.wav", np.zeros((1, 8000), np.int16))
+    (data / "segments").write_text("".join(f"{key}-{part} {key} {part / 5} {part / 5 + 0.15}\n"
+                                           for key in keys for part in (0, 1)))  # fmt: skip
+    (data / "utt2spk").unlink()
+    page = page_of(data)
+    assert "Among 16 utterances" in page
+    assert re.findall(r"<td>(\S+)</td><td>silent", page) == [f"{keys[0]}-0", f"{keys[0]}-1"]
+
+
+def test_picture_of_equal_values_is_dark() -> None:
+    with np.errstate(all="raise"):
+        shown = draw_features(np.full((2, 3), 7.0), 0.01, "dimension", "features")
+    (content,) = re.findall('base64,([^"]*)', shown)
+    assert not np.frombuffer(zlib.decompress(base64.b64decode(content)[41:-16]), np.uint8).any()
+
+
+def test_name_of_the_vertical_axis_is_at_its_middle() -> None:
+    x = np.arange(3.0)
+    shown = draw_curve(x, [("", x)], ("dimension", "value"))
+    top, bottom = re.findall(r'class="axis" d="M68 (\d+)V(\d+)H', shown)[0]
+    assert f"translate(14 {(int(top) + int(bottom)) / 2}) rotate(-90)" in shown

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from kaldi_compat.dump import cli as command
+from kaldi_compat.dump.files import read_sealed, write_sealed
 from kaldi_compat.dump.options import Layout
-from kaldi_compat.dump.write import read_manifest
+from kaldi_compat.dump.write import DamagedError, read_manifest, verify_manifest
 from tests.support.dump_data import archive_bytes, audio, dump, make_data, refused, results, said_by, write_wav
 
 OPTIONS = ("--cmvn=speaker,global", "--shard-utterances=2")
@@ -271,3 +272,27 @@ def test_statistics_asked_for_later_are_made_of_the_archives_that_are_there(tmp_
 def test_plan_and_manifests_are_lines_of_json(data: Path) -> None:
     for name in (FILES["plan"], FILES["manifest"]):
         assert all(json.loads(line) for line in (data / name).read_text().splitlines())
+
+
+@pytest.mark.parametrize("name", ["archive", "script", "utt2num_frames", "utt2dur"])
+def test_manifest_that_lacks_a_file_is_damaged(data: Path, name: str) -> None:
+    layout = Layout.from_paths(data, "fbank")
+    (manifest,) = read_sealed(layout.get_manifest(2))
+    write_sealed(layout.get_manifest(2), [manifest])
+    assert read_manifest(layout, 2)
+    del manifest["files"][name]
+    write_sealed(layout.get_manifest(2), [manifest])
+    with pytest.raises(DamagedError, match=r"\.2\.json is damaged"):
+        verify_manifest(layout, 2)
+    assert read_manifest(layout, 2) is None
+
+
+def test_part_recreates_only_its_own_archives_with_failures(tmp_path: Path) -> None:
+    data = with_bad_utterances(tmp_path)
+    assert dump(data, "--shard-utterances=2") == 1
+    stamps = {path: path.stat().st_mtime_ns for path in sorted((data / "data").glob("*.ark"))}
+    (data / "late.wav").rename(data / "wav" / "spk1-utt005.wav")
+    said = said_by(data, "--shard=3/3", "--retry-failed", status=1)
+    assert "archive 3 is created again" in said and "archive 2 is created again" not in said
+    assert [path.stat().st_mtime_ns == stamp for path, stamp in stamps.items()] == [True, True, False]
+    assert len((data / "feats.scp").read_text().splitlines()) == 5

@@ -11,6 +11,7 @@ import pytest
 
 from io_ark.data_dir import perturb
 from io_ark.errors import ArkError
+from io_ark.tables import overwriting
 from kaldi_compat.dump.cli import main
 from kaldi_compat.dump.speed_perturb import make_speed_directory
 
@@ -63,3 +64,21 @@ def test_speeds_are_written_before_the_outputs_are_compared(
     assert main(arguments) != 0
     assert f"{audio}: is read as well, and writing would destroy it" in capsys.readouterr().err
     assert not Path("fast/utt2spk").exists() and Path(audio).read_bytes() == b"RIFF"
+
+
+def test_recording_on_a_late_line_is_not_replaced_by_a_speed_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(overwriting, "MAX_COMPARED_LINES", 2)
+    data = source(Path("data"), "a.wav")
+    lines = [f"{name} {name}.wav\n" for name in "abcd"]
+    (data / "wav.scp").write_text("".join(lines))
+    (data / "utt2spk").write_text("".join(f"{name} {name}\n" for name in "abcd"))
+    for name in "abcd":
+        Path(f"{name}.wav").write_bytes(b"RIFF")
+    Path("fast").mkdir()
+    os.link("d.wav", "fast/text")
+    assert main(["dump", "--speeds=0.9,1.0", "--speed-dir=fast", "fbank", "data"]) != 0
+    assert "fast/text: is read as well, and writing would destroy it" in capsys.readouterr().err
+    assert os.listdir("fast") == ["text"] and Path("d.wav").read_bytes() == b"RIFF"

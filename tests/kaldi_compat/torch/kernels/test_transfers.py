@@ -58,7 +58,7 @@ def test_sent_pieces_are_put_together_for_the_next_computation(gpu: FakeGpu, pie
     expected = torch.zeros(length, dtype=given_pieces[0][1].dtype)
     for at, piece in given_pieces:
         expected[at : at + len(piece)] = piece
-    assert torch.equal(Transfers(GPU).send(given_pieces, length), expected)
+    assert torch.equal(Transfers(GPU).send_pieces(given_pieces, length), expected)
 
 
 @pytest.mark.parametrize("conf", ["--dither=0\n", "--dither=1\n--snip-edges=false\n"], ids=["plain", "dithered"])
@@ -227,7 +227,7 @@ def test_rows_hold_the_samples_of_all_utterances(utterances: list[tuple[int, str
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed_batch, "MIN_PIECE_SAMPLES", least)
         row = packed_batch.pack([part_of(*each) for each in zip(samples, places, strict=True)], options)
-    sent = Transfers(torch.device("cpu")).send(row.pieces, row.length)
+    sent = Transfers(torch.device("cpu")).send_pieces(row.pieces, row.length)
     assert len(sent) == row.length == (row.frames - 1) * shift + options.window_size
     end = 0
     for values, first, count in zip(samples, row.first_frames.tolist(), row.counts.tolist(), strict=True):
