@@ -144,8 +144,8 @@ def format_differences(presets: list[Preset]) -> str:
         "The table shows the largest and the mean absolute difference between the input that the preset computes and",
         "the input that the model's own code computes. The recordings are speech, silence, speech with a DC offset,",
         "clipped speech, quiet speech, noise, speech recorded at 8 kHz, and recordings of 20 ms, one frame and 30 s",
-        "(`reference_data/frontends`). The tests repeat this comparison, and check that every preset that computes different",
-        "features fails it.",
+        "(`reference_data/frontends`). The tests repeat this comparison, and check that every preset that computes",
+        "different features fails it.",
         "",
         "| preset | largest difference | recording | mean difference |",
         "| --- | --- | --- | --- |",
@@ -161,10 +161,10 @@ def format_mistakes(presets: list[Preset]) -> str:
     lines = [
         "## How much does a wrong setting matter?",
         "",
-        "The first row of the table shows the standard deviation of the model's input for a recording of speech. The other",
-        "rows show the mean absolute change of the input when one setting is wrong. If a preset needs statistics, the table",
-        "uses invented statistics instead of a model's file, so the standard deviation is not 1. `error` means that the",
-        "number of columns does not fit the statistics:",
+        "The first row of the table shows the standard deviation of the model's input for a recording of speech. The",
+        "other rows show the mean absolute change of the input when one setting is wrong. If a preset needs statistics,",
+        "the table uses invented statistics instead of a model's file, so the standard deviation is not 1. `error` means",
+        "that the number of columns does not fit the statistics:",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
