@@ -162,9 +162,9 @@ def format_mistakes(presets: list[Preset]) -> str:
         "## How much does a wrong setting matter?",
         "",
         "The first row of the table shows the standard deviation of the model's input for a recording of speech. The",
-        "other rows show the mean absolute change of the input when one setting is wrong. If a preset needs statistics,",
-        "the table uses invented statistics instead of a model's file, so the standard deviation is not 1. `error` means",
-        "that the number of columns does not fit the statistics:",
+        "other rows show the mean absolute change of the input when one setting is wrong. If a preset needs",
+        "statistics, the table uses invented statistics instead of a model's file, so the standard deviation is not 1.",
+        "`error` means that the number of columns does not fit the statistics:",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}

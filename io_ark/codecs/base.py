@@ -234,7 +234,11 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and the one space after it from ``source``. ``binary`` selects the format."""
+    """Read a token and the white-space byte after it, and return the token. In text, skip white space before it.
+
+    Raises:
+        FormatError: there is no token at this place, or no white space after it.
+    """
     at = source.tell()
     if not binary:
         source.skip_space()

@@ -325,8 +325,9 @@ def copy(
         with exits_with(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
-        # Without utt2uniq in the source, Kaldi's script moves its own new file to the backup. If an older job left a file in
-        # the target, the backup keeps that file, which cannot be made again.
+        # If the source has no utt2uniq, Kaldi's script writes a new utt2uniq and then moves it into .backup. If the target
+        # has an utt2uniq of an earlier job, do not write a new one, so that .backup contains the earlier file, which
+        # cannot be recreated.
         is_old = not src.find("utt2uniq") and bool(DataFiles(target).find("utt2uniq"))
         if src.find("utt2uniq") or ((utt_prefix or utt_suffix) and not is_old):
             stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))

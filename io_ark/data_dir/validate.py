@@ -104,17 +104,22 @@ class Check(DataFiles):
         return self._lists[name, number]
 
     def check_sorted(self, name: str) -> None:
-        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline."""
+        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline.
+
+        Raises:
+            DataDirError: one of these checks fails.
+        """
         key_list = self.read_keys(name)
         if not key_list.is_ended:
-            text = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
-            raise self.say.fail("", text, key_list.file, key_list.line_count + 1)
+            problem = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
+            raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
         if key_list.unsorted:
             before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
-            again = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort)"
-            again = "is there twice: remove one" if key == before else again
+            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort)"
+            if key == before:
+                problem = "is there twice: remove one"
             raise self.say.fail(
-                f"file {key_list.file} is not sorted or has duplicates", again, key_list.file, key_list.unsorted, key
+                f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
             )
 
     def compare(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:

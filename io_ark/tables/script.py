@@ -232,7 +232,7 @@ class Script(Mapping[str, str]):
         return _Lines(self)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Iterate over keys and values in file order, without lookups."""
+        """Iterate over keys and values in file order, without a lookup of each key."""
         if self._values is not None:
             yield from self._values.items()
             return

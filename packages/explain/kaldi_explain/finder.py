@@ -150,7 +150,7 @@ class Finder:
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
     def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the steps from an attempt to the array. Return None if the attempt does not explain the array.
+        """Return the steps that turn an attempt's features into the array, or None if it does not explain the array.
 
         If ``is_start``, the attempt is settled only if it equals the array, because later stages may improve it.
         """

@@ -338,7 +338,9 @@ def map_to(
     others = [features] * (len(features) != count) + [part[:last]] * (last < count)
     cells = np.ix_(compared, columns)
     before: list[fits.Map] = []
-    if features.shape[1] > plain.shape[1]:  # The means of frames differ from those of stacked frames.
+    if (
+        features.shape[1] > plain.shape[1]
+    ):  # The means of frames differ from those of stacked frames, so also try a normalization before stacking.
         for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
             before.append((f"before that: {name}", mapped, words))
