@@ -26,7 +26,10 @@ from io_ark.tables.overwriting import refuse_overwriting
 def convert(arguments: argparse.Namespace) -> int:
     """Convert a table. The status is 1 if an entry is unreadable or not an array.
 
-    The target is opened after the first entry has been read. A target that is the source is refused.
+    The target is opened after the first entry has been read.
+
+    Raises:
+        ArkError: the source is missing or has no entries, or the target is the source.
     """
     if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
         nemo.refuse_source(arguments.source, arguments.target)

@@ -316,6 +316,9 @@ def copy(
         spk_prefix, spk_suffix: strings that are added to the names of speakers.
         utt_prefix, utt_suffix: strings that are added to the names of utterances.
         validate_opts: options of ``validate_data_dir.sh`` for the copy.
+
+    Raises:
+        DataDirError: the source lacks a file or is the target, or the copy is invalid.
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
@@ -478,7 +481,11 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory with about ``max_count`` utterances of each transcript at most, and return the exit status."""
+    """Copy a directory with about ``max_count`` utterances of each transcript at most, and return the exit status.
+
+    Raises:
+        DataDirError: the source has no transcripts or is the target, or ``max_count`` is not a whole number above 1.
+    """
     src = DataFiles(source)
     if not src.find("text"):
         raise say.fail(f"Invalid input directory {source}")

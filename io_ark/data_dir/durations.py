@@ -289,6 +289,9 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
     """Write reco2dur, unless it exists and has all recordings, and return the exit status 0.
 
     Kaldi's options have no effect on the result.
+
+    Raises:
+        DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.
     """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:

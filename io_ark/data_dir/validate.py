@@ -165,7 +165,11 @@ class Check(DataFiles):
                 self.compare(one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Check that a file exists, unless an option says that it may be missing."""
+        """Check that a file exists, unless an option says that it may be missing.
+
+        Raises:
+            DataDirError: the file is missing.
+        """
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 

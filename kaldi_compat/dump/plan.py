@@ -258,7 +258,7 @@ def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[in
 
 
 def explain_how_to_start_over(options: DumpOptions) -> str:
-    """Return advice for starting over. A part of a job must delete the plan, which it uses even without ``--resume``."""
+    """Return advice for starting over. A part of a job uses an existing plan even without ``--resume``."""
     delete = "delete it and " if options.shard else ""
     flags = (("--resume", options.resume), ("--retry-failed", options.retry_failed))
     switches = [flag for flag, is_set in flags if is_set]

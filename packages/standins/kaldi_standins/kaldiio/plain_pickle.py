@@ -250,5 +250,5 @@ class _Reader:
                 target.value = target.value.newbyteorder(state[1])
         else:
             raise FormatError(
-                f"a pickle has values of unsupported types, or is of protocol 0 or 1: {ADVICE}, with protocol 2 or later"
+                f"a pickle has values of unsupported types, or has protocol 0 or 1: {ADVICE}, with protocol 2 or later"
             )
