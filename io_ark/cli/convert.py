@@ -70,7 +70,7 @@ def _convert_values(
                     if is_array:
                         _check_array(value, arguments.source, key)
                     if write is not None:
-                        _check_key(key, keys, arguments.source)
+                        _add_key(key, keys, arguments.source)
                     put(key, value)
                     done += 1
                 except (FormatError, KeyFormatError) as error:
@@ -87,7 +87,7 @@ def _convert_values(
     return int(failed > 0)
 
 
-def _check_key(key: str, keys: set[str], source: str) -> None:
+def _add_key(key: str, keys: set[str], source: str) -> None:
     """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
     if any("\ud800" <= char <= "\udfff" for char in key):
         raise FormatError("the key is not UTF-8: rename it, or choose a Kaldi table", file=source, key=key)

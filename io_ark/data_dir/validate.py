@@ -337,7 +337,11 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
 
 
 def check_speaker_order(check: Check, utt2spk: str) -> None:
-    """Check that the speakers in utt2spk are sorted."""
+    """Check that the speakers in utt2spk are sorted.
+
+    Raises:
+        DataDirError: they are not sorted.
+    """
     before = b""
     for number, line in enumerate(read_lines(utt2spk), 1):
         name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
@@ -403,7 +407,7 @@ def check_recordings(check: Check) -> None:
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
             text = "Please do not use tilde (~) in your wav.scp."
-            raise say.fail(text, "starts a path with ~: write the whole path", path, key=get_field(match[0]))
+            raise say.fail(text, "starts a path with ~: write the full path", path, key=get_field(match[0]))
     utterances, segments = check.read_keys("utt2spk"), check.find("segments")
     text = "utterance lists extracted from utt2spk and wav.scp"
     if segments:

@@ -383,7 +383,7 @@ class Script(Mapping[str, str]):
         """Return the position of the end of a key, or None if the file does not have the key."""
         try:
             name = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # The key is not a string, or has a surrogate that no file has.
+        except (AttributeError, UnicodeEncodeError):  # The key is not a string, or has an unusual surrogate.
             return None
         line = self._find_line(name)
         if line is None:
