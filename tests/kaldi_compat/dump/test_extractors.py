@@ -154,13 +154,13 @@ def test_module_of_a_package_is_found_in_the_working_directory(data: Path, tmp_p
 FAULTS = {
     1: "RuntimeError: one bad utterance",
     2: "means has NaN or infinities",
-    3: "means has 3 columns, but had 4 in the trial",
+    3: "means has 3 columns, but had 4 in the trial: return the same number of columns for all audio",
     4: "returned a str: expected an array or a tensor",
-    5: "returned nothing",
+    5: "returned nothing: return an array for each utterance",
     6: "means is empty: the audio is too short",
     7: "returned other instead of means",
     8: "the memory is too small for this utterance: cut it into segments",
-    9: "means is a int-matrix, but was a matrix in the trial",
+    9: "means is a int-matrix, but was a matrix in the trial: return the same kind for all audio",
     10: "returned an array of shape () and type float32: "
     "return a vector or a matrix of floats or integers for each utterance",
 }
