@@ -169,10 +169,7 @@ def get_kind(value: Array) -> str:
     """
     kinds = {(2, "f"): MATRIX, (1, "f"): VECTOR, (1, "i"): LABEL_VECTOR, (2, "i"): CODE_MATRIX}
     if (value.ndim, value.dtype.kind) not in kinds:
-        raise ValueError(
-            f"returned an array of shape {value.shape} and type {value.dtype}: "
-            "return a vector or a matrix of floats or integers for each utterance"
-        )
+        raise ValueError(f"returned an array of shape {value.shape}: return a vector or a matrix for each utterance")
     return kinds[value.ndim, value.dtype.kind]
 
 

@@ -161,8 +161,7 @@ FAULTS = {
     7: "returned other instead of means",
     8: "the memory is too small for this utterance: cut it into segments",
     9: "means is a int-matrix, but was a matrix in the trial: return the same kind for all audio",
-    10: "returned an array of shape () and type float32: "
-    "return a vector or a matrix of floats or integers for each utterance",
+    10: "returned an array of shape (): return a vector or a matrix for each utterance",
 }
 
 
