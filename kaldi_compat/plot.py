@@ -214,7 +214,9 @@ def compare(
     pyplot = import_extra("matplotlib.pyplot", "Plots")
     one, other = _check_features(first), _check_features(second)
     if one.shape != other.shape:
-        raise FeatureError(f"cannot compare features of shapes {one.shape} and {other.shape}: pass equal shapes")
+        raise FeatureError(
+            f"cannot compare features of shapes {one.shape} and {other.shape}: pass arrays of the same shape"
+        )
     if axes is None:
         _, axes = pyplot.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
     limits = _find_range(np.concatenate((one, other)))

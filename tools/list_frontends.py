@@ -30,11 +30,11 @@ PAGES = Path(__file__).parents[1] / "docs" / "frontends"
 MARK = "<!-- The rest is written by tools/list_frontends.py. -->\n"
 MISTAKES = {
     "scale": "scale of the samples",
-    "window": "Povey and Hamming window exchanged",
-    "high": "`high_freq`, 0 and -400 exchanged",
+    "window": "Povey and Hamming window swapped",
+    "high": "`high_freq`, 0 and -400 swapped",
     "low": "`low_freq` higher by 40",
-    "edges": "`snip_edges`",
-    "dc": "`remove_dc_offset`",
+    "edges": "`snip_edges` inverted",
+    "dc": "`remove_dc_offset` inverted",
     "preemphasis": "preemphasis of 0.9",
     "dither": "dithering left on",
     **{f"no {kind}": f"without `{kind}`" for kind in STEPS},
@@ -144,8 +144,8 @@ def format_differences(presets: list[Preset]) -> str:
         "The table shows the largest and the mean absolute difference between the input that the preset computes and",
         "the input that the model's own code computes. The recordings are speech, silence, speech with a DC offset,",
         "clipped speech, quiet speech, noise, speech recorded at 8 kHz, and recordings of 20 ms, one frame and 30 s",
-        "(`reference_data/frontends`). With another preset, the comparison fails, unless both presets compute the same",
-        "features.",
+        "(`reference_data/frontends`). The tests repeat this comparison, and check that every preset that computes",
+        "different features fails it.",
         "",
         "| preset | largest difference | recording | mean difference |",
         "| --- | --- | --- | --- |",
@@ -161,9 +161,10 @@ def format_mistakes(presets: list[Preset]) -> str:
     lines = [
         "## How much does a wrong setting matter?",
         "",
-        "The table shows the standard deviation of the model's input for a recording of speech, and the mean absolute",
-        "change of the input by one wrong setting. An `error` means that the number of columns does not fit the",
-        "statistics:",
+        "The first row of the table shows the standard deviation of the model's input for a recording of speech. The",
+        "other rows show the mean absolute change of the input when one setting is wrong. If a preset needs",
+        "statistics, the table uses invented statistics instead of a model's file, so the standard deviation is not 1.",
+        "`error` means that the number of columns does not fit the statistics:",
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}

@@ -69,7 +69,7 @@ def script_lines(keys: bytes, offsets: Integers, archive: bytes) -> Bytes:
     """Return the lines of a script file: a key, the name of the archive, and an offset in the archive.
 
     Args:
-        keys: keys in the format of :attr:`Block.keys`.
+        keys: keys in the format of :attr:`~io_ark.blocks.base.Block.keys`.
         offsets: offset of the object of each key.
         archive: name of the archive.
     """

@@ -26,7 +26,10 @@ from io_ark.tables.overwriting import refuse_overwriting
 def convert(arguments: argparse.Namespace) -> int:
     """Convert a table. The status is 1 if an entry is unreadable or not an array.
 
-    The target is opened after the first entry has been read. A target that is the source is refused.
+    The target is opened after the first entry has been read.
+
+    Raises:
+        ArkError: the source is missing or has no entries, or the target is the source.
     """
     if arguments.target_format == "nemo" or (not arguments.target_format and arguments.target.endswith(".json")):
         nemo.refuse_source(arguments.source, arguments.target)
@@ -67,7 +70,7 @@ def _convert_values(
                     if is_array:
                         _check_array(value, arguments.source, key)
                     if write is not None:
-                        _check_key(key, keys, arguments.source)
+                        _add_key(key, keys, arguments.source)
                     put(key, value)
                     done += 1
                 except (FormatError, KeyFormatError) as error:
@@ -84,7 +87,7 @@ def _convert_values(
     return int(failed > 0)
 
 
-def _check_key(key: str, keys: set[str], source: str) -> None:
+def _add_key(key: str, keys: set[str], source: str) -> None:
     """Add a key to ``keys``. Raise :class:`FormatError` if only a Kaldi table can hold the key."""
     if any("\ud800" <= char <= "\udfff" for char in key):
         raise FormatError("the key is not UTF-8: rename it, or choose a Kaldi table", file=source, key=key)

@@ -47,7 +47,11 @@ class Difference:
 
 
 def diff(arguments: argparse.Namespace) -> int:
-    """Print the differences of two tables. The status is 1 if a difference exceeds the tolerance."""
+    """Print the differences of two tables. The status is 1 if a difference exceeds the tolerance.
+
+    Raises:
+        SpecifierError: both tables are standard input.
+    """
     names = arguments.first, arguments.second
     if all(parse_rxfilename(parse_table(name).rxfilename).kind == "stdin" for name in names):
         raise SpecifierError(

@@ -240,8 +240,8 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
 
         def put(key: str, array: Array) -> None:
             if array.dtype not in names or key == "__metadata__":
-                reason = f"no type {array.dtype}" if array.dtype not in names else "another use for this key"
-                raise FormatError(f"safetensors files have {reason}: choose another format", file=str(path), key=key)
+                reason = f"have no type {array.dtype}" if array.dtype not in names else "reserve this key"
+                raise FormatError(f"safetensors files {reason}: choose another format", file=str(path), key=key)
             start = data.tell()
             data.write(np.ascontiguousarray(array).data)
             entry = {"dtype": names[array.dtype], "shape": array.shape, "data_offsets": (start, data.tell())}

@@ -32,7 +32,11 @@ def head(arguments: argparse.Namespace) -> int:
 
 
 def grep(arguments: argparse.Namespace) -> int:
-    """List the entries whose keys match a pattern. Like the status of grep, the status is 1 if no key matches."""
+    """List the entries whose keys match a pattern. Like the status of grep, the status is 1 if no key matches.
+
+    Raises:
+        SpecifierError: the pattern is not a regular expression.
+    """
     try:
         pattern = re.compile(arguments.pattern, re.IGNORECASE if arguments.ignore_case else 0)
     except re.error as error:
@@ -73,7 +77,12 @@ def _list(arguments: argparse.Namespace, select: Callable[[Iterator[StoredEntry]
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Print the object of a key, or the single object of a file."""
+    """Print the object of a key, or the single object of a file.
+
+    Raises:
+        SpecifierError: there is no key, but the name is that of a table.
+        FormatError: the object cannot be read, or is nested too deeply for JSON.
+    """
     access = get_access(arguments)
     if arguments.key is None:
         if arguments.where.endswith(".scp") or io_ark.is_table_rspecifier(arguments.where):

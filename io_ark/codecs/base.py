@@ -206,7 +206,11 @@ class FloatArrayCodec(ArrayCodec):
 
 
 def read_marker(source: Source) -> bool:
-    """Return True if the object at the next byte is binary, and skip its marker."""
+    """Return True if the object at the next byte is binary, and skip its marker.
+
+    Raises:
+        FormatError: no object of Kaldi begins at the next byte.
+    """
     marker = source.peek(2)
     if marker == BINARY_MARKER:
         source.skip(2)
@@ -234,7 +238,11 @@ def peek_byte(source: Source, binary: bool) -> bytes:
 
 
 def read_token(source: Source, binary: bool) -> bytes:
-    """Read a token and the one space after it from ``source``. ``binary`` selects the format."""
+    """Read a token and the white-space byte after it, and return the token. In text, skip white space before it.
+
+    Raises:
+        FormatError: there is no token at this place, or no white space after it.
+    """
     at = source.tell()
     if not binary:
         source.skip_space()
@@ -265,7 +273,11 @@ def expect_token(source: Source, binary: bool, *expected: bytes) -> bytes:
 
 
 def read_int32(source: Source, binary: bool) -> int:
-    """Read a 32-bit integer."""
+    """Read a 32-bit integer.
+
+    Raises:
+        FormatError: there is no integer, or it does not fit into 32 bits.
+    """
     if binary:
         at = source.tell()
         size, value = _SIZED_INT32.unpack(source.read(5))
@@ -280,7 +292,11 @@ def read_int32(source: Source, binary: bool) -> int:
 
 
 def read_size(source: Source, binary: bool, what: str) -> int:
-    """Read a 32-bit count. ``what`` describes it in the error for a negative count."""
+    """Read a 32-bit count. ``what`` describes it in the error for a negative count.
+
+    Raises:
+        FormatError: there is no integer of 32 bits, or it is negative.
+    """
     at = source.tell()
     size = read_int32(source, binary)
     if size < 0:
@@ -309,7 +325,11 @@ def encode_int32(value: int) -> bytes:
 
 
 def read_float(source: Source, binary: bool, single: bool = True) -> float:
-    """Read a float, or a double if not ``single``. Binary may store either. As in Kaldi, text has no ``inf``."""
+    """Read a float, or a double if not ``single``. Binary may store either. As in Kaldi, text has no ``inf``.
+
+    Raises:
+        FormatError: there is no number, or it is out of range.
+    """
     at = source.tell()
     if binary:
         size = source.read(1)[0]
@@ -329,7 +349,11 @@ def read_float(source: Source, binary: bool, single: bool = True) -> float:
 
 
 def read_bool(source: Source, binary: bool) -> bool:
-    """Read ``T`` or ``F``."""
+    """Read ``T`` or ``F``.
+
+    Raises:
+        FormatError: there is neither.
+    """
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):
         source.fail(f"expected T or F, found {quote(letter) if letter else 'the end'}")

@@ -83,7 +83,11 @@ def _convert_values(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
-    """Read a matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``."""
+    """Read a matrix in text: ``[``, rows that end at newlines or ``;``, and ``]``.
+
+    Raises:
+        FormatError: there is no matrix, a word is not a number, or the rows differ in length.
+    """
     text, at = read_bracketed_text(source, "matrix")
     values, counts = parse(text, dtype, lambda message, place: source.fail(f"a matrix in text: {message}", at + place))
     warn_of_words(values, "matrix")
@@ -95,7 +99,11 @@ def read_text(source: Source, dtype: npt.DTypeLike) -> Array:
 
 
 def read_bracketed_text(source: Source, what: str) -> tuple[bytes, int]:
-    """Read the text between ``[`` and ``]`` and the end of the line; return the text and its offset."""
+    """Read the text between ``[`` and ``]`` and the end of the line; return the text and its offset.
+
+    Raises:
+        FormatError: a bracket is missing.
+    """
     source.skip_space()
     at = source.tell()
     start = source.peek(3)

@@ -49,7 +49,11 @@ def create_sized_layout(dtype: npt.DTypeLike, *names: str) -> np.dtype[Any]:
 
 
 def read_sized(source: Source, layout: np.dtype[Any], count: int, what: str) -> Array:
-    """Read ``count`` records of this layout and check their size bytes."""
+    """Read ``count`` records of this layout and check their size bytes.
+
+    Raises:
+        FormatError: a size byte is wrong.
+    """
     at = source.tell()
     records = source.read_array(layout, count)
     for name in layout.names or ():
@@ -72,7 +76,11 @@ def write_sized(sink: Sink, layout: np.dtype[Any], **columns: Array) -> None:
 
 
 def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
-    """Read a line. Return the line without its end, and its offset."""
+    """Read a line. Return the line without its end, and its offset.
+
+    Raises:
+        FormatError: the source has no further line.
+    """
     at = source.tell()
     if source.at_end():
         source.fail(f"expected {what}, found the end")
@@ -80,7 +88,11 @@ def read_text_line(source: Source, what: str) -> tuple[bytes, int]:
 
 
 def parse_integers(text: bytes, source: Source, at: int, dtype: npt.DTypeLike = np.int32) -> Array:
-    """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers."""
+    """Parse the integers in a line of text with the syntax of ``istream >> int``, in which 1-2 is two numbers.
+
+    Raises:
+        FormatError: a word is not an integer, or an integer is out of range.
+    """
     limits = np.iinfo(np.dtype(dtype))
     if text[:1].isdigit() and not text.translate(None, _DIGITS):
         plain = np.fromstring(text, np.int64, sep=" ")

@@ -42,7 +42,11 @@ def write_pairs(sink: Sink, pairs: Sequence[Pair]) -> None:
 
 
 def parse_pairs(text: bytes, source: Source, at: int) -> list[Pair]:
-    """Parse pairs in text, such as ``3 0.5 7 0.25``. ``at`` is the offset of the text for errors."""
+    """Parse pairs in text, such as ``3 0.5 7 0.25``. ``at`` is the offset of the text for errors.
+
+    Raises:
+        FormatError: the words are not pairs of an integer and a number, or a value is out of range.
+    """
     words = text.split()
     if len(words) % 2:
         source.fail("expected pairs of an integer and a number, found an odd number of words", at)

@@ -22,7 +22,7 @@ from io_ark.native.signatures import Structure
 Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 
-# Number of bytes that are searched for the end of the key before a matrix in double precision.
+# Maximum bytes that are searched for the end of the first key, after which the data type of the first matrix is stored.
 _MAX_KEY_BYTES = 1 << 12
 _MIN_LIST_BYTES = 4  # "[ ] "
 # A number takes at most this many bytes for each character of its text: "1 " becomes a float64.

@@ -316,6 +316,9 @@ def copy(
         spk_prefix, spk_suffix: strings that are added to the names of speakers.
         utt_prefix, utt_suffix: strings that are added to the names of utterances.
         validate_opts: options of ``validate_data_dir.sh`` for the copy.
+
+    Raises:
+        DataDirError: the source lacks a file or is the target, or the copy is invalid.
     """
     src = DataFiles(source)
     src.require(say.with_name("copy_data_dir.sh"))
@@ -325,8 +328,9 @@ def copy(
         with exits_with(DIED):
             spk2utt = src.require(say, "spk2utt")
         speakers = Renaming(spk2utt, spk_prefix, spk_suffix)
-        # Without utt2uniq in the source, Kaldi's script moves its own new file to the backup. If an older job left a file in
-        # the target, the backup keeps that file, which cannot be made again.
+        # If the source has no utt2uniq, Kaldi's script writes a new utt2uniq and then moves it into .backup. If the target
+        # has an utt2uniq of an earlier job, do not write a new one, so that .backup contains the earlier file, which
+        # cannot be recreated.
         is_old = not src.find("utt2uniq") and bool(DataFiles(target).find("utt2uniq"))
         if src.find("utt2uniq") or ((utt_prefix or utt_suffix) and not is_old):
             stage.write("utt2uniq", utterances.pair_names(src.find("utt2uniq")))
@@ -477,7 +481,11 @@ def _get_transcripts(chunk: bytes) -> list[bytes]:
 
 
 def remove_repetitions(say: Printer, max_count: str, source: str, target: str) -> int:
-    """Copy a directory with about ``max_count`` utterances of each transcript at most, and return the exit status."""
+    """Copy a directory with about ``max_count`` utterances of each transcript at most, and return the exit status.
+
+    Raises:
+        DataDirError: the source has no transcripts or is the target, or ``max_count`` is not a whole number above 1.
+    """
     src = DataFiles(source)
     if not src.find("text"):
         raise say.fail(f"Invalid input directory {source}")

@@ -238,9 +238,13 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
     """Return the durations of recordings in seconds, from ``reco2dur`` or else from their audio.
 
     Args:
-        src: the directory.
-        names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are left out.
+        src: the data directory.
+        names: the recordings. Recordings that are in neither ``reco2dur`` nor ``wav.scp`` are omitted.
         entire: count samples instead of reading headers.
+
+    Raises:
+        DataDirError: an entry of ``wav.scp`` is a FIFO or a device, or a header does not give the number of samples.
+        ArkError: the audio cannot be read.
     """
     durations = read_durations(src, names)
     if (missing := names.difference(durations)) and (path := src.find("wav.scp")):
@@ -256,7 +260,7 @@ def measure_recordings(src: DataFiles, names: set[bytes], entire: bool = False) 
 
 
 def read_durations(src: DataFiles, names: set[bytes], file: str = "reco2dur") -> dict[bytes, float]:
-    """Return the durations of recordings or utterances in seconds from a file. Missing keys are left out."""
+    """Return the durations of recordings or utterances in seconds from a file. Missing keys are omitted."""
     durations: dict[bytes, float] = {}
     for chunk in read_chunks(path) if (path := src.find(file)) else ():
         pairs = zip(get_column(chunk, awk=True), get_numbers(chunk, 2), strict=True)
@@ -285,6 +289,9 @@ def get_reco2dur(say: Printer, folder: str, *, nj: int = 4, cmd: str = "", frame
     """Write reco2dur, unless it exists and has all recordings, and return the exit status 0.
 
     Kaldi's options have no effect on the result.
+
+    Raises:
+        DataDirError: ``wav.scp`` is missing, or more than half of the recordings have no duration.
     """
     wav, target = f"{folder}/wav.scp", f"{folder}/reco2dur"
     with Stage(folder, say) as stage:

@@ -26,7 +26,7 @@ def find_unsorted(keys: list[bytes], previous: bytes | None) -> int:
 
 
 def is_sorted(file: str) -> bool:
-    """Return True if the first fields are unique and sorted, no line is indented, and the last line ends with a newline."""
+    """Return True if the first fields are unique and sorted, no line is indented or blank, and the last line ends with a newline."""
     previous = None
     for chunk in read_chunks(file):
         keys = get_column(chunk, awk=True)

@@ -216,7 +216,11 @@ def perturb_speed(say: Printer, factor: str, source: str, target: str, *, includ
 def perturb_speed_3way(
     say: Printer, source: str, target: str, *, always_include_prefix: bool = False, include_spk_prefix: bool = True
 ) -> int:
-    """Make a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status."""
+    """Make a directory of the audio at speeds 0.9, 1.0 and 1.1, and return the exit status.
+
+    Raises:
+        DataDirError: ``wav.scp`` is missing, the target has features or is the source, or the new directory is invalid.
+    """
     src = DataFiles(source)
     if not src.find("wav.scp"):
         raise say.fail(f"expected {source}/wav.scp to exist")

@@ -201,7 +201,11 @@ def read_flags(say: Printer, options: dict[str, Value], argv: list[str]) -> tupl
 
 
 def read_first_option(say: Printer, options: dict[str, Value], argv: list[str]) -> tuple[dict[str, Value], list[str]]:
-    """Read one option, which comes first on the command line. Return the values by name, and the arguments."""
+    """Read one option, which comes first on the command line. Return the values by name, and the arguments.
+
+    Raises:
+        DataDirError: the option is unknown.
+    """
     names = {format_flag(name): name for name in options}
     if not argv or not argv[0].startswith("--"):
         return {}, argv

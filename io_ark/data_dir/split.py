@@ -18,7 +18,11 @@ WATCHED_FILES = "utt2spk spk2utt spk2warp feats.scp text wav.scp cmvn.scp spk2ge
 
 
 def split(say: Printer, folder: str, number: str, *, per_utt: bool = False) -> int:
-    """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance, and return the exit status."""
+    """Split a directory into parts, ``split<n>/1`` and so on, by speaker or by utterance, and return the exit status.
+
+    Raises:
+        DataDirError: the number of parts is not a whole number of 1 or more, or the directory cannot be split.
+    """
     part_count = parse_positive(number)
     if not part_count:
         say.write(f"Invalid num-split argument {number}")

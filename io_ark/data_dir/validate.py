@@ -104,17 +104,22 @@ class Check(DataFiles):
         return self._lists[name, number]
 
     def check_sorted(self, name: str) -> None:
-        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline."""
+        """Check that the keys of a file are sorted and unique, and that its last line ends with a newline.
+
+        Raises:
+            DataDirError: one of these checks fails.
+        """
         key_list = self.read_keys(name)
         if not key_list.is_ended:
-            text = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
-            raise self.say.fail("", text, key_list.file, key_list.line_count + 1)
+            problem = f"file {key_list.file} has invalid newline at its end: add one (echo >> {key_list.file})"
+            raise self.say.fail("", problem, key_list.file, key_list.line_count + 1)
         if key_list.unsorted:
             before, key = key_list.keys[key_list.unsorted - 2 : key_list.unsorted]
-            again = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort)"
-            again = "is there twice: remove one" if key == before else again
+            problem = f"follows {decode_key(before)}: sort the file (LC_ALL=C sort)"
+            if key == before:
+                problem = "is there twice: remove one"
             raise self.say.fail(
-                f"file {key_list.file} is not sorted or has duplicates", again, key_list.file, key_list.unsorted, key
+                f"file {key_list.file} is not sorted or has duplicates", problem, key_list.file, key_list.unsorted, key
             )
 
     def compare(self, one: KeyList, two: KeyList, text: str, *, short: bool = False) -> None:
@@ -160,7 +165,11 @@ class Check(DataFiles):
                 self.compare(one, self.read_keys(name), short if text == "-" else text.format(named), short=text == "-")
 
     def require_file(self, name: str, option: str, is_optional: bool) -> None:
-        """Check that a file exists, unless an option says that it may be missing."""
+        """Check that a file exists, unless an option says that it may be missing.
+
+        Raises:
+            DataDirError: the file is missing.
+        """
         if not is_optional and not self.find(name):
             raise self.say.fail(f"no such file {self.locate(name)} (if this is by design, specify --{option})")
 
@@ -328,7 +337,11 @@ def check_speakers(check: Check, *, no_spk_sort: bool) -> None:
 
 
 def check_speaker_order(check: Check, utt2spk: str) -> None:
-    """Check that the speakers in utt2spk are sorted."""
+    """Check that the speakers in utt2spk are sorted.
+
+    Raises:
+        DataDirError: they are not sorted.
+    """
     before = b""
     for number, line in enumerate(read_lines(utt2spk), 1):
         name = re.sub(rb"^[ \t]*[^ \t\n]+", b"", line).rstrip(b"\n")
@@ -394,7 +407,7 @@ def check_recordings(check: Check) -> None:
     for chunk in read_chunks(path):
         if b"~" in chunk and (match := re.search(rb"^\S+[^\S\n]+~", chunk, re.M)):
             text = "Please do not use tilde (~) in your wav.scp."
-            raise say.fail(text, "starts a path with ~: write the whole path", path, key=get_field(match[0]))
+            raise say.fail(text, "starts a path with ~: write the full path", path, key=get_field(match[0]))
     utterances, segments = check.read_keys("utt2spk"), check.find("segments")
     text = "utterance lists extracted from utt2spk and wav.scp"
     if segments:

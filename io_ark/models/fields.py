@@ -36,7 +36,11 @@ def set_arrays(model: object, dtype: npt.DTypeLike, **shapes: tuple[int, ...]) -
 
 
 def locate_errors(source: Source, at: int, create: Callable[[], T]) -> T:
-    """Call ``create``, which creates or checks the object at offset ``at``. Add the file and offset to errors."""
+    """Call ``create``, which creates or checks the object at offset ``at``. Add the file and offset to errors.
+
+    Raises:
+        FormatError: ``create`` raises this error.
+    """
     try:
         return create()
     except FormatError as error:

@@ -119,7 +119,7 @@ class PldaStatistics:
             raise FormatError("every speaker has only one vector: PLDA needs a speaker with at least 2 vectors")
 
     def estimate(self, num_em_iters: int) -> tuple[Float64, Float64, Float64]:
-        """Return ``mean``, ``transform`` and ``psi`` of a PLDA model (see :class:`Plda`).
+        """Return ``mean``, ``transform`` and ``psi`` of a PLDA model (see :class:`io_ark.models.plda.Plda`).
 
         Raises:
             FormatError: :meth:`check` fails, or a covariance matrix is singular.

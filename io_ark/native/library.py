@@ -2,7 +2,7 @@
 
 A library is one shared object, ``_native.so``, in the directory of its package. It has no Python API and is called with
 :mod:`ctypes`. A function with SIMD instructions exists once per instruction set, whose name is its suffix:
-``decode_sse2``, ``decode_avx2``, ``decode_avx512``, or ``decode_plain`` on processors other than x86-64.
+``_sse2``, ``_avx2``, ``_avx512``, or ``_plain`` on processors other than x86-64.
 
 Environment variables:
     KALDI_COMPAT_NATIVE: 0 switches the libraries off.

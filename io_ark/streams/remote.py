@@ -94,7 +94,7 @@ async def _create_public_client(**options: Any) -> Any:
     class Connector(TCPConnector):
         async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
             host = req.url.raw_host or ""
-            if ":" in host or host.replace(".", "").isdigit():  # No resolver is asked for a numeric address.
+            if ":" in host or host.replace(".", "").isdigit():  # aiohttp resolves no numeric address.
                 refuse_private(host, [host])
             return await super().connect(req, traces, timeout)
 

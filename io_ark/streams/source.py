@@ -339,14 +339,14 @@ class Source:
     def _read_chunks(self, size: int) -> bytearray:
         """Read ``size`` bytes of a stream that may end earlier. Memory grows only as bytes arrive."""
         data = bytearray()
-        piece = FIRST_CHUNK
+        chunk_size = FIRST_CHUNK
         while len(data) < size:
-            step = min(piece, size - len(data))
+            step = min(chunk_size, size - len(data))
             try:
                 data += self.read_array(np.uint8, step).data
             except TruncatedError:
                 self._raise_truncated(size, len(data))
-            piece = max(FIRST_CHUNK, len(data))
+            chunk_size = max(FIRST_CHUNK, len(data))
         return data
 
 

@@ -304,7 +304,7 @@ class ArchiveLookup(_ArchiveScan):
         return False
 
     def _read_to(self, key: str, entries: Iterator[tuple[str, Any]]) -> bool:
-        """Read entries up to this key. Return False if the key is not among them."""
+        """Read and store entries up to this key. Return False if the key is not among them."""
         values, is_sorted = self._values, self.table.sorted
         if is_sorted and self._is_past(key):
             self.reads.check()

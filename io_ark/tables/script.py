@@ -232,7 +232,7 @@ class Script(Mapping[str, str]):
         return _Lines(self)
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Iterate over keys and values in file order, without lookups."""
+        """Iterate over keys and values in file order, without a lookup of each key."""
         if self._values is not None:
             yield from self._values.items()
             return
@@ -383,7 +383,7 @@ class Script(Mapping[str, str]):
         """Return the position of the end of a key, or None if the file does not have the key."""
         try:
             name = key.encode("utf-8", "surrogateescape")
-        except (AttributeError, UnicodeEncodeError):  # The key is not a string, or has a surrogate that no file has.
+        except (AttributeError, UnicodeEncodeError):  # The key is not a string, or has an unusual surrogate.
             return None
         line = self._find_line(name)
         if line is None:

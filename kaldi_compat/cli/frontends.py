@@ -32,7 +32,11 @@ class Parser(argparse.ArgumentParser):
     """Argument parser that raises OptionError for an invalid command line."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise the error for :func:`main`."""
+        """Raise the error for :func:`main`.
+
+        Raises:
+            OptionError: always.
+        """
         raise OptionError(f"{message}: {self.prog} --help explains the command line")
 
     def print_help(self, file: Any = None) -> None:

@@ -170,7 +170,7 @@ def install_signal_handlers(deadline: Deadline) -> None:
         for number in handled:
             signal.signal(number, lambda *_: end_at_once())
         deadline.start()
-        COMMANDS.end()  # Threads that wait for the output of commands can continue.
+        COMMANDS.end()  # Lets threads continue that wait for the output of commands.
         raise Interrupted
 
     for number in handled:

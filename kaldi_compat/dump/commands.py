@@ -204,7 +204,7 @@ class _InTime:
 
 
 def _wait(process: int, deadline: float | None) -> int | None:
-    """Wait for a command and return its exit status; None if the command was killed after its deadline."""
+    """Wait for a command and return its exit status. None if it was killed after ``deadline``, a monotonic time."""
     if deadline is None:
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     while True:

@@ -125,16 +125,25 @@ def _iterate_inputs(job: Job, confs: Mapping[str, str]) -> Iterator[str | Rspeci
 
 
 def _check_folders(job: Job, plan: DumpPlan, written: Iterable[Path]) -> None:
-    """Raise :class:`OutputError` if the folder of an output in another format holds other files."""
+    """Check that each folder of ``.npy`` files can be written, if ``--format`` writes such folders.
+
+    Args:
+        job, plan: the dump and its plan.
+        written: paths of the other files that the dump writes.
+
+    Raises:
+        OutputError: the dump writes other files to the folder, the folder is a file, or it contains files that a dump
+            does not write.
+    """
     if not FORMATS[job.options.format].endswith("/"):
         return
     layout = job.layout
-    others = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written]
-    occupied = {os.path.realpath(place): place for other in others for place in (other, other.parent)}
+    used_paths = [layout.log, layout.archives, layout.data / CONF, layout.data / BACKUP, *written]
+    occupied = {os.path.realpath(path): path for used in used_paths for path in (used, used.parent)}
     for output in plan.trial.outputs:
         folder = get_converted_path(layout, output, job.options.format)
-        if place := occupied.get(os.path.realpath(folder)):
-            raise OutputError(f"{folder}: the dump writes other files to {place}: rename the output {output}")
+        if used := occupied.get(os.path.realpath(folder)):
+            raise OutputError(f"{folder}: the dump writes other files to {used}: rename the output {output}")
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} is not a folder: move it out of the way")
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -194,7 +194,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
     ours, theirs = context.Pipe()
     listening, lifeline = context.Pipe(duplex=False)
     process = context.Process(target=_run_worker, args=(theirs, listening, job, plan, device), daemon=True)
-    with _interrupts_blocked():
+    with _block_interrupts():
         process.start()
     theirs.close()
     listening.close()
@@ -202,7 +202,7 @@ def _start_worker(job: Job, plan: DumpPlan, device: str) -> _Worker:
 
 
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def _block_interrupts() -> Iterator[None]:
     """Block ^C in processes that are started within this block. The parent receives and handles ^C afterwards."""
     resource_tracker.ensure_running()  # Starting the tracker later would unblock ^C.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -144,6 +144,7 @@ class ChunkCall:
                 "cannot allocate memory for a block of frames: close other programs, or use a machine with more memory"
             )
         features = self._frames[begin:end]
-        if end == len(self._frames):  # A long chunk may have made the memory large, so it is released.
+        # A long chunk may have made the buffer large, so release it when all its frames are used.
+        if end == len(self._frames):
             self._frames, self._used, self._buffer = np.empty((0, self._plan.dim), np.float32), 0, None
         return features

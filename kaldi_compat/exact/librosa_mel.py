@@ -38,7 +38,7 @@ def compute_librosa_filters(
     norm: str = "slaney",
     floor_to_int_bin: bool = False,
 ) -> Floats:
-    """Return triangular filters on a power spectrum.
+    """Return librosa's triangular filters on a power spectrum.
 
     Args:
         num_bins: number of filters.

@@ -160,7 +160,7 @@ def _pad_to_lanes(b: Floats) -> Floats:
 
 
 def _multiply_in_panels(a: Floats, b: Floats, max_terms: int) -> Floats:
-    """Return ``a @ b``: adds terms in order in panels of at most ``max_terms``, and adds the panels."""
+    """Return ``a @ b``. Add up to ``max_terms`` terms in order to a panel, and then add the panels."""
     depth = a.shape[1]
     total = np.zeros((len(a), b.shape[1]), np.float32)
     start = 0

@@ -93,8 +93,8 @@ def compute_dot_products(x: Floats, bounds: Integers, y: Floats | None = None) -
     Args:
         x: features (rows, dim).
         bounds: rows ``bounds[u]`` to ``bounds[u + 1]`` belong to utterance ``u``.
-        y: features of the same shape; None for ones, so that x * y becomes :func:`compute_plain_sum`. ``x`` must then
-            have one column.
+        y: features of the same shape; None for ones, so that x * y is the sum that :func:`compute_plain_sum` returns.
+            ``x`` must then have one column.
 
     >>> compute_dot_products(np.float32([[1], [2]]), np.array([0, 2]), np.float32([[3], [5]])).tolist()
     [[[5.0], [34.0], [13.0]]]

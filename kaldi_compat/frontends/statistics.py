@@ -83,7 +83,7 @@ class Statistics:
 
         Args:
             path: a file of Kaldi statistics (a matrix (2, dim + 1), binary or text, or an archive of one matrix),
-                FunASR's ``am.mvn``, WeNet's json (``mean_stat``, ``var_stat``, ``frame_num``), or a json file with
+                FunASR's ``am.mvn``, WeNet's JSON (``mean_stat``, ``var_stat``, ``frame_num``), or a JSON file with
                 ``mean`` and ``std``.
 
         Raises:

@@ -19,12 +19,15 @@ _cached_filters = functools.lru_cache(maxsize=16)(compute_delta_filters)  # Save
 
 
 def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
-    """Append the deltas of each utterance: :func:`~kaldi_compat.functional.deltas.add_deltas` for a block.
+    """Append the deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_deltas`.
 
     Args:
         x: (frames, columns): frames of all utterances.
         bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
         options: order and window of the deltas.
+
+    Returns:
+        (frames, columns * (delta_order + 1)).
 
     >>> options = DeltaOptions(delta_order=1, delta_window=1)
     >>> append_deltas(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), options).tolist()
@@ -35,12 +38,15 @@ def append_deltas(x: Floats, bounds: Integers, options: DeltaOptions) -> Floats:
 
 
 def append_shifted_deltas(x: Floats, bounds: Integers, options: ShiftedDeltaOptions) -> Floats:
-    """Append shifted deltas: :func:`~kaldi_compat.functional.deltas.add_shifted_deltas` for a block.
+    """Append the shifted deltas of each utterance, like :func:`~kaldi_compat.functional.deltas.add_shifted_deltas`.
 
     Args:
         x: (frames, columns): frames of all utterances.
         bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
         options: numbers and distances of the deltas.
+
+    Returns:
+        (frames, columns * (num_blocks + 1)).
     """
     blocks = [block * options.block_shift - options.delta_window for block in range(options.num_blocks)]
     return filter_block(x, bounds, compute_shifted_delta_filters(options), [0, *blocks])

@@ -106,10 +106,14 @@ def advise_on_rate(rate: Any) -> str:
 
 
 def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
-    """Convert VTLN factors to one float, or to a tuple with a float for each row of audio of this shape.
+    """Convert VTLN factors to one float, or to a tuple of one float for each utterance.
+
+    Args:
+        vtln_warp: a number, or an array, tensor or sequence of the shape of the batch.
+        shape: shape of the audio, (T,) or (..., T).
 
     Raises:
-        AudioError: the factors are more or fewer than the rows.
+        AudioError: the shape of the factors is not ``shape[:-1]``.
         OptionError: the factors are not numbers.
 
     >>> from kaldi_compat.functional.checks import normalize_warps

@@ -103,7 +103,7 @@ def compute_inner_deltas(features: Array, options: DeltaOptions, filters: Sequen
     """Compute features with deltas for the frames that have all their context.
 
     Args:
-        features: ``(..., context + frames + context, dim)`` with ``context = delta_context(options)``.
+        features: ``(..., context + frames + context, dim)`` with ``context = count_delta_context(options)``.
         options: order and window.
         filters: the result of :func:`compute_delta_filters`, computed here if None.
 
@@ -213,7 +213,8 @@ def compute_inner_shifted_deltas(
     """Compute features with shifted deltas for the frames that have all their context.
 
     Args:
-        features: ``(..., left + frames + right, dim)`` with ``left, right = shifted_delta_context(options)``.
+        features: ``(..., left + frames + right, dim)`` with
+            ``left, right = count_shifted_delta_context(options)``.
         options: window, blocks and shift.
         filters: the result of :func:`compute_shifted_delta_filters`, computed here if None.
 

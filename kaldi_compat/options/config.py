@@ -153,7 +153,8 @@ def split_flag(argument: str) -> tuple[str, str | None]:
     """Split ``--name=value`` into name and value. Without ``=``, the value is None.
 
     Raises:
-        UsageError: the argument is not an option.
+        UsageError: the option has no name.
+        OptionError: white space takes the place of the ``=``.
 
     >>> split_flag("--num-mel-bins=80")
     ('num-mel-bins', '80')

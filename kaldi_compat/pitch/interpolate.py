@@ -39,10 +39,20 @@ class InterpolationCounts:
 
 
 def interpolate_linearly(features: Floats) -> Floats:
-    """Fill gaps in ``features`` (frames, 2), probability of voicing and pitch, with straight lines.
+    """Fill gaps in the pitch with straight lines. A gap is a run of frames whose pitch is 0.
 
-    A gap at an end, or after the first frame (Kaldi ignores frame 0), leads to 0.9 times the pitch on its other side.
-    If no frame has a pitch, the pitch becomes 1. Other columns are copied.
+    A gap that begins at frame 0 or 1 (Kaldi ignores the pitch of frame 0), or that ends at the last frame, has a pitch
+    on one side only. The line then starts or ends at 0.9 times this pitch. Without a pitch on either side, the pitch of
+    the gap becomes 1.
+
+    Args:
+        features: (frames, 2) or more columns: probability of voicing, pitch in Hz, and columns that are copied.
+
+    Returns:
+        Array of the same shape. Only the pitch differs.
+
+    Raises:
+        FeatureError: the array does not have these columns, or a pitch is negative or NaN.
 
     >>> interpolate_linearly(np.array([[0, 90], [1, 100], [0, 0], [0, 0], [1, 130]], np.float32))[:, 1]
     array([ 90., 100., 110., 120., 130.], dtype=float32)

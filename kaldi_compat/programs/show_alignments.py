@@ -43,7 +43,10 @@ def split_bytes(text: str) -> str:
 
 
 def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int, str]) -> Iterator[str]:
-    """Format alignments: a line of transition-ids in brackets, and a line of phones below them, per alignment."""
+    """Format alignments: a line of transition-ids in brackets, and a line of phones below them, per alignment.
+
+    ``names`` maps phones to their symbols.
+    """
     segments = split_to_phones(model, block.values, block.rows())
     words = np.array([f"{number} " for number in range(model.num_transition_ids + 1)], object)
     upper, ends = words[block.values], np.append(0, np.cumsum(np.vectorize(len, [int])(words)[block.values]))
@@ -51,7 +54,9 @@ def format_alignments(block: ArrayBlock, model: TransitionModel, names: dict[int
     lower = [f"{names.get(phone, '')} " for phone in segments.phones.tolist()]
     columns = np.maximum(widths, np.fromiter(map(len, lower), np.int64, len(lower)))
     upper[segments.bounds[:-1]] = "[ " + upper[segments.bounds[:-1]]
-    upper[segments.bounds[1:] - 1] += np.array([f"] {' ' * more}" for more in (columns - widths).tolist()], object)
+    upper[segments.bounds[1:] - 1] += np.array(
+        [f"] {' ' * padding}" for padding in (columns - widths).tolist()], object
+    )
     lower = list(map(str.ljust, lower, columns.tolist()))
     frames, phones = pairwise(block.rows().tolist()), pairwise([0, *np.cumsum(segments.counts).tolist()])
     for key, (begin, end), (first, last) in zip(map(split_bytes, block.names()), frames, phones, strict=True):

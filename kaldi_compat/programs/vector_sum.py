@@ -18,7 +18,7 @@ e.g.:  vector-sum ark:1.weights ark:2.weights ark:combined.weights
 
 class Options(BaseOptions):
     average: bool = option(False, "divide the sum of one table by the number of its vectors")
-    # Kaldi's program does not initialize this option. In usual builds, it is mostly false.
+    # Kaldi's program does not initialize this option. It is mostly false in usual builds, so the default here is false.
     binary: bool = option(False, "write a single file in binary (for tables, the wspecifier decides)")
 
 

@@ -91,7 +91,7 @@ def read_wave(name: str) -> Wave:
 
 
 def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wave, float, float]]:
-    """Return name, audio, signal-to-noise ratio and start time of each noise.
+    """Return name, audio, signal-to-noise ratio in dB and start time in seconds of each noise.
 
     Raises:
         OptionError: the options list different numbers of noises, ratios and start times.
@@ -111,7 +111,8 @@ def read_noises(options: Options, sample_frequency: float) -> list[tuple[str, Wa
         noise = read_wave(name)
         if noise.sample_frequency != sample_frequency:
             raise AudioError(
-                f"{name} has {noise.sample_frequency:g} Hz, but the input {sample_frequency:g} Hz: resample it"
+                f"the noise {name} has a sampling rate of {noise.sample_frequency:g} Hz, but the input has "
+                f"{sample_frequency:g} Hz: resample the noise"
             )
         noises.append((name, noise, snr, start))
     return noises

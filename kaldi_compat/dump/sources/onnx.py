@@ -31,7 +31,8 @@ FIELDS: dict[str, dict[int, str]] = {
     TENSOR: {13: ENTRY},
 }
 KEY, VALUE = 1, 2  # Fields of an entry.
-DATA_LOCATION, EXTERNAL = 14, 1  # Field of a tensor, and its value if external_data counts. It is ignored otherwise.
+DATA_LOCATION = 14  # Field of a tensor.
+EXTERNAL = 1  # Value of DATA_LOCATION with which readers use external_data.
 VARINT, BYTES = 0, 2  # Wire types of protocol buffers.
 FIXED_BYTES = {1: 8, 5: 4}  # Number of bytes of a value, by wire type.
 MAX_VARINT_BYTES = 10

@@ -31,7 +31,7 @@ class TransformersSource(ExtractorSource):
         return replace(self.job, options=replace(self.options, transformers=folder))
 
     def list_files(self) -> dict[str, Path]:
-        """Return the configurations and weights of the folder, and the weights that an index names elsewhere."""
+        """Return the configurations and weights of the folder, and the weights in other folders that an index names."""
         folder = Path(self.options.transformers)
         names = {path.name for path in folder.glob("*") if path.suffix in (".json", *WEIGHTS)}
         for index in folder.glob("*.index.json"):

@@ -362,8 +362,8 @@ class WaveDataset(_KeyedDataset):
 
         Args:
             utt2dur: path of the file ``utt2dur`` of durations in seconds, or of a data directory that contains the
-                file. Requires ``sample_frequency``. None reads the headers of all recordings, and runs the commands of
-                recordings that are the output of commands.
+                file. Requires ``sample_frequency``. None reads the headers of all recordings, and runs every
+                command that a recording comes from.
 
         Raises:
             AudioError: ``utt2dur`` is passed, but the data set has no ``sample_frequency``.

@@ -96,7 +96,7 @@ class Fbank(FbankConstructor, MelFeature):
         return torch.cat((features, energy) if options.htk_compat else (energy, features), -1)
 
     def _compute_undithered_frames(self, frames: Tensor, filter_bank: Tensor) -> Tensor:
-        """Compute the features of frames ``(B, frames, window_size)`` like :meth:`_compute_frames`, without noise.
+        """Compute the features of frames ``(B, frames, window_size)`` like ``_compute_frames``, without noise.
 
         On a CPU, the frames are computed in blocks that stay in the cache.
         """

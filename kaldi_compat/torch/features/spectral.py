@@ -87,7 +87,11 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             self._register_constant("dft_rest", remainder)
 
     def setup(self) -> None:
-        """Compute the constants. A subclass with further constants overrides this and calls it first."""
+        """Compute the constants. A subclass with further constants overrides this and calls it first.
+
+        Raises:
+            OptionError: the FFT has an odd number of points.
+        """
         # The sizes are stored as integers, so that torch.compile does not trace their computation.
         self.size, self.shift = self.options.window_size, self.options.window_shift
         self.points = self.options.padded_window_size

@@ -35,7 +35,7 @@ BIT_REVERSED = tl.constexpr(tuple(reverse_bits(MAX_LANE_POINTS)))
 
 @triton.jit
 def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
-    """Multiply complex numbers by exp(-2 pi i J / N)."""
+    """Multiply complex numbers by exp(-2 pi i J / N). N divides 64."""
     if J == 0:
         x = re
         y = im

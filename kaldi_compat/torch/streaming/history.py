@@ -33,7 +33,7 @@ class History:
         self._seam: Counts = np.zeros(slots, np.int64)  # Index of the first item of the latest chunk.
 
     def append(self, chunk: Tensor, lengths: Counts) -> None:
-        """Append the first ``lengths`` items of ``chunk`` (slots, T, ...) to each slot."""
+        """Append ``chunk`` (slots, T, ...), of which the first ``lengths[i]`` items are valid in slot i."""
         self._width = 0 if self._items is None else self._items.shape[1]
         self._items = chunk if self._items is None else torch.cat((self._items, chunk), 1)
         self._seam = self.end

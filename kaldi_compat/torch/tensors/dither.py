@@ -36,8 +36,8 @@ def make_frame_noise(frames: Tensor, valid: Tensor | None, generator: Generator)
 
     Args:
         frames: ``(rows, frames, size)``: the frames that the noise is added to.
-        valid: mask ``(rows, frames)`` of the frames that exist, which are the only ones that use up states of a
-            :class:`NoiseSource`; None if all exist.
+        valid: mask ``(rows, frames)`` of the frames that exist; None if all exist. Only these frames consume states of
+            a :class:`NoiseSource`.
         generator: torch's global generator if None, a ``torch.Generator``, or a :class:`NoiseSource`.
     """
     if generator is None:

@@ -30,7 +30,7 @@ def count_frames(num_samples: Count, size: int, shift: int, snip_edges: bool = T
     """
     if not snip_edges:
         return (num_samples + shift // 2) // shift
-    # The number is not positive for short audio, even if division rounds to zero as in ONNX.
+    # The count is not positive for short audio, even if division rounds to zero as in ONNX.
     count = (num_samples - size + shift) // shift
     if isinstance(count, Tensor):
         return count.clamp(min=0)

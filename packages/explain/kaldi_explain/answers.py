@@ -152,7 +152,7 @@ def _list_plain_candidates(finder: Finder, attempt: Attempt) -> Iterator[Settled
             candidate = start.candidate.remove_noise()
             framed = map(candidate.change, candidate.list_other_framings())
             snipped = (other for other in framed if other.value("snip_edges") and not other.padding)
-            settled = (settling.map_to(other, sheet, np.inf) for other in (candidate, *snipped))
+            settled = (settling.fit_map(other, sheet, np.inf) for other in (candidate, *snipped))
             yield from filter(None, settled)
 
 
@@ -187,7 +187,7 @@ def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settl
     if 0.25 * len(good) <= good.sum() < len(good):
         places = settled.cells[1].ravel()[~good]
         narrow = replace(sheet, columns=sheet.columns & ~np.isin(np.arange(len(sheet.columns)), places))
-        other = settling.map_to(settled.candidate, narrow, tolerance, arrangement=settled.arrangement)
+        other = settling.fit_map(settled.candidate, narrow, tolerance, arrangement=settled.arrangement)
         if other is not None and other.fit.residual <= tolerance:
             return other
     return settled

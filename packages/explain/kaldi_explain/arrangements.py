@@ -54,11 +54,14 @@ class Arrangement:
 PLAIN = Arrangement("", slice(None))
 
 
-def check(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
-    """Return the repairs of an array of features, and the array in double precision.
+def check_features(features: npt.ArrayLike) -> tuple[list[str], Doubles]:
+    """Check features, remove extra axes of length 1, restore swapped bytes, and convert to double precision.
+
+    Returns:
+        Descriptions of the repairs, such as "bytes of the numbers swapped", and the features (frames, dim).
 
     Raises:
-        FeatureError: the array does not have two dimensions, is empty, or contains NaN.
+        FeatureError: the array is not numeric, does not have two dimensions, is empty, or contains NaN or infinity.
     """
     array, repairs = np.asarray(features), []
     while array.ndim > 2 and 1 in array.shape:

@@ -117,7 +117,10 @@ class WrongResult:
         return None if fit.words >= fits.COLUMN_WORDS or fit.residual > limit else fit.name
 
     def compute(self, model: FeatureModel) -> Array:
-        """Compute a feature of the input. The array has no frames if the input is too short or an option is wrong."""
+        """Compute the features of the input with ``model``, minus their means if ``subtract_mean`` is set.
+
+        Return an array without frames if the input is too short or an option is invalid.
+        """
         try:
             features = model.compute(self.given.astype(np.float32))
         except (KaldiCompatError, ValueError):

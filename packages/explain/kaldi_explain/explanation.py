@@ -172,7 +172,7 @@ def explain(
         The explanation. ``str()`` returns it as a sentence.
 
     Raises:
-        FeatureError: the features are not an array of two dimensions, are empty, or contain NaN.
+        FeatureError: the features are not a numeric array of two dimensions, are empty, or contain NaN or infinity.
         ArkError: a file cannot be read.
         AudioError: the audio has another shape, contains NaN, or is shorter than a frame.
         OptionError: the tolerance or the sampling rate is out of range.
@@ -184,12 +184,12 @@ def explain(
     >>> print(explanation)
     fbank(num_mel_bins=40, window_type='hamming'): largest difference 0
     """
-    repairs, target = arrangements.check(files.load_features(features))
+    repairs, target = arrangements.check_features(files.load_features(features))
     audio, sample_frequency = files.load_audio(audio, sample_frequency)
     require(0 <= tolerance < np.inf, f"tolerance={tolerance} must be a number of at least 0")
     if sample_frequency is None:
         limit = tolerance * max(1.0, float(np.abs(target).max()) / 100)
-        relation = relate(target, arrangements.check(audio)[1], repairs, limit)
+        relation = relate(target, arrangements.check_features(audio)[1], repairs, limit)
         return _explain_match(None, None, relation.steps, relation.mapped, relation.target, limit, relation.step)
     require(0 < sample_frequency < np.inf, f"sample_frequency={sample_frequency} must be a positive number of Hz")
     recording = check_audio(audio, sample_frequency)
@@ -207,7 +207,7 @@ def explain_without_presets(
         sample_frequency: sampling rate of the audio in Hz.
         tolerance: largest difference that counts as explained.
     """
-    repairs, target = arrangements.check(features)
+    repairs, target = arrangements.check_features(features)
     recording = check_audio(audio, sample_frequency)
     return _explain_by_audio(target, repairs, recording, sample_frequency, tolerance, [])
 

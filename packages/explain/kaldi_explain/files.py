@@ -91,7 +91,7 @@ def _read_text(name: str) -> Any:
 
 
 def _read_object(kind: Literal["matrix", "wave"], name: str, advice: str) -> Any:
-    """Read one object. The error for a whole table gives advice."""
+    """Read the object ``name``. If ``name`` is a whole table, the message of the error ends with ``advice``."""
     try:
         return io_ark.load(name, kind=kind, pipes=False)
     except FormatError as error:

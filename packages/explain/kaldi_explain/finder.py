@@ -16,7 +16,7 @@ from kaldi_compat.exact.arrays import Doubles
 from kaldi_explain import arrangements
 from kaldi_explain.candidates import Candidate, Sheet
 from kaldi_explain.search import Search
-from kaldi_explain.settling import Settled, Settling, compute_features, map_to
+from kaldi_explain.settling import Settled, Settling, compute_features, fit_map
 from kaldi_explain.sources import AudioSource, cut_part, list_clippings, list_mistakes, list_resamplings
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.timing import Timing
@@ -150,7 +150,7 @@ class Finder:
         return min((attempt.cost for attempt in self._attempts), default=THRESHOLDS.incomparable)
 
     def _explain(self, attempt: Attempt, is_start: bool) -> Settled | None:
-        """Return the steps from an attempt to the array. Return None if the attempt does not explain the array.
+        """Return the steps that turn an attempt's features into the array, or None if it does not explain the array.
 
         If ``is_start``, the attempt is settled only if it equals the array, because later stages may improve it.
         """
@@ -172,7 +172,7 @@ class Finder:
         """Return the steps from an attempt with Kaldi's dithering to the array, or None without an explanation."""
         dithered, sheet = attempt.candidate.remove_noise().change({"dithered": True}), attempt.search.sheet
         tolerance = self._tolerance(attempt)
-        settled = map_to(dithered, sheet, tolerance) if dithered.is_kaldis else None
+        settled = fit_map(dithered, sheet, tolerance) if dithered.is_kaldis else None
         return settled if settled and settled.fit.residual <= tolerance else None
 
     def _settle(self, attempt: Attempt) -> Settled | None:
@@ -313,7 +313,7 @@ class Finder:
             start = round(candidate.start / sheet.arrangement.stride)
             sliding = arrangements.list_sliding_arrangements(features, sheet.values, start)
             for arrangement in self.budget.limit(sliding):
-                settled = map_to(candidate, sheet, tolerance, arrangement=arrangement)
+                settled = fit_map(candidate, sheet, tolerance, arrangement=arrangement)
                 if settled is not None and settled.fit.residual <= tolerance:
                     self._settled[sheet, candidate.key] = settled
                     yield Attempt(search, candidate)

@@ -217,7 +217,11 @@ class FeatureModel:
         return features
 
     def spectra(self, frames: Floats) -> tuple[Doubles, Doubles]:
-        """Return the power spectrum (frames, points / 2 + 1) and the energies (frames,) of prepared frames."""
+        """Return the power spectrum (frames, points / 2 + 1) and the energies (frames,) of prepared frames.
+
+        Raises:
+            OptionError: the FFT is shorter than the frames, or its number of points is odd or has a large prime factor.
+        """
         points, factor = self.fft_points, self.value("preemphasis_coefficient")
         largest_factor = 29  # FFTs with larger prime factors are slow, and nobody uses them.
         if points < frames.shape[1] or points % 2 or max(factor_into_primes(points)) > largest_factor:

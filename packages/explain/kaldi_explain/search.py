@@ -148,7 +148,7 @@ class Search:
         return features, values
 
     def _compute_features(self, candidate: Candidate) -> Doubles:
-        """Return a candidate's features for the compared rows."""
+        """Return a candidate's features for the compared rows, or weighted sums of neighboring rows."""
         taps = self.sheet.arrangement.taps
         if not taps:
             return self._compute_features_at(candidate, self._rows)

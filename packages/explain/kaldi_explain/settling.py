@@ -130,7 +130,7 @@ class Settling:
             if best.fit.residual <= self.tolerance and step == _list_edges:
                 break
         if len(self.sheet.values) > THRESHOLDS.settled_rows:
-            best = map_to(best.candidate, self.sheet, self.tolerance) or best
+            best = fit_map(best.candidate, self.sheet, self.tolerance) or best
         return best if budget.is_settling_over() else self._explain_by_rounding(best)
 
     def _explain_by_rounding(self, settled: Settled) -> Settled:
@@ -139,7 +139,7 @@ class Settling:
         if not self.tolerance < settled.fit.residual < ratio * 1e3 * self.tolerance:
             return settled
         accurate = settled.candidate.change({"precise": True, "source": settled.candidate.source.with_other_rounding()})
-        other = map_to(accurate, self.sheet, self.tolerance)
+        other = fit_map(accurate, self.sheet, self.tolerance)
         if other is None or other.fit.residual <= self.tolerance:
             return other or settled
         own = spread_maximum(np.abs(other.fit.mapped - settled.fit.mapped))
@@ -149,7 +149,7 @@ class Settling:
         return dataclasses.replace(settled, rounding="single precision in quiet bins" * is_rounding)
 
     def _map(self, candidate: Candidate) -> Settled | None:
-        return map_to(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
+        return fit_map(candidate, self.sheet, self.tolerance, rows=THRESHOLDS.settled_rows)
 
     def _choose_best(self, candidates: Iterable[Settled | None]) -> Settled | None:
         """Return the simplest candidate that explains the array, or else the nearest one."""
@@ -298,7 +298,7 @@ def compute_features(candidate: Candidate, frames: int | None = None) -> Doubles
     return candidate.reorder(np.clip(candidate.compute(samples).astype(np.float64), -1e30, 1e30))
 
 
-def map_to(
+def fit_map(
     candidate: Candidate, sheet: Sheet, tolerance: float, *, arrangement: Arrangement | None = None,
     rows: int | None = None,
 ) -> Settled | None:  # fmt: skip
@@ -338,7 +338,9 @@ def map_to(
     others = [features] * (len(features) != count) + [part[:last]] * (last < count)
     cells = np.ix_(compared, columns)
     before: list[fits.Map] = []
-    if features.shape[1] > plain.shape[1]:  # The means of frames differ from those of stacked frames.
+    if (
+        features.shape[1] > plain.shape[1]
+    ):  # The means of frames differ from those of stacked frames, so also try a normalization before stacking.
         for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
             before.append((f"before that: {name}", mapped, words))

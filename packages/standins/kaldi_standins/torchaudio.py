@@ -184,9 +184,7 @@ def _compute(
         options = {"allow_empty_bins": True, **options}
     channel = max(int(channel), 0)
     if channel >= waveform.shape[-2]:
-        raise WaveformError(
-            f"channel={channel} does not exist: the waveform has {waveform.shape[-2]} channels, from 0 on"
-        )
+        raise WaveformError(f"channel={channel} does not exist: pass a channel from 0 to {waveform.shape[-2] - 1}")
     samples = waveform[..., channel, :]
     if samples.shape[-1] < min_duration * options.get("sample_frequency", 16000.0):
         return samples.new_empty(0, dtype=torch.float64 if samples.dtype == torch.float64 else torch.float32)

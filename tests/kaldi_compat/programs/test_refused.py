@@ -149,7 +149,7 @@ REFUSED = {
             "--additive-signals=u.wav --snrs=loud --start-times=0": "--snrs: expected comma-separated numbers",
             "--additive-signals=u.wav --snrs=1_0 --start-times=0": "expected comma-separated numbers, not '1_0'",
             "--additive-signals=u.wav --snrs=1 --start-times=nan": "starts at nan s",
-            "--additive-signals=slow.wav --snrs=1 --start-times=0": "slow.wav has 8000 Hz, but the input 16000 Hz",
+            "--additive-signals=slow.wav --snrs=1 --start-times=0": "slow.wav has a sampling rate of 8000 Hz",
             "--duration=0.00001": "duration=1e-05 s is 0.16 samples",
             "--multi-channel-output=true": "needs an impulse response",
             "--impulse-response=absent.wav": "absent.wav",

@@ -104,7 +104,8 @@ class CmvnAccumulator:
     def _add(self, stats: Doubles) -> None:
         if self._stats.size and self._stats.shape != stats.shape:
             raise FeatureError(
-                f"stats must be 2 x (dim+1): {self._stats.shape}, not {stats.shape}: change the dimension"
+                f"the frames have {stats.shape[1] - 1} columns, but the accumulated statistics have "
+                f"{self._stats.shape[1] - 1}: pass frames with the same number of columns"
             )
         self._stats = self._stats + stats if self._stats.size else stats
 

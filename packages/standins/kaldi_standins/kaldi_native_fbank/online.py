@@ -44,7 +44,7 @@ def to_samples(waveform: Samples) -> npt.NDArray[Any]:
         try:
             pack_floats(waveform, packed)
             return packed
-        except (struct.error, OverflowError):  # A value is not a number, or is infinite in single precision.
+        except (struct.error, OverflowError):  # A value has another type, or overflows float32.
             pass
     samples = np.asarray(waveform)
     if samples.ndim == 1 and samples.dtype.kind in "iufb":
@@ -145,7 +145,8 @@ class OnlineFeature(FrameStore):
         waited, stream = self._waiting, self._stream
         try:
             samples = stream.history.append(waveform, length)
-        except (struct.error, OverflowError):  # A value is not a number, or is infinite in single precision.
+        except (struct.error, OverflowError):
+            # A value has another type or overflows float32: to_samples() converts it or refuses it.
             samples = stream.history.append(to_samples(waveform), length)
         self._waiting = known = stream.waiting
         if not samples.dot(samples) < LOUD:

@@ -43,10 +43,10 @@ def make_our_options(kind: Any, **values: Any) -> Any:
 
 
 def make_plan(opts: Computed) -> exact.Plan:
-    """Return the plan of a feature.
+    """Return the plan that computes the feature of these options.
 
     Raises:
-        OptionError: Kaldi refuses a value.
+        OptionError: an option has a value that Kaldi refuses.
     """
     kind: Any = type(opts)
     return _plan(kind, tuple(opts.flatten().items()))

@@ -200,7 +200,11 @@ class TableWriter(Table):
             self._table = Writer(wspecifier, kind=self._kind, **self._access)
 
     def write(self, key: str, value: Any) -> None:
-        """Write one entry."""
+        """Write one entry.
+
+        Raises:
+            ArkError: the writer is closed, or the entry cannot be written.
+        """
         with as_table_error(key):
             writer = self._get_table(key)
             try:

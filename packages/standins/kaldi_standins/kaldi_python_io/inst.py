@@ -317,6 +317,9 @@ class ArchiveWriter(Writer):
         Args:
             key: the key.
             obj: float32 or float64 array of one or two dimensions.
+
+        Raises:
+            KeyFormatError: the key is empty.
         """
         start = self.ark_file.tell() + len(encode_key(key)) + 1 if self.scp_file is not None else 0
         if not key:  # kaldi_io writes no key then.

@@ -22,11 +22,12 @@ from io_ark.codecs.base import Sink
 from io_ark.errors import ArkError, FormatError
 from io_ark.streams.source import Source
 
+ADVICE = "save only numbers, strings, lists, tuples, sets, dictionaries and NumPy arrays"
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def write_pickle(sink: Sink, value: Any, options: Mapping[str, Any]) -> None:
-    """Write the tag ``PKL`` and the pickle of a plain value.
+    """Write the tag ``PKL`` and the pickle of a plain value. ``options`` are keyword arguments of ``pickle.dumps``.
 
     Raises:
         FormatError: the value is not plain, so :func:`read_pickle` would refuse it.
@@ -156,14 +157,16 @@ class _Reader:
         for value in values:
             self._spent += len(value) if hasattr(value, "__len__") else getattr(value, "bit_length", int)() // 8
         if self._spent > 4 * (self._source.tell() - self._start) + 1000:
-            raise FormatError("a pickle uses its values more often than is plausible")
+            raise FormatError(
+                "a pickle repeats its values so often that it could fill the memory: check where the file comes from"
+            )
         return values
 
     def _check_members(self, values: list[Any]) -> list[Any]:
         """Refuse nested tuples as keys or set members, because hashing deeply nested tuples overflows the stack."""
         for value in values:
             if isinstance(value, tuple | frozenset) and any(isinstance(part, tuple | frozenset) for part in value):
-                raise FormatError("a pickle has nested tuples as keys")
+                raise FormatError("a pickle has nested tuples as keys: save them as values")
         self._spend(value for value in values if not isinstance(value, str | bytes))
         return values
 
@@ -182,12 +185,12 @@ class _Reader:
             elif value is _make_array:
                 values[index] = None  # The argument numpy.ndarray is not needed.
             elif callable(value):
-                raise FormatError("a pickle has a function as a value")
+                raise FormatError(f"a pickle has a function as a value: {ADVICE}")
         return values
 
     def _get_top(self, kind: type[Any]) -> Any:
         if type(self._stack[-1]) is not kind:
-            raise FormatError("a pickle changes an object")
+            raise FormatError(f"a pickle sets the state of an object of an unsupported type: {ADVICE}")
         return self._stack[-1]
 
     def _run_with(self, code: bytes, number: Any) -> None:
@@ -246,4 +249,6 @@ class _Reader:
             elif isinstance(target.value, np.dtype) and state[1] in ("<", ">"):
                 target.value = target.value.newbyteorder(state[1])
         else:
-            raise FormatError("a pickle has other values than plain ones, or is of protocol 0 or 1")
+            raise FormatError(
+                f"a pickle has values of unsupported types, or has protocol 0 or 1: {ADVICE}, with protocol 2 or later"
+            )

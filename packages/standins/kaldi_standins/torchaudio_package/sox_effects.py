@@ -92,7 +92,11 @@ def _apply_speed(audio: Samples, rate: Fraction, factor: str) -> tuple[Samples, 
 
 
 def _apply_rate(audio: Samples, rate: Fraction, target: str) -> tuple[Samples, Fraction]:
-    """Resample. Every output sample is the product of the surrounding input and the filter for its phase."""
+    """Resample audio (T, channels) to ``target``, such as "16000" or "16k". Return the audio and the new rate in Hz.
+
+    An output sample is the dot product of the surrounding input samples and the Kaiser-windowed sinc filter for its
+    phase. A ratio of rates with more than MAX_PHASES phases is approximated.
+    """
     new_rate = _parse_positive(target[:-1]) * 1000 if target[-1:] == "k" else _parse_positive(target)
     step = (rate / new_rate).limit_denominator(MAX_PHASES)
     if step == 1:

@@ -142,7 +142,7 @@ def outcome(script: Script, command: Sequence[str], sources: Path, folder: Path,
         at = file.relative_to(folder.parent / name)
         if file.is_file() and not (folder / at).exists():
             found[str(at)] = file.read_bytes().replace(f"/{name}/".encode(), b"/")
-    return found or {"printed": done.stdout}
+    return found or {"standard output": done.stdout}
 
 
 def numbers(name: str, content: bytes) -> Iterator[tuple[str, Any]]:
@@ -209,7 +209,7 @@ def rows(sources: Path, bare: str) -> Iterator[str]:
             largest = difference(expected, found)
             owner, commit = REPOSITORIES[script.repository]
             same = "the same bytes" if expected == found else f"{largest:.0e}"
-            files = ", ".join(f"`{name}`" for name in expected)
+            files = ", ".join(name if name == "standard output" else f"`{name}`" for name in expected)
             yield (
                 f"| [{owner}/{script.repository}](https://github.com/{owner}/{script.repository}) {commit} | "
                 f"`{script.command}` | {script.libraries.replace(',', ', ')} | {files} | {same} |"
