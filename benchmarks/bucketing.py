@@ -100,7 +100,7 @@ def measure_planning(limits: dict[str, float], utterances: int) -> dict[str, flo
 
     frames = (100 * np.random.default_rng(0).lognormal(np.log(11.0), 0.5, utterances).clip(1.0, 35.0)).astype(int)
     memory, start = measure_peak_megabytes(), time.process_time()
-    sampler = BucketBatchSampler(frames, **limits)  # type: ignore[arg-type]
+    sampler = BucketBatchSampler(frames, **limits)
     next(iter(sampler))
     first = time.process_time() - start
     sampler.set_epoch(1)

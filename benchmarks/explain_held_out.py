@@ -110,7 +110,7 @@ def cut_frames(x: Array, size: int, step: int, edges: str, points: int) -> Array
     if edges == "zeros":
         x = np.pad(x, (0, (size - len(x)) % step))
     elif edges != "snip":
-        x = np.pad(x, points // 2, mode=edges)  # type: ignore[call-overload]
+        x = np.pad(x, points // 2, mode=edges)
     return np.lib.stride_tricks.sliding_window_view(x, size)[::step]
 
 

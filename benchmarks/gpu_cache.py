@@ -39,6 +39,7 @@ def compile_part(folder: Path, capability: int, part: int, jobs: int) -> None:
     import numpy as np
     import torch
 
+    from io_ark.codecs import CompressionMethod
     from kaldi_compat import Fbank
     from kaldi_compat.torch import kernels
     from kaldi_compat.torch.kernels import compression
@@ -66,7 +67,7 @@ def compile_part(folder: Path, capability: int, part: int, jobs: int) -> None:
         print(f"{case.name}: {time.process_time() - start:.0f} s of processor time", flush=True)
     if part == 0:
         for columns in (9, 80):  # the columns of the test at the first use, and those of the dump
-            for method in compression.CompressionMethod:
+            for method in CompressionMethod:
                 compression.compress_rows(torch.zeros(145, columns), np.array([[0, 7], [7, 138]]), method)
         Fbank(num_mel_bins=80, dither=0.0)(torch.zeros(16000, dtype=torch.int16))
     names.write_text(json.dumps({"triton": triton.__version__, "keys": keys}))

@@ -181,7 +181,7 @@ def imitate_gpu() -> None:
     for name in ("ranges_kernel", "speech_kernel", "integers_kernel"):
         setattr(compression, name, Nothing())
     setattr(compression, "find_compression_fault", lambda device: "")  # noqa: B010
-    launch.feature_kernel = Nothing()
+    setattr(launch, "feature_kernel", Nothing())  # noqa: B010
     setattr(features, "make_spectral_computer", Computer)  # noqa: B010
     setattr(shard, "keep_freed_memory", keep_memory)  # noqa: B010
 

@@ -160,7 +160,7 @@ def compare_compression() -> bool:
     agrees = True
     for method in [CompressionMethod.AUTO] if IN_INTERPRETER else CompressionMethod:
         for parts in compress_rows(features, np.stack((firsts, counts), 1), method):
-            objects = parts.objects([tensor.cpu().numpy() for tensor in parts.tensors])
+            objects = parts.cut_objects([tensor.cpu().numpy() for tensor in parts.tensors])
             for number, head, codes in zip(parts.members.tolist(), *objects, strict=True):
                 sink, first = io.BytesIO(), firsts[number]
                 matrix = values[first : first + counts[number]]

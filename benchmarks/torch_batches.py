@@ -18,7 +18,7 @@ from measuring import Work, make_parser
 from torch import Tensor
 
 from kaldi_compat import Fbank
-from kaldi_compat.torch.features.engines import Engine
+from kaldi_compat.options.spectral import Engine
 
 RATE = 16000
 BINS = 80

@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from kaldi_compat import list_presets
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.frontends import Preset
-from kaldi_compat.frontends.base import count_columns
 from kaldi_compat.frontends.numpy import Frontend
-from kaldi_compat.frontends.steps import STEPS
+from kaldi_compat.frontends.steps import STEPS, count_columns
 from tests.kaldi_compat.frontends.test_references import changed, reference, statistics_for
 from tests.support.frontend_audio import clips, kept_rows
 
