@@ -66,7 +66,7 @@ def read_place(
             raise
         message = f"the command {describe_status(status)} ({error.message})"
         raise PipeError(message, file=error.file) from error
-    opened.__exit__()  # The object is complete, so a failure of the command is a warning only.
+    opened.close_with_warning()  # The object is complete, so a failure of the command is a warning only.
     return value
 
 

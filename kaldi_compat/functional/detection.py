@@ -85,17 +85,23 @@ def parse_trials(scores: npt.ArrayLike, labels: Labels) -> tuple[Scores, npt.NDA
     if values.ndim != 1 or values.shape != kinds.shape:
         raise OptionError(f"expected one label for each score, not shapes {values.shape} and {kinds.shape}")
     values = values if values.dtype.kind == "f" else values.astype(np.float64)
-    dtype_kind = kinds.dtype.kind  # An array of objects may hold texts or numbers.
-    is_target, is_nontarget = (
-        np.logical_or(dtype_kind in "UO" and kinds == text, dtype_kind != "U" and kinds == number)
-        for text, number in (("target", 1), ("nontarget", 0))
-    )
+    is_target, is_nontarget = _match_labels(kinds, "target", 1), _match_labels(kinds, "nontarget", 0)
     if invalid := np.flatnonzero(~(is_target | is_nontarget)).tolist():
         raise OptionError(f"invalid label {kinds[invalid[0]]!r}: use True and False, or 'target' and 'nontarget'")
     for kind, of_kind in (("target", is_target), ("non-target", is_nontarget)):
         if not of_kind.any():
             raise OptionError(f"No {kind} scores seen.")
     return values, is_target
+
+
+def _match_labels(labels: npt.NDArray[Any], text: str, number: int) -> npt.NDArray[np.bool_]:
+    """Return True for each label that is the text or the number. An array of objects may hold both."""
+    matches = np.zeros(labels.shape, np.bool_)
+    if labels.dtype.kind in "UO":
+        matches |= labels == text
+    if labels.dtype.kind != "U":
+        matches |= labels == number
+    return matches
 
 
 def compute_equal_error_rate(targets: Scores, nontargets: Scores) -> tuple[float, float]:
