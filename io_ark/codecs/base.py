@@ -352,7 +352,7 @@ def read_bool(source: Source, binary: bool) -> bool:
     """Read ``T`` or ``F``.
 
     Raises:
-        FormatError: there is neither.
+        FormatError: there is neither ``T`` nor ``F``.
     """
     letter = peek_byte(source, binary)
     if letter not in (b"T", b"F"):

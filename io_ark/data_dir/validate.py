@@ -340,7 +340,7 @@ def check_speaker_order(check: Check, utt2spk: str) -> None:
     """Check that the speakers in utt2spk are sorted.
 
     Raises:
-        DataDirError: they are not sorted.
+        DataDirError: the speakers are not sorted.
     """
     before = b""
     for number, line in enumerate(read_lines(utt2spk), 1):
