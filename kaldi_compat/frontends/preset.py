@@ -110,8 +110,8 @@ class Preset:
             raise OptionError(f"there are {len(self.steps)} steps: use at most {MAX_STEPS}")
         if self.shortens_frame and self.feature == "spectrogram":
             raise OptionError(
-                "shortens_frame does not work with the feature spectrogram, because the length of the frame decides its "
-                "number of columns: leave shortens_frame out"
+                "shortens_frame does not work with the feature spectrogram, because the length of the frame decides "
+                "its number of columns: leave shortens_frame out"
             )
         columns = count_columns(self.options, self.steps)
         if columns > MAX_COLUMNS:

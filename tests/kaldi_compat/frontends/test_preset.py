@@ -79,7 +79,10 @@ def test_preset_of_another_type_is_refused() -> None:
         ({"steps": [{"pad_frames": {"length": 10**9}}]}, "length must be from 0 to 1e.06"),
         ({"steps": [{"pad_frames": {"multiple": 2**31 - 1}}]}, "multiple must be from 1 to 1e.06"),
         ({"steps": [{"global_cmvn": {"statistics": "a", "mean": 1.0}}]}, "leave one of them out"),
-        ({"feature": "spectrogram", "shortens_frame": True}, "shortens_frame does not work with the feature spectrogram"),
+        (
+            {"feature": "spectrogram", "shortens_frame": True},
+            "shortens_frame does not work with the feature spectrogram",
+        ),
         ({"steps": [{"stack_frames": {"size": 2}}] * 2000}, "there are 2000 steps: use at most 100"),
         ({"steps": [{"stack_frames": {"size": 999}}] * 2}, r"make 2.3e\+07 columns of the 23 .*: at most 1048576"),
         (
