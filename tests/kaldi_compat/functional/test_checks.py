@@ -123,7 +123,7 @@ except FeatureError as error:
     assert done.stdout == "expected a NumPy array or a torch tensor, not list: convert it\n", done.stderr
 
 
-_TRACK = np.tile(np.float32([0.9, 100.0]), (8, 1))
+_TRACK = np.tile(np.array([0.9, 100.0], np.float32), (8, 1))
 _ARRAY, _TENSOR, _FRAMES = np.full(800, 9, np.int16), torch.full((800,), 9, dtype=torch.int16), torch.ones(8, 5)
 TAKES_GENERATOR: dict[str, tuple[Call, str]] = {
     "array": (lambda source: kaldi_compat.numpy.Fbank()(_ARRAY, generator=source), "numpy"),
