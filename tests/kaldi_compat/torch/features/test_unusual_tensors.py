@@ -94,6 +94,12 @@ def test_compiled_module_takes_lengths_that_are_no_tensor() -> None:
             torch.testing.assert_close(one, two, rtol=0, atol=0)
 
 
+def test_lengths_of_32_and_64_bits_keep_their_type() -> None:
+    for dtype, expected in ((torch.int16, torch.int64), (torch.int32, torch.int32), (torch.int64, torch.int64)):
+        _, counts = kc.Deltas()(torch.ones(2, 8, 3), torch.tensor([8, 5], dtype=dtype))
+        assert counts.dtype == expected
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
 def test_shapes_are_inferred_without_data(dtype: torch.dtype) -> None:
     module = kc.Fbank(dither=0.0).to("meta")
