@@ -100,6 +100,15 @@ def test_lengths_of_32_and_64_bits_keep_their_type() -> None:
         assert counts.dtype == expected
 
 
+class Followed(Tensor):
+    """A tensor whose operations another library follows."""
+
+
+def test_operations_on_a_subclass_of_tensor_stay_visible() -> None:
+    for module in (kc.Fbank(dither=0.0), kc.Frontend("zipformer")):
+        assert type(module(torch.rand(2, 800).as_subclass(Followed))) is Followed
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
 def test_shapes_are_inferred_without_data(dtype: torch.dtype) -> None:
     module = kc.Fbank(dither=0.0).to("meta")
