@@ -26,7 +26,7 @@ from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.engine import Seeds, compute_list_features, compute_row_features
 from kaldi_compat.exact.plan import make_plan
-from kaldi_compat.exact.rand import NoiseSource
+from kaldi_compat.exact.rand import NUMPY_GENERATOR, NoiseSource, get_frame_seeds
 from kaldi_compat.exact.stream import ChunkStream
 from kaldi_compat.functional.checks import AudioFeature, CheckedAudio, advise_on_rate, refuse_lengths
 from kaldi_compat.options import constructors
@@ -177,7 +177,7 @@ class ArrayFeature(AudioFeature):
     def _get_seeds(self, generator: Generator) -> Seeds:
         """Return a function from a number of frames to the states of their noise, int32 (frames,)."""
         if generator is not None and not isinstance(generator, np.random.Generator):
-            return generator.frame_seeds
+            return get_frame_seeds(generator, NUMPY_GENERATOR)
         return lambda count: (generator or self._random).integers(-(2**31), 2**31, count).astype(np.int32)
 
 

@@ -8,11 +8,13 @@ in NumPy; :mod:`kaldi_compat.torch.tensors.dither` turns the seeds into the nois
 from __future__ import annotations
 
 import functools
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from kaldi_compat.errors import OptionError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import cosf, logf
 
@@ -53,11 +55,32 @@ def _compute_seeded_state(seed: int) -> npt.NDArray[np.uint32]:
     return np.roll(np.array(state, np.int64).astype(np.uint32), -_SHORT_LAG)
 
 
+# Examples of valid generators, for errors.
+NUMPY_GENERATOR = "numpy.random.default_rng(5)"
+TORCH_GENERATOR = "torch.Generator().manual_seed(5)"
+
+
 class NoiseSource(Protocol):
     """Source of the ``rand_r()`` states of the noise of frames, such as :class:`~kaldi_compat.KaldiRandom`."""
 
     def frame_seeds(self, count: int) -> npt.NDArray[np.int32]:
         """Return the states of the next ``count`` frames, shape ``(count,)``."""
+
+
+def get_frame_seeds(source: NoiseSource, example: str) -> Callable[[int], npt.NDArray[np.int32]]:
+    """Return the function of a source that draws the states of frames.
+
+    Raises:
+        OptionError: the source is no :class:`NoiseSource`. ``example`` is an expression for a valid generator.
+    """
+    if isinstance(source, type) or not hasattr(source, "frame_seeds"):
+        raise make_generator_error(source, example)
+    return source.frame_seeds
+
+
+def make_generator_error(generator: Any, example: str) -> OptionError:
+    """Return the error for a source of noise of a wrong type. ``example`` is an expression for a valid generator."""
+    return OptionError(f"generator cannot be of type {type(generator).__name__}: pass a generator such as {example}")
 
 
 class KaldiRandom:

@@ -41,17 +41,18 @@ def check_lengths(
     if lengths is None:
         return None
     xp = get_namespace(batch)
-    if hasattr(lengths, "is_meta"):  # Only tensors have this attribute.
+    # Only tensors have this attribute, but torch's compiler reports it for arrays, too.
+    if not isinstance(lengths, np.ndarray) and hasattr(lengths, "is_meta"):
         are_integers = check_plain(lengths, error) in "iu"
         if lengths.is_meta and not getattr(batch, "is_meta", False):
             raise error("lengths on the device meta have no values: pass lengths on the device of the batch")
     else:
         try:
             lengths = np.asarray(lengths)
-        except ValueError:
+        except (TypeError, ValueError, RuntimeError):
             raise error("lengths must be integers, one for each row of the batch") from None
         # An empty list has no type of its own.
-        are_integers = np.issubdtype(lengths.dtype, np.integer) or lengths.size == 0
+        are_integers = lengths.dtype.kind in "iu" or lengths.size == 0
     if not are_integers:
         raise error(f"lengths must be integers, not {lengths.dtype}: convert them")
     if batch.ndim < -axis or tuple(lengths.shape) != tuple(batch.shape[:axis]):

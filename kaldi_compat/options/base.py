@@ -93,8 +93,26 @@ class OptionsDocumentation:
         return format_documentation(self.text, options)
 
 
+class OptionsType(type):
+    """Type of the options classes, which lets a decorator ``@dataclass(frozen=True)`` on them change nothing.
+
+    The class is a dataclass already, and the decorator would replace its fields by fields without declarations.
+    """
+
+    # The docstring of this class would hide those of the options classes from help().
+    __doc__ = vars(type)["__doc__"]
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        is_decorated_again = name in vars(cls)
+        if name == "__dataclass_params__" and is_decorated_again:
+            for method in {"__setattr__", "__delattr__"} & vars(cls).keys():  # The decorator adds these again.
+                delattr(cls, method)
+        if name != "__dataclass_fields__" or not is_decorated_again:
+            super().__setattr__(name, value)
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class BaseOptions:
+class BaseOptions(metaclass=OptionsType):
     """Base class of options. Makes subclasses frozen dataclasses that check names, types and ranges of arguments.
 
     Raises:
@@ -114,23 +132,21 @@ class BaseOptions:
         # A dataclass without a docstring computes its signature to make one, which takes time.
         setattr(cls, "__doc__", OptionsDocumentation(cls.__doc__ or "Options."))  # noqa: B010  mypy wants a str
         dataclass(frozen=True, kw_only=True)(cls)
+        for field in dataclasses.fields(cls):
+            if field.name not in vars(cls).get("__annotations__", {field.name}):  # Inherited options are checked.
+                continue
+            if "option" not in field.metadata or type(field.default) not in TYPE_NAMES:
+                raise OptionError(
+                    f"the option {field.name} of {cls.__name__} must be declared with "
+                    "kaldi_compat.options.declaration.option and a default of the type bool, int, float or str"
+                )
+            _check_value(field, field.default)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             argument = getattr(self, field.name)
-            if argument is field.default:
-                continue
-            value = _convert_value(type(field.default), argument)
-            if value is None:
-                raise OptionError(
-                    f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_format_wrong_value(argument)}"
-                )
-            described = get_info(field)
-            if not described.allows(value):
-                known = find_nearest_name(str(argument), described.choices)
-                hint = f": did you mean {known!r}?" if known else ""
-                raise OptionError(f"{field.name} must be {described.range}, not {_format_value(argument)}{hint}")
-            object.__setattr__(self, field.name, value)
+            if argument is not field.default:
+                object.__setattr__(self, field.name, _check_value(field, argument))
 
 
 def make_options(owner: str, kind: type[Options], options: Options | None, changes: Mapping[str, Any]) -> Options:
@@ -198,6 +214,25 @@ def find_nearest_name(name: str, names: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, list(names), n=1)
     return near[0] if near else ""
+
+
+def _check_value(field: dataclasses.Field[Any], argument: Any) -> Any:
+    """Convert an argument to the type of an option.
+
+    Raises:
+        OptionError: the argument has another type, or is out of range.
+    """
+    value = _convert_value(type(field.default), argument)
+    if value is None:
+        raise OptionError(
+            f"{field.name} must be {TYPE_NAMES[type(field.default)]}, not {_format_wrong_value(argument)}"
+        )
+    described = get_info(field)
+    if not described.allows(value):
+        known = find_nearest_name(str(argument), described.choices)
+        hint = f": did you mean {known!r}?" if known else ""
+        raise OptionError(f"{field.name} must be {described.range}, not {_format_value(argument)}{hint}")
+    return value
 
 
 def _convert_value(kind: type[Any], value: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kaldi_compat.errors import FeatureError
 from kaldi_compat.exact.arrays import Floats
 from kaldi_compat.exact.libm import logf
-from kaldi_compat.exact.rand import KaldiRandom
+from kaldi_compat.exact.rand import NUMPY_GENERATOR, TORCH_GENERATOR, KaldiRandom, make_generator_error
 from kaldi_compat.functional.array_api import (
     Array,
     arange,
@@ -115,20 +115,27 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
 
 
 def draw_standard_normal(frames: Array, generator: Generator | None) -> Array:
-    """Draw a standard normal number from ``generator`` for each element of ``frames`` (...,)."""
+    """Draw a standard normal number from ``generator`` for each element of ``frames`` (...,).
+
+    Raises:
+        OptionError: ``generator`` has a wrong type; tensors need a generator of torch, and arrays one of NumPy.
+    """
     draws: Array
     if isinstance(generator, KaldiRandom):
         draws = convert_like(generator.gauss(int(np.prod(frames.shape))).reshape(tuple(frames.shape)), frames)
     elif isinstance(frames, np.ndarray):
-        numpy_generator = generator if isinstance(generator, np.random.Generator) else np.random.default_rng()
+        numpy_generator = np.random.default_rng() if generator is None else generator
+        if not isinstance(numpy_generator, np.random.Generator):
+            raise make_generator_error(generator, NUMPY_GENERATOR)
         draws = numpy_generator.standard_normal(frames.shape)
+    elif generator is None:
+        draws = get_namespace(frames).randn_like(frames)
     else:
         torch = get_namespace(frames)
-        if isinstance(generator, torch.Generator):
-            like = {"dtype": frames.dtype, "device": generator.device}
-            draws = torch.randn(frames.shape, generator=generator, **like).to(frames.device)
-        else:
-            draws = torch.randn_like(frames)
+        if not isinstance(generator, torch.Generator):
+            raise make_generator_error(generator, TORCH_GENERATOR)
+        like = {"dtype": frames.dtype, "device": generator.device}
+        draws = torch.randn(frames.shape, generator=generator, **like).to(frames.device)
     return astype(draws, frames.dtype)
 
 
@@ -165,6 +172,7 @@ def process_pitch(
 
     Raises:
         FeatureError: the features do not have two columns, a pitch is not positive, or the lengths do not fit.
+        OptionError: an option is invalid, or ``generator`` has a wrong type.
 
     >>> track = np.array([[0.9, 100.0], [0.95, 101.0], [0.9, 102.0]], np.float32)
     >>> process_pitch(track, add_delta_pitch=False).round(3)

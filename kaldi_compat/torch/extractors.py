@@ -287,7 +287,13 @@ class _Pretrained:
             seconds = self.max_samples / rate
             raise ValueError(f"the audio is longer than the model's {seconds:g} s: cut it into segments")
         options |= {} if self.max_samples else {"padding": True}
-        tensors = dict(self.processor(list(audio), sampling_rate=rate, return_tensors="pt", **options))
+        options |= {"sampling_rate": rate, "return_tensors": "pt"}
+        if self.max_samples or len(audio) == 1 or self.processor.model_input_names[0] != "input_features":
+            tensors = dict(self.processor(list(audio), **options))
+        else:  # Feature extractors round differently in a batch, because their sums include the padding.
+            alone = [self.processor([samples], **options) for samples in audio]
+            rows = {name: [one[name][0] for one in alone] for name in alone[0]}
+            tensors = dict(self.processor.pad(rows, padding=True, return_tensors="pt"))
         mask = tensors.pop("attention_mask", tensors.pop("padding_mask", None))
         if mask is not None:
             width, lengths = mask.shape[-1], mask.sum(-1).reshape(-1).tolist()

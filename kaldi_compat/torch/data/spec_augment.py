@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from kaldi_compat.errors import FeatureError, OptionError
+from kaldi_compat.exact.rand import TORCH_GENERATOR, make_generator_error
 from kaldi_compat.functional.array_api import check_plain
 from kaldi_compat.functional.batches import check_lengths
 from kaldi_compat.torch.data.arguments import check_whole_number
@@ -83,6 +84,7 @@ class SpecAugment(nn.Module):
 
         Raises:
             FeatureError: the features have a wrong shape or type, or the lengths do not match the features.
+            OptionError: ``generator`` has a wrong type.
         """
         if not isinstance(features, Tensor):
             raise FeatureError(f"features must be a tensor, not {type(features).__name__}")
@@ -111,6 +113,8 @@ class SpecAugment(nn.Module):
 
     def _draw_numbers(self, rows: int, generator: torch.Generator | None) -> Tensor:
         """Draw two uniform numbers for the warp and for each mask: ``(rows, 1 + masks, 2)``."""
+        if not isinstance(generator, torch.Generator | None):
+            raise make_generator_error(generator, TORCH_GENERATOR)
         shape = rows, 1 + self.num_time_masks + self.num_frequency_masks, 2
         device = "cpu" if generator is None else generator.device
         return torch.rand(shape, generator=generator, dtype=torch.float64, device=device)

@@ -167,7 +167,8 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
 
         Raises:
             AudioError: the samples have a wrong shape or type, or lengths or VTLN factors do not match the samples.
-            OptionError: a VTLN factor is not a number, or moves mel bins out of their range.
+            OptionError: a VTLN factor is not a number, or moves mel bins out of their range, or ``generator`` has a
+                wrong type.
         """
         if not isinstance(samples, Tensor):
             return self._compute_wave_or_list(samples, lengths, vtln_warp, generator)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kaldi_compat.exact.engine import Seeds
-from kaldi_compat.exact.rand import NoiseSource, compute_rand_r_jumps
+from kaldi_compat.exact.rand import TORCH_GENERATOR, NoiseSource, compute_rand_r_jumps, get_frame_seeds
 from kaldi_compat.torch.tensors.constants import Constants
 from kaldi_compat.torch.tensors.copies import to_device
 
@@ -27,7 +27,7 @@ FrameNoise = Callable[[slice], Tensor]
 def make_seed_source(generator: Generator) -> Seeds:
     """Return a function from a number of frames to their noise states, for the exact engine."""
     if generator is not None and not isinstance(generator, torch.Generator):
-        return generator.frame_seeds
+        return get_frame_seeds(generator, TORCH_GENERATOR)
     return lambda count: torch.randint(-(2**31), 2**31, (count,), generator=generator).to(torch.int32).numpy()
 
 
@@ -63,11 +63,12 @@ def draw_frame_states(shape: Sequence[int], valid: Tensor | None, source: NoiseS
     Returns:
         int32 of the shape ``shape``, on the CPU; 0 for frames that do not exist.
     """
+    draw = get_frame_seeds(source, TORCH_GENERATOR)
     seeds = torch.zeros(tuple(shape), dtype=torch.int32, device="cpu")
     if valid is None:
-        return seeds.copy_(torch.from_numpy(source.frame_seeds(seeds.numel())).view(seeds.shape))
+        return seeds.copy_(torch.from_numpy(draw(seeds.numel())).view(seeds.shape))
     valid = valid.reshape(seeds.shape).cpu()
-    seeds[valid] = torch.from_numpy(source.frame_seeds(int(valid.sum())))
+    seeds[valid] = torch.from_numpy(draw(int(valid.sum())))
     return seeds
 
 

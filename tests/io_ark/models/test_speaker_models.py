@@ -284,3 +284,27 @@ def test_adaptation_adds_the_scaled_difference_of_the_means() -> None:
     for one, other in [*pairs, (actual.psi, expected.psi), (actual.mean, expected.mean)]:
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
     assert not np.allclose(actual.psi, plda.adapt(domain, mean_diff_scale=1.0).psi, rtol=1e-3)
+
+
+def test_offset_of_lda_for_centered_vectors_is_a_positive_zero() -> None:
+    """Kaldi adds the product to zero, and the text of a matrix shows the sign of a zero."""
+    half = np.random.default_rng(3).integers(-9, 10, (6, 2)).astype(np.float64)  # The sums of integers are exact.
+    vectors = np.concatenate((half, -half))
+    offsets = np.asarray(Lda.fit(vectors, np.arange(12) % 4, dim=2).matrix)[:, -1]
+    assert (offsets == 0).all() and not np.signbit(offsets).any()
+
+
+def test_scale_that_rounds_to_zero_is_not_negative() -> None:
+    """Kaldi reads the scale in single precision."""
+    plda = Plda(np.zeros(2), np.eye(2), np.array([2.0, 1.0]))
+    vectors = np.random.default_rng(3).standard_normal((9, 2))
+    expected, actual = (plda.adapt(vectors, mean_diff_scale=scale) for scale in (0.0, -1e-60))
+    np.testing.assert_array_equal(actual.psi, expected.psi)
+
+
+def test_within_speaker_covariance_stays_positive() -> None:
+    plda = Plda(np.zeros(1), np.eye(1), np.array([1.0]))  # The total variance is 2, half of it within speakers.
+    vectors = np.array([[-2.0], [2.0]])  # Variance 4, twice the total variance of the model.
+    assert plda.adapt(vectors, within_covar_scale=-0.4).psi[0] > 0
+    with pytest.raises(FormatError, match="makes the within-speaker covariance negative"):
+        plda.adapt(vectors, within_covar_scale=-0.6)

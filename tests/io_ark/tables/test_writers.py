@@ -29,7 +29,7 @@ from io_ark.errors import (
     SpecifierError,
     WriteError,
 )
-from io_ark.tables.overwriting import refuse_overwriting
+from io_ark.tables.overwriting import refuse_conflicts, refuse_overwriting
 from tests.support.processes import output_of, python
 from tests.support.table_samples import VALUES
 from tests.support.tables import shapes, write_table
@@ -343,3 +343,15 @@ def test_blocks_of_numbers_are_written_as_entries(kind: io_ark.Kind, dtype: Any,
             writer.write(name, number)
     assert (tmp_path / "a.ark").read_bytes() == (tmp_path / "b.ark").read_bytes()
     assert (tmp_path / "a.scp").read_text() == (tmp_path / "b.scp").read_text().replace("b.ark", "a.ark")
+
+
+def test_single_file_may_replace_files_of_a_script_but_no_archive(tmp_path: Path) -> None:
+    matrix, script = tmp_path / "a.mat", tmp_path / "list.scp"
+    io_ark.save(f"{matrix}", np.eye(2, dtype=np.float32))
+    script.write_text(f"a {matrix}\n")
+    refuse_conflicts([str(matrix)], [f"scp:{script}", str(matrix)])
+    script.write_text(f"a {matrix}\nb {matrix}:2\n")
+    with pytest.raises(SpecifierError, match="writing would destroy it"):
+        refuse_conflicts([str(matrix)], [f"scp:{script}"])
+    with pytest.raises(SpecifierError, match="writing would destroy it"):
+        refuse_conflicts([str(matrix)], [f"{matrix}:2"])

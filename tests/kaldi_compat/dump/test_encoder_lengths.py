@@ -14,6 +14,7 @@ import kaldi_compat
 from kaldi_compat.dump.entries import Audio
 from kaldi_compat.dump.model import ExtractorComputer, Trial, try_extractor
 from kaldi_compat.dump.options import DumpOptions, Job, Layout
+from kaldi_compat.torch.extractors import open_pretrained
 from tests.support.dump_data import audio, keys_of, make_data, write_wav
 from tests.support.extractors import arrays
 from tests.support.tiny_models import MORE_WAVES, WAVES, save_tiny
@@ -79,6 +80,17 @@ def compare_batches(name: str, folder: Path, seeds: range) -> None:
 @pytest.mark.parametrize("name", ENCODERS)
 def test_random_batches_are_each_utterance_alone(tmp_path: Path, name: str) -> None:
     compare_batches(name, tmp_path / name, range(3))
+
+
+@pytest.mark.parametrize("name", ["parakeet", "w2v-bert"])
+def test_features_of_a_batch_have_the_bits_of_each_utterance_alone(tmp_path: Path, name: str) -> None:
+    model = open_pretrained(DumpOptions(transformers=str(save_tiny(name, tmp_path / name))), "cpu")
+    waves = [audio(length, seed=length)[0].astype(np.float32) / 32768 for length in (4001, 12345, 39998)]
+    batch = model.make_inputs(waves, "attention_mask")
+    for features, samples, length in zip(batch.tensors["input_features"], waves, batch.lengths, strict=True):
+        alone = model.make_inputs([samples], "attention_mask")
+        assert alone.lengths == [length]
+        assert torch.equal(features[:length], alone.tensors["input_features"][0, :length])
 
 
 @pytest.mark.slow

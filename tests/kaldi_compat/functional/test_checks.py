@@ -14,7 +14,7 @@ import torch
 import kaldi_compat
 import kaldi_compat.frontends.numpy
 import kaldi_compat.numpy
-from kaldi_compat.errors import AudioError
+from kaldi_compat.errors import AudioError, OptionError
 from kaldi_compat.functional.reverberate import reverberate
 
 EIGHT_BIT = np.random.default_rng(0).integers(0, 256, 1600).astype(np.uint8)
@@ -121,3 +121,37 @@ except FeatureError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "expected a NumPy array or a torch tensor, not list: convert it\n", done.stderr
+
+
+_TRACK = np.tile(np.array([0.9, 100.0], np.float32), (8, 1))
+_ARRAY, _TENSOR, _FRAMES = np.full(800, 9, np.int16), torch.full((800,), 9, dtype=torch.int16), torch.ones(8, 5)
+TAKES_GENERATOR: dict[str, tuple[Call, str]] = {
+    "array": (lambda source: kaldi_compat.numpy.Fbank()(_ARRAY, generator=source), "numpy"),
+    "arrays": (lambda source: kaldi_compat.numpy.Fbank()([_ARRAY], generator=source), "numpy"),
+    "ArrayStream": (lambda source: kaldi_compat.numpy.Fbank().stream()(_ARRAY, generator=source), "numpy"),
+    "process_pitch": (lambda source: kaldi_compat.process_pitch(_TRACK, generator=source), "numpy"),
+    "tensor": (lambda source: kaldi_compat.Fbank()(_TENSOR, generator=source), "torch"),
+    "float64": (lambda source: kaldi_compat.Fbank()(_TENSOR.double(), generator=source), "torch"),
+    "rows": (lambda source: kaldi_compat.Fbank()(_TENSOR.double()[None], [700], generator=source), "torch"),
+    "tensors": (lambda source: kaldi_compat.Fbank()([_TENSOR], generator=source), "torch"),
+    "FeatureStream": (lambda source: kaldi_compat.Fbank().stream()(_TENSOR, generator=source), "torch"),
+    "ProcessPitch": (lambda source: kaldi_compat.ProcessPitch()(torch.from_numpy(_TRACK), generator=source), "torch"),
+    "ProcessPitchStream": (
+        lambda source: kaldi_compat.ProcessPitch().stream()(torch.from_numpy(_TRACK), generator=source),
+        "torch",
+    ),
+    "SpecAugment": (lambda source: kaldi_compat.SpecAugment(1, 2, 1, 2)(_FRAMES, generator=source), "torch"),
+}
+
+
+@pytest.mark.parametrize("name", TAKES_GENERATOR)
+def test_generators_of_a_wrong_type_are_refused(name: str) -> None:
+    call, library = TAKES_GENERATOR[name]
+    random = {"numpy": np.random.default_rng(0), "torch": torch.Generator().manual_seed(0)}
+    call(random.pop(library))
+    advice = {"numpy": "numpy.random.default_rng(5)", "torch": "torch.Generator().manual_seed(5)"}[library]
+    for source in (5, *random.values(), kaldi_compat.KaldiRandom):
+        with pytest.raises(OptionError) as caught:
+            call(source)
+        kind = type(source).__name__
+        assert str(caught.value) == f"generator cannot be of type {kind}: pass a generator such as {advice}"

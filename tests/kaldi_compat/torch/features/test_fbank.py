@@ -16,9 +16,28 @@ from kaldi_compat.functional import checks
 from kaldi_compat.numpy import Fbank as ArrayFbank
 from kaldi_compat.options.spectral import WINDOW_TYPES
 from kaldi_compat.torch.features import spectral
+from tests.support.native import computing
 from tests.support.native_fbank import by_native_fbank
 from tests.support.processes import output_of
 from tests.support.reference import audio, errors
+
+
+def test_utterances_of_a_list_have_their_own_vtln_factors() -> None:
+    utterances, warps = [torch.randn(size) * 1000 for size in (1600, 900, 1600)], [1.1, 1.0, 0.9]
+    for fbank in (Fbank(dither=0.0), Fbank(dither=0.0, engine="torch")):
+        for features, utterance, warp in zip(fbank(utterances, vtln_warp=warps), utterances, warps, strict=True):
+            torch.testing.assert_close(features, fbank(utterance, vtln_warp=warp), rtol=0, atol=5e-5)
+
+
+def test_torch_computes_instead_of_the_slower_numpy_unless_the_exact_engine_is_requested() -> None:
+    samples = 1000 * torch.randn(2, 1600, generator=torch.Generator().manual_seed(1))
+    calls = [lambda module: module(samples), lambda module: module(list(samples))[1]]
+    exact, fast = ([call(Fbank(dither=0.0, engine=name)) for call in calls] for name in ("exact", "torch"))
+    with computing(None):
+        for call, bits, other_bits in zip(calls, exact, fast, strict=True):
+            assert torch.equal(call(Fbank(dither=0.0, engine="exact")), bits)
+            assert torch.equal(call(Fbank(dither=0.0)), other_bits)
+    assert not torch.equal(exact[0], fast[0])
 
 
 def test_ill_conditioned_frames_are_the_same_in_a_batch() -> None:

@@ -72,6 +72,43 @@ def test_lengths_are_integers_of_any_type(name: str) -> None:
             assert counts.tolist() == expected
 
 
+@pytest.mark.parametrize("name", TAKES_LENGTHS)
+def test_lengths_that_numpy_cannot_read_as_integers_are_refused(name: str) -> None:
+    for lengths in (
+        [torch.tensor(1, device="meta")] * 2,
+        [torch.tensor(1.0, requires_grad=True)] * 2,
+        np.array([800, 500], "m8[s]"),
+    ):
+        with pytest.raises(kc.KaldiCompatError, match="lengths must be integers"):
+            TAKES_LENGTHS[name](lengths)
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "is_exporting"), reason="needs the compiler of PyTorch 2.7")
+def test_compiled_module_takes_lengths_that_are_no_tensor() -> None:
+    features = torch.randn(3, 50, 13)
+    expected = kc.Deltas()(features, torch.tensor([50, 20, 0]))
+    for lengths in ([50, 20, 0], np.array([50, 20, 0])):  # The compiler traces the array after the list differently.
+        torch._dynamo.reset()
+        compiled = torch.compile(kc.Deltas(), backend="eager")(features, lengths)
+        for one, two in zip(compiled, expected, strict=True):
+            torch.testing.assert_close(one, two, rtol=0, atol=0)
+
+
+def test_lengths_of_32_and_64_bits_keep_their_type() -> None:
+    for dtype, expected in ((torch.int16, torch.int64), (torch.int32, torch.int32), (torch.int64, torch.int64)):
+        _, counts = kc.Deltas()(torch.ones(2, 8, 3), torch.tensor([8, 5], dtype=dtype))
+        assert counts.dtype == expected
+
+
+class Followed(Tensor):
+    """A tensor whose operations another library follows."""
+
+
+def test_operations_on_a_subclass_of_tensor_stay_visible() -> None:
+    for module in (kc.Fbank(dither=0.0), kc.Frontend("zipformer")):
+        assert type(module(torch.rand(2, 800).as_subclass(Followed))) is Followed
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
 def test_shapes_are_inferred_without_data(dtype: torch.dtype) -> None:
     module = kc.Fbank(dither=0.0).to("meta")
