@@ -112,7 +112,12 @@ def test_table_has_one_kind(text: str, kind: Any, arrays: Any, ark: Ark) -> None
         ("utterance,0\nb,1_000\n", "b: the value '1_000' is not a number"),
         ("utterance,0\nb,True\n", "b: the value 'True' is not a number"),
         ("utterance,0\nb,\n", "b: the value '' is not a number"),
-        (f"utterance,0\nb,{2**63}\n", f"b: the value '{2**63}' is not a number, or does not fit into 64 bits: correct"),
+        (f"utterance,0\nb,{2**63}\n", f"b: the value '{2**63}' is not a number, or does not fit into int64: correct"),
+        (
+            f"utterance,frame,0\nb,0,{2**53}\nb,1,-{2**53 + 1}\n",
+            f"b: the value '-{2**53 + 1}' is not a number, or does not fit into float64: correct",
+        ),
+        (f"utterance,0\na,1.5\nb,{2**53 + 1}\n", f"b: the value '{2**53 + 1}' is not a number, or does not fit"),
         (f"utterance,0\nb,{'9' * 5000}\n", f"b: the value '{'9' * 40}' is not a number, or"),
         ("utterance,frame,0\nb,0,-1e999\n", "b: the value '-1e999' is not a number, or does not fit"),
         ("utterance,frame,0\nb,1,2\n", "b: the frames must be 0 to 0 in order"),

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from io_ark.data_dir.durations import get_utt2dur
+from io_ark.data_dir.stage import Printer
 from tests.support.ark_program import Ark
 
 
@@ -137,6 +139,40 @@ def test_utterances_without_audio_fail(ark: Ark) -> None:
     assert [line["duration"] for line in lines()] == [0.25]
 
 
+def test_segments_end_with_their_recordings_as_in_extract_segments(ark: Ark) -> None:
+    segments = "a u1 1 1.75\nb u1 1 1.76\nc u2 2 3.25\nd u2 2 9\ne u3 0 9\nf u1 1.25 1.5\n"
+    directory(
+        wav="u1 r1.wav\nu2 r1.wav\nu3 none.wav\n", segments=segments, reco2dur="u2 3\n",
+        text="a x\nb x\nc x\nd x\ne x\nf x\n",
+    )  # fmt: skip
+    Path("none.wav").write_bytes(b"no audio")
+    ark("convert d m.json", 1)  # Only reco2dur is used, because the audio of u3 cannot be read.
+    assert [line["duration"] for line in lines()] == [0.75, 0.76, 1, 9, 0.25]
+    Path("none.wav").write_bytes(Path("r1.wav").read_bytes())
+    said = ark("convert d m.json", 1).err
+    assert [line["duration"] for line in lines()] == [0.25, 1]
+    assert "ark: d: b: ends at 1.76 s, but the recording u1 has 1.25 s of audio: correct the end\n" in said
+    assert "ark: d: d: ends at 9 s, but the recording u2 has 3 s of audio: correct the end\n" in said
+    assert "ark: d: f: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
+
+
+@pytest.mark.parametrize("name", ["utt2dur", "reco2dur"])
+def test_advice_for_audio_without_a_duration_is_possible(name: str, ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n", utt2spk="u1 u1\n")
+    header = bytearray(Path("r1.wav").read_bytes())
+    header[40:44] = b"\xff\xff\xff\xff"
+    Path("r1.wav").write_bytes(header)
+    said = ark("convert d m.json", 2).err
+    assert "u1: the header of the audio has no duration: " in said
+    assert said.endswith("write its seconds to reco2dur, or pass --read-entire-file true to get_utt2dur.sh\n")
+    if name == "utt2dur":
+        get_utt2dur(Printer("get_utt2dur.sh", print), "d", read_entire_file=True)
+    else:
+        Path("d/reco2dur").write_text("u1 1.25\n")
+    ark("convert d m.json")
+    assert [line["duration"] for line in lines()] == [1.25]
+
+
 def test_manifest_is_written_to_the_standard_output(ark: Ark) -> None:
     directory(wav="u1 r1.wav\n")
     program = "from io_ark.cli.ark import main; raise SystemExit(main())"
@@ -149,5 +185,5 @@ def test_manifest_is_written_to_the_standard_output(ark: Ark) -> None:
 def test_bytes_that_are_not_utf8_fail_alone(ark: Ark) -> None:
     directory(wav="u1 r1.wav\nu2 r1.wav\n")
     Path("d/text").write_bytes(b"u1 \xff\nu2 x\n")
-    assert "ark: u1: has bytes that are not UTF-8 in text: convert them to UTF-8" in ark("convert d m.json", 1).err
+    assert "ark: d: u1: has bytes that are not UTF-8 in text: convert them to UTF-8" in ark("convert d m.json", 1).err
     assert [line["text"] for line in lines()] == ["x"]
