@@ -140,6 +140,25 @@ def test_hdf5_says_that_no_pipe_can_hold_it() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["csv", "npz"])
+def test_closed_pipe_ends_the_program_without_a_message(name: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*PROGRAM, "convert", "--to", name, "feats.ark", "-"],
+        stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("key", ["k", "kk", "kkk"])
+def test_data_of_safetensors_files_is_aligned(key: str, ark: Ark) -> None:
+    np.savez("a.npz", **{key: np.arange(3.0)})
+    ark("convert a.npz o.safetensors")
+    assert int.from_bytes(Path("o.safetensors").read_bytes()[:8], "little") % 8 == 0
+
+
 @pytest.mark.parametrize("kind", ["?", "u1", "<u8", ">f4", "<i8"])
 @pytest.mark.parametrize("target", ["o.parquet", "o.h5", "o.safetensors", "o.tar"])
 def test_arrays_of_numbers_keep_their_type(kind: str, target: str, ark: Ark) -> None:

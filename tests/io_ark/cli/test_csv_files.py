@@ -90,6 +90,7 @@ def test_columns_of_spreadsheets_are_read(ark: Ark) -> None:
     [
         ("\ufeffutterance,frame,0,1\na,0,1,2\na,1,3,4\n", "matrix", {"a": [[1, 2], [3, 4]]}),
         ("\ufeffutterance,0,1\na,1,2\nb,1.5,-2\n", "vector", {"a": [1, 2], "b": [1.5, -2]}),
+        ("utterance,0\na,1E2\n", "vector", {"a": [100]}),
         ("utterance,value\na,1\nb,1.5\n", "float", {"a": 1, "b": 1.5}),
         ("utterance,value\n1.5,1\nend,2\n", "int", {"1.5": 1, "end": 2}),
         ("utterance,0\na,2147483648.0\nb,2147483647.0\n", "double-vector", {"a": [2.0**31], "b": [2.0**31 - 1]}),
@@ -108,6 +109,8 @@ def test_table_has_one_kind(text: str, kind: Any, arrays: Any, ark: Ark) -> None
         ("a,0,1\nb,1,2\n", "insert a first line"),
         ("utterance\nb\n", "insert a first line"),
         ("utterance,0,1\nb,1\n", "line 2 has 2 values for 3 columns"),
+        (f"utterance,0,1\nb,-{2**63},e\n", "b: the value 'e' is not a number, or does not fit into float64"),
+        (f"utterance,0,1\nb,-{2**63},-\n", "b: the value '-' is not a number, or does not fit into int64"),
         ("utterance,0\nb,1e\n", "b: the value '1e' is not a number"),
         ("utterance,0\nb,1_000\n", "b: the value '1_000' is not a number"),
         ("utterance,0\nb,True\n", "b: the value 'True' is not a number"),

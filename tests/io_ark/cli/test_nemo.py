@@ -125,9 +125,10 @@ def test_sources_are_not_overwritten(target: str, ark: Ark) -> None:
 def test_manifest_in_the_directory_replaces_no_other_file(ark: Ark) -> None:
     directory(wav="u1 r1.wav\n", spk2utt="s u1\n")
     assert "d/spk2utt: is read as well" in ark("convert --to nemo d d/spk2utt", 2).err
-    for _ in range(2):
-        ark("convert d d/m.json")
-    assert len(lines("d/m.json")) == 1
+    for name in ("m.json", "m.jsonl"):
+        for _ in range(2):
+            ark(f"convert --to nemo d d/{name}")
+        assert len(lines(f"d/{name}")) == 1
 
 
 def test_utterances_without_audio_fail(ark: Ark) -> None:
@@ -171,6 +172,12 @@ def test_advice_for_audio_without_a_duration_is_possible(name: str, ark: Ark) ->
         Path("d/reco2dur").write_text("u1 1.25\n")
     ark("convert d m.json")
     assert [line["duration"] for line in lines()] == [1.25]
+
+
+def test_durations_have_microseconds(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n", segments="a u1 0.1 0.1234567\n")
+    ark("convert d m.json")
+    assert lines()[0]["duration"] == 0.023457
 
 
 def test_manifest_is_written_to_the_standard_output(ark: Ark) -> None:

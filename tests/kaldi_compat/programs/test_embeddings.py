@@ -94,3 +94,13 @@ def test_trials_before_an_error_have_scores(side: str, options: str, tmp_path: P
         assert status == 255
         assert log.count("Key none not present in 1st table") == (bad == "longer")
         assert Path("scores").read_text() == "a a 5\nb b 25\n"
+
+
+def test_first_error_of_trials_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("first").write_text("a  [ 1 2 ]\nb  [ 3 4 ]\nc  [ 5 x ]\n")
+    Path("second").write_text("a  [ 1 2 ]\nb  [ 3 x ]\nc  [ 5 6 ]\n")
+    Path("trials").write_text("a a\nb b\nc c\n")
+    status, log = run_words(["ivector-compute-dot-products", "trials", "ark:first", "ark:second", "scores"])
+    assert status == 255 and " second:" in log and ": b: " in log
+    assert Path("scores").read_text() == "a a 5\n"
