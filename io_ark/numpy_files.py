@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from io_ark.errors import FormatError, MissingFileError, OpenError
+from io_ark.streams.files import describe_error
 
 Array = npt.NDArray[Any]
 # An array in a zip or tar file may unpack to this many bytes, or to this many times the size of that file.
@@ -139,7 +140,7 @@ def _measure_regular_file(name: str) -> int:
 def _open_error(name: str, error: OSError | ValueError) -> OpenError:
     if isinstance(error, FileNotFoundError):
         return MissingFileError("no such file", file=name)
-    return OpenError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=name)
+    return OpenError(f"cannot be read: {describe_error(error)}", file=name)
 
 
 def _describe_error(error: Exception) -> str:

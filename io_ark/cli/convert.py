@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -42,7 +43,10 @@ def convert(arguments: argparse.Namespace) -> int:
     else:
         assert source is not None
         if not (Path(arguments.source).is_file() or Path(arguments.source).is_dir()):
-            raise MissingFileError("no such file: check the name of SOURCE", file=arguments.source)
+            reason = "is not a regular file: copy its data to a file first"
+            if not Path(arguments.source).exists():
+                reason = "no such file: check the name of SOURCE"
+            raise MissingFileError(reason, file=arguments.source)
         values = source.entries(Path(arguments.source))
     write = None if arguments.target_format == "ark" or target is None else target.write
     written = _make_wspecifier(arguments.target) if write is None else arguments.target
@@ -75,11 +79,15 @@ def _convert_values(
                     done += 1
                 except (FormatError, KeyFormatError) as error:
                     failed += 1
+                    error.file = error.file or arguments.source
                     print(f"ark: {error}", file=sys.stderr)
     except OSError as error:
         if isinstance(error, ArkError | BrokenPipeError):
             raise
-        raise WriteError(f"cannot be written to: {describe_error(error)}", file=arguments.target) from error
+        reason = describe_error(error)
+        if error.errno == errno.ESPIPE:
+            reason = "the format needs a regular file, not a pipe"
+        raise WriteError(f"cannot be written to: {reason}", file=arguments.target) from error
     if arguments.json:
         print_json({"source": arguments.source, "target": arguments.target, "converted": done, "failed": failed})
     else:
@@ -103,6 +111,9 @@ def _check_array(value: Any, source: str, key: str) -> None:
             file=source,
             key=key,
         )
+    if value.dtype.kind not in "biufc":
+        message = f"is an array of {value.dtype}, not of numbers: remove the entry from the source"
+        raise FormatError(message, file=source, key=key)
 
 
 def _read_table(arguments: argparse.Namespace) -> Iterator[tuple[str, Any]]:

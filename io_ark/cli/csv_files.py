@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +78,13 @@ def _parse(rows: list[list[str]], number: type[int] | type[float], path: Path, k
         numbers = np.array(
             [[number(value) for value in row] for row in rows], np.int64 if number is int else np.float64
         )
-        if not characters & set("nN") and not np.isfinite(numbers).all():
+        # From 2**53 on, a float may lack digits of an integer, and may be infinite.
+        if number is float and (abs(numbers) >= 2**53).any() and not all(_is_number(v, float) for v in chain(*rows)):
             raise OverflowError
     except (ValueError, OverflowError):
-        wrong = next(value for row in rows for value in row if not _is_number(value, number))
+        wrong = next(value for value in chain(*rows) if not _is_number(value, number))
         raise FormatError(
-            f"the value {wrong[:40]!r} is not a number, or does not fit into 64 bits: correct it",
+            f"the value {wrong[:40]!r} is not a number, or does not fit into {number.__name__}64: correct it",
             file=str(path),
             key=key,
         ) from None
@@ -99,7 +100,10 @@ def _is_number(value: str, number: type[int] | type[float]) -> bool:
         parsed = number(value)
     except ValueError:
         return False
-    is_stored = -(2**63) <= parsed < 2**63 if number is int else np.isfinite(parsed) or "n" in value.lower()
+    if not _FLOATS.intersection(value):
+        is_stored = parsed == int(value) and -(2**63) <= parsed < 2**63
+    else:
+        is_stored = np.isfinite(parsed) or "n" in value.lower()
     return is_stored and set(value) <= _NUMBERS
 
 

@@ -30,6 +30,7 @@ from io_ark.errors import ArkError, FormatError, OpenError, SpecifierError
 from io_ark.extras import import_extra
 from io_ark.numpy_files import check_unpacked_size, load_npy, read_npy
 from io_ark.signals import delay_signals
+from io_ark.streams.files import describe_error
 from io_ark.streams.unfinished import (
     OtherFileError,
     choose_temporary_name,
@@ -44,6 +45,7 @@ from io_ark.streams.unfinished import (
 Array = npt.NDArray[Any]
 # Maps names of types in safetensors files to types of NumPy.
 SAFETENSORS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
+SAFETENSORS |= {"BOOL": "?", "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8"}
 Put = Callable[[str, Array], None]
 PARQUET_ROWS = 64  # Number of arrays in a row group, which are in memory at the same time.
 
@@ -176,7 +178,8 @@ def _remove_unfinished(path: Path) -> None:
 @write_atomically
 @contextlib.contextmanager
 def _write_npz(path: Path, _: Settings) -> Iterator[Put]:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+    # ZipFile itself would open a FIFO twice, after which the reader of the FIFO has ended.
+    with path.open("wb") as target, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
 
         def put(key: str, array: Array) -> None:
             with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
@@ -198,7 +201,7 @@ def _read_tar(path: Path) -> Iterator[tuple[str, Array]]:
 @write_atomically
 @contextlib.contextmanager
 def _write_tar(path: Path, _: Settings) -> Iterator[Put]:
-    with tarfile.open(path, "w") as archive:
+    with path.open("wb") as target, tarfile.open(fileobj=target, mode="w|") as archive:  # "w|" can write to a pipe.
 
         def put(key: str, array: Array) -> None:
             data = io.BytesIO()
@@ -239,12 +242,13 @@ def _write_safetensors(path: Path, _: Settings) -> Iterator[Put]:
     with tempfile.TemporaryFile(dir=path.parent) as data:
 
         def put(key: str, array: Array) -> None:
-            if array.dtype not in names or key == "__metadata__":
-                reason = f"have no type {array.dtype}" if array.dtype not in names else "reserve this key"
-                raise FormatError(f"safetensors files {reason}: choose another format", file=str(path), key=key)
+            kind = array.dtype.newbyteorder("<")
+            if kind not in names or key == "__metadata__":
+                reason = f"have no type {kind}" if kind not in names else "reserve this key"
+                raise FormatError(f"safetensors files {reason}: choose another format", key=key)
             start = data.tell()
-            data.write(np.ascontiguousarray(array).data)
-            entry = {"dtype": names[array.dtype], "shape": array.shape, "data_offsets": (start, data.tell())}
+            data.write(np.ascontiguousarray(array, kind).data)
+            entry = {"dtype": names[kind], "shape": array.shape, "data_offsets": (start, data.tell())}
             header[key] = entry
 
         yield put
@@ -359,7 +363,8 @@ def _check_columns(schema: Any, path: Path) -> None:
         raise FormatError(f"has columns of the types {key}, {lists[0]} and {lists[1]}: expected a string, a list of "
                           "integers and a list of numbers", file=str(path))  # fmt: skip
     shape, values = (kind.value_type for kind in lists)
-    if not types.is_integer(shape) or not (types.is_integer(values) or types.is_floating(values)):
+    are_numbers = types.is_integer(values) or types.is_floating(values) or types.is_boolean(values)
+    if not types.is_integer(shape) or not are_numbers:
         raise FormatError(f"has lists of {shape} as shapes and of {values} as values: expected integers and numbers",
                           file=str(path))  # fmt: skip
 
@@ -378,7 +383,7 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
             [("key", arrow.string()), ("shape", arrow.list_(arrow.int64())), ("values", arrow.list_(kind))]
         )
         if not writers:
-            writers.append(parquet.ParquetWriter(path, schema))
+            writers.append(parquet.ParquetWriter(file, schema))
         if pending:
             lengths = np.cumsum([0, *(array.size for _, array in pending)])
             flat = np.concatenate([array.ravel() for _, array in pending])
@@ -390,6 +395,8 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
     first: list[np.dtype[Any]] = []
 
     def put(key: str, array: Array) -> None:
+        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+            raise FormatError(f"is {array.dtype}, which Parquet files cannot store: use .npz", key=key)
         first[:] = first or [array.dtype]
         if array.dtype != first[0]:
             raise FormatError(f"is {array.dtype} in a Parquet column of {first[0]}: convert one type only", key=key)
@@ -397,13 +404,14 @@ def _write_parquet(path: Path, _: Settings) -> Iterator[Put]:
         if len(pending) == PARQUET_ROWS:
             flush()
 
-    try:
-        yield put
-        if pending or not writers:
-            flush()
-    finally:
-        for writer in writers:
-            writer.close()
+    with path.open("wb") as file:
+        try:
+            yield put
+            if pending or not writers:
+                flush()
+        finally:
+            for writer in writers:
+                writer.close()
 
 
 @write_atomically
@@ -519,7 +527,8 @@ def _call_library(function: Callable[[], Any], path: Path) -> Any:
     except (ArkError, FileNotFoundError):
         raise
     except Exception as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        text = describe_error(error) if isinstance(error, OSError) else str(error)
+        reason = (text or type(error).__name__).splitlines()[0]
         raise FormatError(f"cannot be read: {reason}", file=str(path)) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -17,11 +18,13 @@ from io_ark.data_dir.durations import measure_recordings, read_durations
 from io_ark.data_dir.segment_times import TO_THE_END
 from io_ark.data_dir.segments import Segment
 from io_ark.data_dir.stage import DataFiles
-from io_ark.errors import FormatError, MissingFileError, SpecifierError
+from io_ark.errors import ArkError, FormatError, MissingFileError, SpecifierError
 from io_ark.specifier import is_url, parse_rxfilename
 from io_ark.tables.keys import encode_key
 from io_ark.tables.overwriting import refuse_overwriting
 from io_ark.tables.script import Script
+
+MAX_OVERSHOOT = 0.5  # Default in seconds of Kaldi's extract-segments, which truncates such segments and skips others.
 
 
 def refuse_source(source: str, target: str) -> None:
@@ -56,7 +59,7 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         print(f"ark: {source}: has no file `text`, so the manifest has no transcripts", file=sys.stderr)
     speakers = directory.utt2spk if "utt2spk" in directory else {}
     durations = _measure(source, utterances, segments is not None)
-    for segment, duration in zip(utterances, durations, strict=True):
+    for segment, (duration, length) in zip(utterances, durations, strict=True):
         key = segment.key
         if segment.recording not in recordings:
             yield (
@@ -67,9 +70,12 @@ def read_items(source: str) -> Iterator[tuple[str, dict[str, Any] | FormatError]
         if text is not None and key not in text:
             yield key, FormatError("has no line, so the manifest omits it: add a line", file=f"{source}/text", key=key)
             continue
+        audio = f"the recording {segment.recording} has {length:g} s of audio"
         if duration <= 0:
-            end = f"the recording {segment.recording} has {segment.start + duration:g} s of audio"
-            yield key, FormatError(f"starts at {segment.start:g} s, but {end}: remove it", file=source, key=key)
+            yield key, FormatError(f"starts at {segment.start:g} s, but {audio}: remove it", file=source, key=key)
+            continue
+        if segment.end > length + MAX_OVERSHOOT:
+            yield key, FormatError(f"ends at {segment.end:g} s, but {audio}: correct the end", file=source, key=key)
             continue
         item: dict[str, Any] = {"audio_filepath": recordings[segment.recording]}
         if segments is not None:
@@ -104,15 +110,25 @@ def _resolve_recording(place: str, script: str, key: str) -> str:
     return os.path.abspath(target.path)
 
 
-def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[float]:
-    """Yield the duration of each utterance in seconds, from the segment, ``utt2dur``, ``reco2dur`` or the audio."""
+def _measure(source: str, utterances: list[Segment], has_segments: bool) -> Iterator[tuple[float, float]]:
+    """Yield the durations of an utterance and its recording in seconds.
+
+    They come from the segment, ``utt2dur``, ``reco2dur`` or the audio. The duration of a recording is infinite if it
+    cannot be determined and no segment needs it.
+    """
     folder = DataFiles(source)
-    whole = {encode_key(segment.recording) for segment in utterances if segment.end == TO_THE_END}
-    known = {} if has_segments else read_durations(folder, whole, "utt2dur")
-    measured = known | measure_recordings(folder, whole.difference(known))
+    needed = {encode_key(segment.recording) for segment in utterances if segment.end == TO_THE_END}
+    durations = {} if has_segments else read_durations(folder, needed, "utt2dur")
+    try:
+        durations |= measure_recordings(
+            folder, {encode_key(segment.recording) for segment in utterances} - {*durations}
+        )
+    except ArkError:
+        durations |= read_durations(folder, {encode_key(segment.recording) for segment in utterances})
+        durations |= measure_recordings(folder, needed - {*durations})
     for segment in utterances:
-        end = segment.end if segment.end != TO_THE_END else measured.get(encode_key(segment.recording), 0.0)
-        yield end - segment.start
+        length = durations.get(encode_key(segment.recording), 0.0 if segment.end == TO_THE_END else math.inf)
+        yield (length if segment.end == TO_THE_END else min(segment.end, length)) - segment.start, length
 
 
 @write_atomically

@@ -107,8 +107,12 @@ def compute_seconds(audio: WaveInfo, wav_scp: str, key: str) -> float:
     import numpy as np
 
     if audio.sample_count is None:
-        text = "the header of the audio has no duration: check the file, or pass --read-entire-file true"
-        raise DataDirError(text, wav_scp, key=key)
+        raise DataDirError(
+            "the header of the audio has no duration: check the file, write its seconds to reco2dur, or pass "
+            "--read-entire-file true to get_utt2dur.sh",
+            wav_scp,
+            key=key,
+        )
     return float(np.float32(audio.sample_count) / np.float32(audio.sample_frequency))
 
 

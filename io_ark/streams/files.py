@@ -118,6 +118,8 @@ class OpenFile:
 
 def describe_error(error: OSError | ValueError) -> str:
     """Return the reason of an error without the number and the file name that Python adds."""
+    if str(error).startswith("embedded null"):
+        return "the name has a null byte (\\0), which the system does not allow: correct the name"
     return str((isinstance(error, OSError) and error.strerror) or error)
 
 

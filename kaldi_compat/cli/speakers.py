@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ from kaldi_compat.cli.objects import Vector
 from kaldi_compat.cli.tables import LookupReader
 from kaldi_compat.errors import FeatureError, OptionError
 
-Find = Callable[[Sequence[str]], Sequence[Any]]
+Find = Callable[[Sequence[str]], Iterable[Any]]
 _TRIALS_PER_BLOCK = 1024  # Number of trials whose vectors fit into the cache.
+_AFTER_ERROR = object()
 
 
 def find_speaker_vectors(table: LookupReader[Vector], utterances: Sequence[str]) -> list[tuple[str, Vector]]:
@@ -101,12 +102,14 @@ class Trials:
                     part = [line.decode(errors="surrogateescape") for line in lines[start : start + _TRIALS_PER_BLOCK]]
                     pairs = [split_words(line) for line in part]
                     end = next((index for index, pair in enumerate(pairs) if len(pair) != 2), len(pairs))
-                    scored, scores = self._score(pairs[:end])
+                    scored, scores, error = self._score(pairs[:end])
                     texts = zip(scored, format_row(scores).split(), strict=True)
                     text = "".join(f"{first} {second} {score}\n" for (first, second), score in texts)
                     output.write(text.encode(errors="surrogateescape"))
                     total = sum(scores, total)
                     squares = sum(np.square(scores, dtype=np.float32).tolist(), squares)
+                    if error is not None:
+                        raise error
                     counts.done += len(scores)
                     counts.failed += end - len(scores)
                     if end < len(pairs):
@@ -120,17 +123,39 @@ class Trials:
             )
         return counts
 
-    def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float]]:
-        """Score the pairs whose keys both have values. Return these pairs and the scores. Log missing keys."""
-        firsts = self.find[0]([first for first, _ in pairs])
-        seconds = iter(self.find[1]([pair[1] for pair, first in zip(pairs, firsts, strict=True) if first is not None]))
+    def _score(self, pairs: list[list[str]]) -> tuple[list[list[str]], list[float], Exception | None]:
+        """Score the pairs whose keys both have values, up to the first error. Log missing keys.
+
+        Returns:
+            These pairs, their scores, and the error.
+        """
+        firsts, error = _collect(self.find[0]([first for first, _ in pairs]))
+        known = [pair[1] for pair, first in zip(pairs, firsts, strict=False) if first is not None]
+        seconds, earlier = _collect(self.find[1](known))
+        error, remaining = earlier or error, iter(seconds)
         scored, values = list[list[str]](), list[tuple[Any, Any]]()
-        for pair, first in zip(pairs, firsts, strict=True):
-            second = None if first is None else next(seconds)
+        for pair, first in zip(pairs, firsts, strict=False):
+            second = None if first is None else next(remaining, _AFTER_ERROR)
+            if second is _AFTER_ERROR:
+                break
             if second is None:
                 missing = 0 if first is None else 1
                 logger.warning("Key %s not present in %s.", pair[missing], self.tables[missing])
             else:
                 scored.append(pair)
                 values.append((first, second))
-        return scored, self.score(*map(list, zip(*values, strict=True))).tolist() if values else []
+        try:
+            return scored, self.score(*map(list, zip(*values, strict=True))).tolist() if values else [], error
+        except FeatureError:  # Pairs may differ in dimension.
+            scores, earlier = _collect(self.score([first], [second]).item() for first, second in values)
+            return scored[: len(scores)], scores, earlier or error
+
+
+def _collect(values: Iterable[Any]) -> tuple[list[Any], Exception | None]:
+    """Return the values up to the first error, and the error."""
+    collected = list[Any]()
+    try:
+        collected.extend(values)  # Keeps the values before an error.
+    except Exception as error:
+        return collected, error
+    return collected, None

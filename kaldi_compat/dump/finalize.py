@@ -33,6 +33,7 @@ from kaldi_compat.dump.outputs import (
 )
 from kaldi_compat.dump.plan import DumpPlan
 from kaldi_compat.dump.speakers import KEYS_PER_LOOKUP, read_values_of
+from kaldi_compat.dump.user_code import end_fork
 from kaldi_compat.dump.write import DURATIONS, FRAMES, Manifest, read_manifest
 from kaldi_compat.errors import INTERRUPTED_STATUS
 from kaldi_compat.exact.arrays import Doubles
@@ -129,6 +130,7 @@ def link_to_storage(archive: Path, storage: Path) -> None:
 
 def finalize(job: Job, plan: DumpPlan) -> Outcome:
     """Write the files of the data directory from the archives' manifests. The call can be repeated."""
+    end_fork()
     layout, trial = job.layout, plan.trial
     for output in trial.outputs:
         scripts = [layout.get_script(shard.number, output) for shard in plan.shards]

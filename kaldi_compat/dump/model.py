@@ -7,7 +7,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
@@ -120,12 +120,8 @@ class DeviceExtractor:
         if not self.source.changes_in_calls:
             return
         rate = self.extractor.sample_rate or DEFAULT_RATE
-        try:
+        with _explain_failure(self):
             self([make_noise(round(FIRST_CALL_SECONDS * rate))], [rate])
-        except DumpError:
-            raise
-        except Exception as error:
-            raise DumpError(f"{self.extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
         with guard(self.source.label):
             self.source.prepare_after_first_call(self.device)
 
@@ -230,12 +226,8 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
     notes = list(extractor.notes)
     with record_calls() if model.source.changes_in_calls else nullcontext(CallRecord()) as record:
         model.make_first_call()
-        try:
+        with _explain_failure(model):
             alone, outputs = _compute_alone(model, audio, rate)
-        except DumpError:
-            raise
-        except Exception as error:
-            raise DumpError(f"{extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
         for name in outputs:
             if not _NAME.fullmatch(name) or name in RESERVED:
                 text = f"returns an output {name!r}, which cannot be the name of a file {name}.scp: rename it"
@@ -302,6 +294,17 @@ def _make_model_key(job: Job, device: str, threads: int) -> Any:
     return job.options, id(job.extractor), device, threads
 
 
+@contextmanager
+def _explain_failure(model: DeviceExtractor) -> Iterator[None]:
+    """Convert an exception of a trial call to a :class:`DumpError`."""
+    try:
+        yield
+    except DumpError:
+        raise
+    except Exception as error:
+        raise DumpError(f"{model.extractor.name} fails for a trial of noise: {_describe_error(error)}") from error
+
+
 def _find_batching(
     model: DeviceExtractor, audio: list[Array], alone: list[dict[str, Any]], notes: list[str]
 ) -> tuple[str, int]:
@@ -312,7 +315,8 @@ def _find_batching(
         if (difference := _describe_difference(model, audio[first:], rates[first:], alone[first:])) is None:
             return PADDED, first
     reversed_audio = audio[1][::-1] / 2
-    outputs = model([reversed_audio.copy()], rates[:1])[0]
+    with _explain_failure(model):
+        outputs = model([reversed_audio.copy()], rates[:1])[0]
     if _describe_difference(model, [audio[1], reversed_audio], rates[:2], [alone[1], outputs]) is None:
         notes.append(f"a padded batch of {name} {difference}: only utterances of equal length share a batch")
         return EQUAL, 0

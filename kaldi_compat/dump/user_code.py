@@ -19,6 +19,7 @@ PR_SET_PDEATHSIG = 1  # From linux/prctl.h.
 
 
 _supervised: list[int] = []  # Process id of a job that a parent process supervises.
+_owner: list[tuple[int, str]] = []  # Process id of a supervised job or of a worker, and name of the extractor.
 
 
 class Interrupted(KeyboardInterrupt):
@@ -35,6 +36,7 @@ def guard(name: str) -> Iterator[None]:
         DumpError: the code has called ``sys.exit``, raised an exception that is not an :class:`Exception`, changed the
             working directory, or closed a standard stream.
     """
+    end_fork()
     process = _Process()
     sys.stdin = io.StringIO()
     changes: list[str] = []
@@ -55,6 +57,17 @@ def guard(name: str) -> Iterator[None]:
         changes += process.restore()
     if changes:
         raise DumpError(f"{name} has {' and '.join(changes)}: an extractor must undo such changes before it returns")
+
+
+def own_process(name: str) -> None:
+    """Let :func:`end_fork` end each process that user code forks from this process. ``name`` names the extractor."""
+    _owner[:] = [(os.getpid(), name)]
+
+
+def end_fork() -> None:
+    """End this process if user code has forked it outside of :func:`guard`, as in ``__del__`` or a signal handler."""
+    if _owner and os.getpid() != _owner[0][0]:
+        _end_child(_owner[0][1])
 
 
 def _end_child(name: str) -> None:
@@ -144,9 +157,11 @@ def supervise(run: Callable[[], int], name: str, say: Callable[[str], object]) -
         if os.getppid() != parent:
             os._exit(1)
         _supervised[:] = [os.getpid()]
+        own_process(name)
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
         status = run()
+        end_fork()
         with contextlib.suppress(OSError):  # User code may have closed the pipe.
             os.write(writing, token + bytes([status]))
         return status

@@ -21,7 +21,8 @@ from kaldi_compat.dump.options import Job
 from kaldi_compat.dump.plan import DumpPlan, Shard
 from kaldi_compat.dump.progress import Monitor
 from kaldi_compat.dump.shard import ShardRunner
-from kaldi_compat.dump.user_code import end_with_parent, get_signal_name
+from kaldi_compat.dump.sources import make_source
+from kaldi_compat.dump.user_code import end_fork, end_with_parent, get_signal_name, own_process
 from kaldi_compat.dump.write import Counts, DamagedError, clear_unfinished, read_manifest, verify_manifest
 
 TRIES = 3
@@ -232,6 +233,8 @@ def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str
     """Run a worker process, which writes the archives that its parent assigns until the parent ends."""
     end_with_parent()  # Linux ends this process even if a call blocks the thread below.
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
+    if source := make_source(job):
+        own_process(source.label)
     try:
         try:
             runner = _open_runner(job, plan, device, owns_process=True)
@@ -242,6 +245,7 @@ def _run_worker(tasks: Any, lifeline: Any, job: Job, plan: DumpPlan, device: str
             shard = tasks.recv()
             with watch_device(device):
                 runner(shard, _make_reporter(tasks, shard))
+            end_fork()
             tasks.send(("done", shard.number))
     except EOFError:
         return

@@ -19,6 +19,7 @@ from kaldi_compat.dump.errors import OutputError
 from kaldi_compat.dump.files import CHUNK, WholeFile, check_place, read_in_chunks, read_sealed, write_sealed, writing
 from kaldi_compat.dump.model import Trial
 from kaldi_compat.dump.options import FEATS, Layout
+from kaldi_compat.dump.user_code import end_fork
 
 # Number of processed utterances, including failures; seconds of audio; number of failures.
 Counts = tuple[int, float, int]
@@ -157,6 +158,7 @@ class ArchiveWriter:
         return self.utterances + len(self.failures)
 
     def add(self, entry: Encoded | Failure) -> None:
+        end_fork()
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
             return
@@ -181,6 +183,7 @@ class ArchiveWriter:
         Raises:
             OutputError: the archive cannot be written, or reads back with other bytes.
         """
+        end_fork()
         for name, verification in self._verifications.items():
             self._files[name].close()
             verification.finish()

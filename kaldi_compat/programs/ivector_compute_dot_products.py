@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -38,9 +38,10 @@ def main(options: NoOptions, trials: str, first: str, second: str, target: str) 
 def make_finder(table: LookupReader[Vector]) -> Find:
     """Make a function that looks up keys one by one, so that errors occur in Kaldi's order."""
 
-    def find(keys: Sequence[str]) -> list[Vector | None]:
+    def find(keys: Sequence[str]) -> Iterator[Vector | None]:
         table.prefetch(keys)
-        return [table.find_each([key])[0] for key in keys]
+        for key in keys:
+            yield table.find_each([key])[0]
 
     return find
 

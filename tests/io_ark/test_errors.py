@@ -6,7 +6,9 @@ import pickle
 
 import pytest
 
-from io_ark.errors import OpenError, SpecifierError
+import io_ark
+from io_ark.errors import ArkError, OpenError, SpecifierError
+from io_ark.numpy_files import load_npy
 
 
 def test_pickled_error_keeps_file_offset_and_key() -> None:
@@ -29,3 +31,9 @@ def test_long_lines_are_shortened() -> None:
 
 def test_only_characters_that_cannot_be_printed_are_escaped() -> None:
     assert str(OpenError("no", file="a\tb\n\\.ark", key="\u00fc\udcff")) == "a\\tb\\n\\.ark: \u00fc\\udcff: no"
+
+
+@pytest.mark.parametrize("name", ["a\0b.npy", "ark:a\0b", "ark:cat a\0b |", "scp:a\0b"])
+def test_null_byte_in_a_name_is_explained(name: str) -> None:
+    with pytest.raises(ArkError, match=r"the name has a null byte \(\\0\), which the system does not allow: correct"):
+        dict(io_ark.read(name) if ":" in name else load_npy(name))

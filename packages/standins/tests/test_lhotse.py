@@ -275,4 +275,17 @@ def test_wrong_rate_and_several_channels_are_refused() -> None:
     with pytest.raises(AudioError, match="sampling rate of 8000 Hz"):
         Mfcc().extract_batch([audio(800)], 8000)
     with pytest.raises(AudioError, match="one channel"):
-        Spectrogram().extract(np.zeros((2, 800), np.float32), 16000)
+        WhisperFbank().extract(np.zeros((2, 800), np.float32), 16000)
+    with pytest.raises(AudioError, match="one channel"):
+        Spectrogram().extract_batch([np.zeros((2, 800), np.float32)], 16000)
+
+
+@pytest.mark.parametrize("kind", ["Fbank", "Mfcc", "Spectrogram", "LogSpectrogram"])
+@pytest.mark.parametrize("convert", [np.asarray, torch.as_tensor])
+def test_first_of_several_channels_is_taken_as_in_lhotse(kind: str, convert: Any) -> None:
+    stereo = convert(np.stack([audio(800), audio(1600)[800:]]))
+    theirs, ours = getattr(extractors, kind)(), getattr(interop, kind)()
+    expected = theirs.extract(stereo, 16000)
+    for actual, samples in (ours.extract(stereo, 16000), stereo), (ours.extract(stereo[0], 16000), stereo[0]):
+        assert type(actual) is type(expected) and actual.shape == expected.shape
+        np.testing.assert_allclose(actual, theirs.extract(samples, 16000), rtol=1e-3, atol=1e-3)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -28,6 +29,7 @@ from tests.support.dump_data import left_by_a_dead_process
 from tests.support.faults import at_call
 from tests.support.processes import memory_below
 
+PROGRAM = [sys.executable, "-c", "from io_ark.cli.ark import main; raise SystemExit(main())"]
 WHOLE = ("npz", "hdf5", "parquet", "csv", "safetensors", "tar")  # of which nothing remains if they are not finished
 FEATS = {
     key: np.random.default_rng(i).normal(size=(5 + i, 4)).astype("f4") for i, key in enumerate(["b.1", "a/2", "ü%"])
@@ -99,10 +101,103 @@ def test_source_is_not_overwritten(source: str, target: str, ark: Ark) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
-@pytest.mark.parametrize("name", ["csv", "npz", "tar", "safetensors"])
+@pytest.mark.parametrize("name", ["csv", "npz", "parquet", "tar", "safetensors"])
 def test_full_disk_is_an_error_of_the_target(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
     assert ark(f"convert --to {name} feats.ark /dev/full", 2).err == (
         "ark: /dev/full: cannot be written to: No space left on device\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+@pytest.mark.parametrize("name", ["csv", "npz", "parquet", "tar", "safetensors"])
+def test_fifo_is_written_to_once(name: str, ark: Ark) -> None:
+    pytest.importorskip(NEEDED.get(name, "numpy"))
+    os.mkfifo("fifo")
+    with subprocess.Popen(["timeout", "60", "cat", "fifo"], stdout=subprocess.PIPE) as reader:
+        said = subprocess.run(
+            [*PROGRAM, "convert", "--to", name, "feats.ark", "fifo"],
+            capture_output=True, text=True, timeout=60, check=False,
+        ).stderr  # fmt: skip
+        data = reader.communicate()[0]
+    assert said == "fifo: 3 entries, 0 failed\n"
+    Path("copy").write_bytes(data)
+    ark(f"convert --from {name} copy back.ark")
+    same(dict(io_ark.read("ark:back.ark")))
+
+
+def test_hdf5_says_that_no_pipe_can_hold_it() -> None:
+    pytest.importorskip("h5py")
+    reading, writing = os.pipe()
+    done = subprocess.run(
+        [*PROGRAM, "convert", "--to", "hdf5", "feats.ark", "-"],
+        stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    os.close(reading)
+    assert (done.returncode, done.stderr) == (
+        2, "ark: -: cannot be written to: the format needs a regular file, not a pipe\n"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["csv", "npz"])
+def test_closed_pipe_ends_the_program_without_a_message(name: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*PROGRAM, "convert", "--to", name, "feats.ark", "-"],
+        stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("key", ["k", "kk", "kkk"])
+def test_data_of_safetensors_files_is_aligned(key: str, ark: Ark) -> None:
+    np.savez("a.npz", **{key: np.arange(3.0)})
+    ark("convert a.npz o.safetensors")
+    assert int.from_bytes(Path("o.safetensors").read_bytes()[:8], "little") % 8 == 0
+
+
+@pytest.mark.parametrize("kind", ["?", "u1", "<u8", ">f4", "<i8"])
+@pytest.mark.parametrize("target", ["o.parquet", "o.h5", "o.safetensors", "o.tar"])
+def test_arrays_of_numbers_keep_their_type(kind: str, target: str, ark: Ark) -> None:
+    pytest.importorskip({"o.h5": "h5py", "o.parquet": "pyarrow"}.get(target, "numpy"))
+    array = np.arange(6).reshape(2, 3).astype(kind)
+    np.savez("a.npz", a=array)
+    ark(f"convert a.npz {target}")
+    ark(f"convert {target} b.npz")
+    with np.load("b.npz") as back:
+        assert back["a"].dtype.newbyteorder("=") == array.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(back["a"], array)
+
+
+@pytest.mark.parametrize("target", sorted({*TARGETS.values(), "o.ark"} - {"o.jsonl.gz", "o.csv"}))
+@pytest.mark.parametrize("values", [["x", "yy"], [("x", 1.0)]])
+def test_arrays_of_other_values_fail_alone(values: Any, target: str, ark: Ark) -> None:
+    h5py = pytest.importorskip("h5py")
+    pytest.importorskip({"o.parquet": "pyarrow"}.get(target, "numpy"))
+    kind = [("name", "S1"), ("value", "f4")] if isinstance(values[0], tuple) else h5py.string_dtype()
+    with h5py.File("a.h5", "w", track_order=True) as file:
+        file.create_dataset("a", data=np.array(values, kind))
+        file["b"] = np.arange(3.0)
+    said = ark(f"convert a.h5 {target}", 1).err
+    assert re.search("^ark: a.h5: a: is an array of .*, not of numbers: remove the entry from the source\n", said)
+    assert said.endswith(f"{target}: 1 entry, 1 failed\n")
+
+
+@pytest.mark.parametrize("target", ["o.parquet", "o.csv", "o.safetensors"])
+def test_numbers_that_a_format_lacks_fail_alone(target: str, ark: Ark) -> None:
+    pytest.importorskip({"o.parquet": "pyarrow"}.get(target, "numpy"))
+    np.savez("a.npz", a=np.array([1j]), b=np.arange(3.0))
+    said = ark(f"convert a.npz {target}", 1).err
+    assert said.startswith("ark: a.npz: a: ") and said.endswith(f"{target}: 1 entry, 1 failed\n")
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="needs a device")
+def test_device_is_no_source_of_files(ark: Ark) -> None:
+    assert ark("convert --from csv /dev/null o.ark", 2).err == (
+        "ark: /dev/null: is not a regular file: copy its data to a file first\n"
     )
 
 

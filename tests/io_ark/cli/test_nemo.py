@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from io_ark.data_dir.durations import get_utt2dur
+from io_ark.data_dir.stage import Printer
 from tests.support.ark_program import Ark
 
 
@@ -123,9 +125,10 @@ def test_sources_are_not_overwritten(target: str, ark: Ark) -> None:
 def test_manifest_in_the_directory_replaces_no_other_file(ark: Ark) -> None:
     directory(wav="u1 r1.wav\n", spk2utt="s u1\n")
     assert "d/spk2utt: is read as well" in ark("convert --to nemo d d/spk2utt", 2).err
-    for _ in range(2):
-        ark("convert d d/m.json")
-    assert len(lines("d/m.json")) == 1
+    for name in ("m.json", "m.jsonl"):
+        for _ in range(2):
+            ark(f"convert --to nemo d d/{name}")
+        assert len(lines(f"d/{name}")) == 1
 
 
 def test_utterances_without_audio_fail(ark: Ark) -> None:
@@ -135,6 +138,46 @@ def test_utterances_without_audio_fail(ark: Ark) -> None:
     assert "ark: d: a: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
     assert "ark: d: b: starts at 9 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
     assert [line["duration"] for line in lines()] == [0.25]
+
+
+def test_segments_end_with_their_recordings_as_in_extract_segments(ark: Ark) -> None:
+    segments = "a u1 1 1.75\nb u1 1 1.76\nc u2 2 3.25\nd u2 2 9\ne u3 0 9\nf u1 1.25 1.5\n"
+    directory(
+        wav="u1 r1.wav\nu2 r1.wav\nu3 none.wav\n", segments=segments, reco2dur="u2 3\n",
+        text="a x\nb x\nc x\nd x\ne x\nf x\n",
+    )  # fmt: skip
+    Path("none.wav").write_bytes(b"no audio")
+    ark("convert d m.json", 1)  # Only reco2dur is used, because the audio of u3 cannot be read.
+    assert [line["duration"] for line in lines()] == [0.75, 0.76, 1, 9, 0.25]
+    Path("none.wav").write_bytes(Path("r1.wav").read_bytes())
+    said = ark("convert d m.json", 1).err
+    assert [line["duration"] for line in lines()] == [0.25, 1]
+    assert "ark: d: b: ends at 1.76 s, but the recording u1 has 1.25 s of audio: correct the end\n" in said
+    assert "ark: d: d: ends at 9 s, but the recording u2 has 3 s of audio: correct the end\n" in said
+    assert "ark: d: f: starts at 1.25 s, but the recording u1 has 1.25 s of audio: remove it\n" in said
+
+
+@pytest.mark.parametrize("name", ["utt2dur", "reco2dur"])
+def test_advice_for_audio_without_a_duration_is_possible(name: str, ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n", utt2spk="u1 u1\n")
+    header = bytearray(Path("r1.wav").read_bytes())
+    header[40:44] = b"\xff\xff\xff\xff"
+    Path("r1.wav").write_bytes(header)
+    said = ark("convert d m.json", 2).err
+    assert "u1: the header of the audio has no duration: " in said
+    assert said.endswith("write its seconds to reco2dur, or pass --read-entire-file true to get_utt2dur.sh\n")
+    if name == "utt2dur":
+        get_utt2dur(Printer("get_utt2dur.sh", print), "d", read_entire_file=True)
+    else:
+        Path("d/reco2dur").write_text("u1 1.25\n")
+    ark("convert d m.json")
+    assert [line["duration"] for line in lines()] == [1.25]
+
+
+def test_durations_have_microseconds(ark: Ark) -> None:
+    directory(wav="u1 r1.wav\n", segments="a u1 0.1 0.1234567\n")
+    ark("convert d m.json")
+    assert lines()[0]["duration"] == 0.023457
 
 
 def test_manifest_is_written_to_the_standard_output(ark: Ark) -> None:
@@ -149,5 +192,5 @@ def test_manifest_is_written_to_the_standard_output(ark: Ark) -> None:
 def test_bytes_that_are_not_utf8_fail_alone(ark: Ark) -> None:
     directory(wav="u1 r1.wav\nu2 r1.wav\n")
     Path("d/text").write_bytes(b"u1 \xff\nu2 x\n")
-    assert "ark: u1: has bytes that are not UTF-8 in text: convert them to UTF-8" in ark("convert d m.json", 1).err
+    assert "ark: d: u1: has bytes that are not UTF-8 in text: convert them to UTF-8" in ark("convert d m.json", 1).err
     assert [line["text"] for line in lines()] == ["x"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kaldi_compat.dump.errors import OutputError
+from kaldi_compat.dump.errors import OutputError, format_error
 from kaldi_compat.dump.files import check_writable, whole_file
 from tests.support.dump_data import dump, failures, left_by_a_dead_process, make_data, matrices, refused, said_by
 
@@ -250,3 +250,9 @@ def test_names_that_are_not_utf_8_keep_their_bytes(tmp_path: Path) -> None:
         assert (data / "log" / "dump_fbank_train.failures").read_bytes().startswith(b"sp\xe9\xff0-utt001 ")
         assert (data / "conf" / "fbank.conf").read_bytes() == b"--dither=0  # \xfc\n"
     assert len(matrices(data / "feats.scp")) == 5 and b"spk0-utt001" in (tmp_path / "page.html").read_bytes()
+
+
+def test_error_of_a_renaming_names_the_new_path() -> None:
+    assert (
+        format_error(OSError(18, "Invalid cross-device link", "old", None, "new")) == "new: Invalid cross-device link"
+    )

@@ -295,6 +295,19 @@ def test_exception_without_a_text_is_a_reason(data: Path) -> None:
         kaldi_compat.dump(data, fail, nj=1)
 
 
+@pytest.mark.parametrize("calls", range(6))
+def test_exception_in_any_call_of_the_trial_is_a_reason(data: Path, calls: int) -> None:
+    remaining = iter(range(calls))
+
+    def fail_later(audio: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if next(remaining, None) is None:
+            raise ValueError("spent")
+        return [np.abs(samples).mean(keepdims=True) for samples in audio]
+
+    with pytest.raises(DumpError, match=r"^fail_later fails for a trial of noise: spent$"):
+        kaldi_compat.dump(data, fail_later, nj=1)
+
+
 def _named(function: Any, name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     return function

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import io_ark
 import kaldi_compat
 from kaldi_compat.dump.errors import DumpError
 from kaldi_compat.dump.user_code import guard
@@ -54,6 +55,45 @@ class Extractor:
         if WHERE == "trial" or (WHERE == "call" and len(audio[0]) in (6000, 9037, 16074, 30111)):
             act()
         return [np.abs(samples).mean(keepdims=True) for samples in audio]
+"""
+MODULE_THAT_FORKS_LATER = """
+import os, signal
+
+import numpy as np
+
+PLACE = {place!r}
+
+
+def fork_once(*_):
+    if not os.path.exists("has_forked"):
+        open("has_forked", "w").close()
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+
+
+class Output(np.ndarray):
+    def __del__(self):
+        if Extractor.calls > 3:
+            fork_once()
+
+
+class Extractor:
+    calls = 0
+
+    def __init__(self):
+        signal.signal(signal.SIGALRM, fork_once)
+
+    def __call__(self, audio):
+        Extractor.calls += 1
+        if PLACE == "signal handler" and Extractor.calls > 3:
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+        means = [np.abs(samples).mean(keepdims=True) for samples in audio]
+        return [mean.view(Output) for mean in means] if PLACE == "__del__ of an output" else means
+
+    def __del__(self):
+        if PLACE == "__del__ of the extractor":
+            fork_once()
 """
 ACTS = {
     "sys.exit(0)": "called sys.exit(0)",
@@ -141,6 +181,25 @@ def test_forked_child_that_does_not_end_by_itself_is_ended(tmp_path: Path, where
     [line] = [line for line in run.stderr.splitlines() if "forked" in line]
     assert "hostile.py:Extractor" in line and "os._exit" in line
     assert len(arrays(data / "xvector.scp")) == 4 and not list(data.glob("**/*unfinished*"))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("place", ["__del__ of the extractor", "__del__ of an output", "signal handler"])
+def test_forked_child_of_other_code_than_a_call_is_ended(tmp_path: Path, place: str, jobs: int) -> None:
+    data = module_data(tmp_path, 4)
+    (tmp_path / "hostile.py").write_text(MODULE_THAT_FORKS_LATER.format(place=place))
+    run = subprocess.run(
+        [sys.executable, "-c", MAIN, "dump", "--module=hostile.py:Extractor", "data/train", f"--nj={jobs}"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert run.returncode == 0 and "Traceback" not in run.stderr, run.stderr
+    assert run.stderr.count("this run:") == 1
+    if (tmp_path / "has_forked").exists():
+        assert run.stderr.count("has forked a child process that does not end by itself") == 1
+    else:  # The process ends without the deletion of the extractor.
+        assert jobs == 2 and place == "__del__ of the extractor"
+    assert len(dict(io_ark.load_scp(data / "xvector.scp"))) == 4
 
 
 def test_resumed_dump_without_the_act_is_complete(tmp_path: Path) -> None:

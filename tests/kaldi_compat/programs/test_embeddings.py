@@ -76,3 +76,31 @@ def test_logs_count_flooring_and_missing_keys_as_kaldi_does(tmp_path: Path, monk
     status, log = run_words(scoring)
     assert status == 255
     assert "Bad line 5 in input" in log
+
+
+@pytest.mark.parametrize("options", ["", ",o"])
+@pytest.mark.parametrize("side", ["first", "second"])
+def test_trials_before_an_error_have_scores(side: str, options: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("good").write_text("a  [ 1 2 ]\nb  [ 3 4 ]\nc  [ 5 6 ]\n")
+    Path("damaged").write_text("a  [ 1 2 ]\nb  [ 3 4 ]\nc  [ 5 x ]\n")
+    Path("longer").write_text("a  [ 1 2 ]\nb  [ 3 4 ]\nc  [ 5 6 7 ]\n")
+    for bad in "damaged", "longer":
+        # The search for a missing key would meet the damage before the first trial.
+        Path("trials").write_text("none a\n" * (bad == "longer") + "a a\nb b\nc c\na a\n")
+        Path("scores").unlink(missing_ok=True)
+        tables = [f"ark{options}:{bad}", "ark:good"] if side == "first" else ["ark:good", f"ark{options}:{bad}"]
+        status, log = run_words(["ivector-compute-dot-products", "trials", *tables, "scores"])
+        assert status == 255
+        assert log.count("Key none not present in 1st table") == (bad == "longer")
+        assert Path("scores").read_text() == "a a 5\nb b 25\n"
+
+
+def test_first_error_of_trials_is_named(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("first").write_text("a  [ 1 2 ]\nb  [ 3 4 ]\nc  [ 5 x ]\n")
+    Path("second").write_text("a  [ 1 2 ]\nb  [ 3 x ]\nc  [ 5 6 ]\n")
+    Path("trials").write_text("a a\nb b\nc c\n")
+    status, log = run_words(["ivector-compute-dot-products", "trials", "ark:first", "ark:second", "scores"])
+    assert status == 255 and " second:" in log and ": b: " in log
+    assert Path("scores").read_text() == "a a 5\n"

@@ -63,6 +63,7 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
     """
 
     feature_type: ClassVar[type[SpectralFeature]]
+    takes_first_channel: ClassVar[bool] = True
 
     def __init__(self, config: Any = None) -> None:
         if config is not None and not isinstance(config, LhotseOptions):
@@ -104,13 +105,16 @@ class Extractor(FeatureExtractor):  # type: ignore[misc]
         return self.feature(samples, lengths)
 
     def extract(self, samples: Samples, sampling_rate: int) -> Samples:
-        """Compute features ``(frames, dim)`` of one channel of audio, ``(T,)`` or ``(1, T)``, as an array or a tensor.
+        """Compute features ``(frames, dim)`` of audio ``(T,)`` or ``(channels, T)``, as an array or a tensor.
+
+        As in lhotse, the features are those of the first channel, but Whisper's features need one channel.
 
         Raises:
-            AudioError: the audio has another sampling rate, or several channels.
+            AudioError: the audio has another sampling rate, or a shape without features.
         """
         self._check_rate(sampling_rate)
-        features: Tensor = self.compute(_to_mono(samples).to(self.device))
+        channel = samples[:1] if self.takes_first_channel and samples.ndim == 2 else samples
+        features: Tensor = self.compute(_to_mono(channel).to(self.device))
         return features.cpu().numpy() if isinstance(samples, np.ndarray) else features
 
     def extract_batch(
@@ -287,6 +291,7 @@ class WhisperFbank(LogEnergies, Extractor):
     name = "whisper-fbank"
     config_type = WhisperFbankConfig
     feature_type = WhisperMel
+    takes_first_channel = False
 
     def compute(self, samples: Tensor, lengths: Tensor | None = None) -> Any:
         """Compute features, normalized for each utterance, with the number of frames that lhotse expects."""
