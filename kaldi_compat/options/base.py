@@ -93,26 +93,8 @@ class OptionsDocumentation:
         return format_documentation(self.text, options)
 
 
-class OptionsType(type):
-    """Type of the options classes, which lets a decorator ``@dataclass(frozen=True)`` on them change nothing.
-
-    The class is a dataclass already, and the decorator would replace its fields by fields without declarations.
-    """
-
-    # The docstring of this class would hide those of the options classes from help().
-    __doc__ = vars(type)["__doc__"]
-
-    def __setattr__(cls, name: str, value: Any) -> None:
-        is_decorated_again = name in vars(cls)
-        if name == "__dataclass_params__" and is_decorated_again:
-            for method in {"__setattr__", "__delattr__"} & vars(cls).keys():  # The decorator adds these again.
-                delattr(cls, method)
-        if name != "__dataclass_fields__" or not is_decorated_again:
-            super().__setattr__(name, value)
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class BaseOptions(metaclass=OptionsType):
+class BaseOptions:
     """Base class of options. Makes subclasses frozen dataclasses that check names, types and ranges of arguments.
 
     Raises:

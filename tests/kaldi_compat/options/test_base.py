@@ -62,25 +62,6 @@ def test_values_at_the_bounds_are_accepted() -> None:
     assert Ranges(above=1e-9, count=7, share=0.999, shape="square").count == 7
 
 
-@dataclasses.dataclass(frozen=True)
-class Decorated(FbankOptions):
-    """Options of a user who wrote the decorator, which was needed once."""
-
-    extra: float = option(1.0, "more", ge=0)
-
-
-def test_decorated_subclass_is_like_one_without_decorator() -> None:
-    options = Decorated(num_mel_bins=40, extra=2)
-    assert options == dataclasses.replace(Decorated(num_mel_bins=40), extra=2.0) != Decorated()
-    assert pickle.loads(pickle.dumps(options)) == options and hash(options)
-    assert "extra (float, default 1.0): more; at least 0" in (Decorated.__doc__ or "")
-    with pytest.raises(OptionError, match=r"^extra must be at least 0, not -1$"):
-        Decorated(extra=-1)
-    for name in ("extra", "unknown"):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(options, name, 3.0)
-
-
 UNDECLARED = "the option extra of Wrong must be declared with kaldi_compat.options.declaration.option"
 
 
