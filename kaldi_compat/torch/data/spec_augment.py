@@ -75,7 +75,7 @@ class SpecAugment(nn.Module):
     def forward(
         self, features: Tensor, lengths: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Mask and warp features.
+        """Mask and warp features, and return features of the same shape.
 
         Args:
             features: ``(frames, dim)`` or ``(B, frames, dim)``.
@@ -147,7 +147,14 @@ def _average_columns(batch: Tensor, real: Tensor) -> Tensor:
 
 
 def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> Tensor:
-    """Move a random frame of each utterance, and interpolate the frames before and after it linearly."""
+    """Move a random frame of each utterance, and interpolate the frames before and after it linearly.
+
+    Args:
+        batch: ``(rows, longest, dim)``: features. Frames after the end of an utterance are returned unchanged.
+        frames: ``(rows, 1)``: number of frames of each utterance.
+        draws: ``(rows, 2)``: uniform numbers that determine the frame and its new place.
+        max_shift: maximum number of frames that the frame is moved by.
+    """
     last = frames - 1
     margin = (last // 2).clamp(0, max_shift)
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)

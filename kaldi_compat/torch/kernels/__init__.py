@@ -83,7 +83,9 @@ def explain_unsupported(
 ) -> str:
     """Return the reason why :func:`compute_features` cannot compute a call, or an empty string if it can.
 
-    The caller must have checked that neither autograd nor a compiler records the operations.
+    The first call of a kind compiles the kernels and compares them with the torch engine, which takes seconds, and
+    raises the errors of :func:`describe_fault`. The caller must have checked that neither autograd nor a compiler
+    records the operations. For the arguments, see :func:`compute_features`.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
@@ -112,6 +114,7 @@ def explain_why_disabled(values: Tensor) -> str:
 
 
 def _count_frames(module: Feature, samples: Tensor) -> int:
+    """Return the number of frames of a row of ``samples``."""
     return count_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 
@@ -143,6 +146,7 @@ def compute_features(
 
 
 def _fits(lengths: Tensor, samples: Tensor) -> bool:
+    """Return True if the samples are (B, T) and the lengths are integers (B,) on their device or on the CPU."""
     return (
         samples.dim() == 2
         and lengths.shape == samples.shape[:1]
@@ -187,6 +191,7 @@ def _classify_call(
     vtln_warp: float | Sequence[float],
     generator: Generator,
 ) -> KernelKind:
+    """Return the properties of a call of :func:`compute_features` that select the compiled code of a kernel."""
     from kaldi_compat.torch.kernels.launch import WIDE
 
     several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
@@ -225,7 +230,9 @@ def _find_fault(
 def _test_kernels(
     module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
 ) -> str:
-    """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
+    """Compare the kernels with the torch engine, for a row of noise per VTLN factor of ``warps``.
+
+    Return the description of a fault, or an empty string.
 
     Raises:
         KaldiCompatError: this process can no longer use the device.
@@ -279,7 +286,7 @@ def describe_fault(error: Exception, device: torch.device) -> str:
 
 
 def is_broken(device: torch.device) -> bool:
-    """Return True if this process can no longer use a device, for example after an illegal memory access."""
+    """Return True if this process can no longer use a GPU, for example after an illegal memory access. Wait for it."""
     try:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
@@ -319,6 +326,7 @@ def compiling_alone(kind: object) -> Iterator[None]:
 
 
 def _lock(file: int) -> None:
+    """Wait for an exclusive lock on the file of a descriptor. On Windows, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows

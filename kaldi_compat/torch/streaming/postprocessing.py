@@ -37,7 +37,10 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
-    """Base class of streams of functions of a frame and its neighbors, which repeat the frame at an edge beyond it."""
+    """Base class of streams whose frames depend on a fixed number of neighbors of each frame of the input.
+
+    The first and the last frame of an utterance stand for the neighbors before and after it.
+    """
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)
@@ -70,7 +73,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
 
     Args:
         module: :class:`~kaldi_compat.Deltas`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import Deltas
@@ -94,7 +97,7 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
 
     Args:
         module: :class:`~kaldi_compat.ShiftedDeltas`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import ShiftedDeltas
@@ -118,7 +121,7 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
     Args:
         module: :class:`~kaldi_compat.Splice`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import Splice
@@ -158,7 +161,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
     Args:
         module: :class:`~kaldi_compat.SlidingCmvn`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import SlidingCmvn
@@ -198,7 +201,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     Args:
         module: :class:`~kaldi_compat.OnlineCmvn`, which has the statistics of a corpus.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import OnlineCmvn
