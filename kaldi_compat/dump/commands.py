@@ -114,6 +114,7 @@ COMMANDS = CommandGroup()
 
 
 def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
+    """Start a shell command in a process group, and return its id. Streams are descriptors or names of files."""
     actions: list[Any] = []
     for place, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
         if isinstance(target, int):

@@ -58,6 +58,7 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
+        """Append the pitch of an utterance to the spectral feature, or return the failure of either."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:

@@ -62,6 +62,7 @@ def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
 
 
 def compute_digests_of(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Return the SHA-256 digests of files by name. Missing files are left out."""
     return {name: digest(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -96,6 +97,7 @@ class InputWatch:
 
 
 def digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file in hexadecimal digits."""
     hasher = hashlib.sha256()
     for chunk in read_in_chunks(path):
         hasher.update(chunk)

@@ -297,9 +297,8 @@ class _Batches(Iterator[list[int]]):
         sampler._num_returned = start
 
     def __next__(self) -> list[int]:
-        self._sampler._resume_at = (
-            0  # Not reset in __iter__, because a DataLoader with workers makes two iterators and uses the second.
-        )
+        # The place is not reset in __iter__, because a DataLoader with workers makes two iterators and uses the second.
+        self._sampler._resume_at = 0
         if self._next >= len(self._plan.starts):
             raise StopIteration
         batch: list[int] = self._plan.utterances[self._plan.starts[self._next] : self._plan.ends[self._next]].tolist()

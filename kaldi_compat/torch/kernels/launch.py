@@ -340,9 +340,8 @@ class FilterTable:
             return _make_filters(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
         added = _make_filters(*self._feature, warps, rows)
-        if not torch.equal(
-            added.group_rows, self._host.group_rows
-        ):  # A new filter needs more rows than the layout has.
+        # If a new filter needs more rows than the layout has, all banks get a new layout.
+        if not torch.equal(added.group_rows, self._host.group_rows):
             return _make_filters(*self._feature, [*self._numbers, *warps], rows)
         both = zip(self._host[:2], added[:2], strict=True)
         first_bins, weights = (torch.cat(pair) for pair in both)
