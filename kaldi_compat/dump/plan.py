@@ -227,9 +227,7 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
-    """Return the plan to resume, with the settings of the job.
-
-    ``with_failures`` has the numbers of the archives with failed utterances, and ``path`` names the plan in errors.
+    """Return the plan to resume, with the settings of the job. ``with_failures`` are numbers of archives.
 
     Raises:
         PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be

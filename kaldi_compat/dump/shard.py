@@ -183,10 +183,7 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Write the log messages of this block to a new file, which is not created without messages.
-
-    With ``takes_stderr``, the standard error of this process also goes to the file.
-    """
+    """Write this block's log messages (with ``takes_stderr`` also standard error) to a new file, if there are any."""
     with contextlib.suppress(OSError):
         path.unlink()
     handler = _QuietHandler(path, mode="a", encoding="utf-8", delay=True)

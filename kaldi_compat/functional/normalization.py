@@ -156,7 +156,9 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features below ``options.minimum`` by this minimum. Frames after ``lengths`` are zero.
+    """Replace features ``(..., frames, dim)`` below ``options.minimum`` by this minimum.
+
+    If ``lengths`` ``(...,)`` has the number of frames of each utterance, later frames are zero.
 
     >>> import numpy as np
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()

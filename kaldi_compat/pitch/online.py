@@ -43,7 +43,7 @@ class Analysis:
         ``ends`` are the ends of the chunks; None for chunks of the size in the options.
 
         Raises:
-            AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
+            AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
         """
         constants = PitchConstants.from_options(options)
         audio = convert_audio(samples)
@@ -61,7 +61,7 @@ class Analysis:
 
 
 def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
-    """Return the result of the search of some frames, without paths."""
+    """Return the result of the search of the first ``count`` frames, without paths."""
     lattice = Lattice.allocate(constants, count)
     search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, [])
     return lattice

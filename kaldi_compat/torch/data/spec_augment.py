@@ -149,11 +149,7 @@ def _average_columns(batch: Tensor, real: Tensor) -> Tensor:
 def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> Tensor:
     """Move a random frame of each utterance, and interpolate the frames before and after it linearly.
 
-    Args:
-        batch: ``(rows, longest, dim)``: features. Frames after the end of an utterance are returned unchanged.
-        frames: ``(rows, 1)``: number of frames of each utterance.
-        draws: ``(rows, 2)``: uniform numbers that determine the frame and its new place.
-        max_shift: maximum number of frames that the frame is moved by.
+    ``frames`` ``(rows, 1)`` are numbers of frames, and ``draws`` ``(rows, 2)`` are uniform numbers.
     """
     last = frames - 1
     margin = (last // 2).clamp(0, max_shift)

@@ -230,9 +230,7 @@ def _find_fault(
 def _test_kernels(
     module: Feature, device: torch.device, dtype: torch.dtype, variant: KernelKind, warps: Sequence[float]
 ) -> str:
-    """Compare the kernels with the torch engine, for a row of noise per VTLN factor of ``warps``.
-
-    Return the description of a fault, or an empty string.
+    """Compare the kernels with the torch engine. Return the description of a fault, or an empty string.
 
     Raises:
         KaldiCompatError: this process can no longer use the device.
