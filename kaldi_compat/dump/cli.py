@@ -180,7 +180,6 @@ def install_signal_handlers(deadline: Deadline) -> None:
 
 
 def _say(message: str, status: int = 0) -> int:
-    """Print a message to standard error, and return ``status``."""
     with contextlib.suppress(OSError, ValueError):
         print(f"kaldi-compat: {escape(_spelled.get()(message))}", file=sys.stderr, flush=True)
     return status

@@ -260,9 +260,7 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floating-point samples lie within -1 to 1.
-
-    Return True if the samples are audible. Integers of 16 bits need no check, so the result for them is False.
+    """Warn, once per process, if floats lie within -1 to 1. Return True for audible floats, False for 16-bit integers.
 
     Args:
         samples: an array or a tensor.

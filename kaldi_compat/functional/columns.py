@@ -12,15 +12,12 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 
 
 def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate each frame with its neighbors, like :func:`~kaldi_compat.functional.splice.splice`.
+    """Concatenate each frame with its neighbors to (frames, columns * (left_context + 1 + right_context)).
 
     Args:
         x: (frames, columns): frames of all utterances.
         bounds: (utterances + 1,): first frame of each utterance, followed by the number of frames.
         options: number of neighbors on each side.
-
-    Returns:
-        (frames, columns * (left_context + 1 + right_context)).
 
     >>> before = SpliceOptions(left_context=1, right_context=0)
     >>> splice_block(np.float32([[0], [1], [7]]), np.array([0, 2, 3]), before).tolist()

@@ -156,9 +156,7 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features ``(..., frames, dim)`` below ``options.minimum`` by this minimum.
-
-    If ``lengths`` ``(...,)`` has the number of frames of each utterance, later frames are zero.
+    """Replace features ``(..., T, dim)`` below ``options.minimum`` by it. Frames after ``lengths`` ``(...,)`` are zero.
 
     >>> import numpy as np
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()

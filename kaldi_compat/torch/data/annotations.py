@@ -224,7 +224,6 @@ def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
 
 
 def _pad_posteriors(arrays: PosteriorArrays) -> Posteriors:
-    """Return the posteriors of an utterance as tensors (frames, max_classes)."""
     frames = np.repeat(np.arange(len(arrays.counts)), arrays.counts)
     columns = np.arange(len(frames)) - np.repeat(np.cumsum(arrays.counts) - arrays.counts, arrays.counts)
     shape = len(arrays.counts), int(arrays.counts.max(initial=0))

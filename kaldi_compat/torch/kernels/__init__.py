@@ -114,7 +114,6 @@ def explain_why_disabled(values: Tensor) -> str:
 
 
 def _count_frames(module: Feature, samples: Tensor) -> int:
-    """Return the number of frames of a row of ``samples``."""
     return count_frames(samples.shape[-1], module.size, module.shift, module.options.snip_edges)
 
 
@@ -324,7 +323,6 @@ def compiling_alone(kind: object) -> Iterator[None]:
 
 
 def _lock(file: int) -> None:
-    """Wait for an exclusive lock on the file of a descriptor. On Windows, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -230,7 +230,6 @@ def _test_compression(device: torch.device) -> str:
 
 
 def _encode_matrix(matrix: Array, method: CompressionMethod) -> bytes:
-    """Return the bytes of a compressed matrix in an archive, computed by the codec on the CPU."""
     sink = io.BytesIO()
     codec("compressed-matrix", method=method).write(sink, matrix, binary=True)
     return sink.getvalue()

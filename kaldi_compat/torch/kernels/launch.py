@@ -242,7 +242,6 @@ def count_resident_programs(capability: tuple[int, int], points: int) -> int:
 
 @functools.cache
 def _choose_registers(device: torch.device, points: int) -> int:
-    """Return the maximum number of registers of a lane for an FFT of ``points``."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
     return REGISTERS.get(capability, USUAL_REGISTERS[points])
 

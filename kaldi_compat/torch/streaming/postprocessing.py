@@ -37,10 +37,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
-    """Base class of streams whose frames depend on a fixed number of neighbors of each frame of the input.
-
-    The first and the last frame of an utterance stand for the neighbors before and after it.
-    """
+    """Base class of streams that need a fixed number of neighbors of each frame, and repeat frames at the edges."""
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)

@@ -193,7 +193,8 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
             known.setdefault(cause.key, cause).vectors.append(difference.id)
     with contextlib.suppress(Exception):
         for difference in [*unexplained]:
-            if cause := _find_known_cause(difference, known.values()):  # A cause of a later vector.
+            # A cause that was found for a later vector may explain this one too.
+            if cause := _find_known_cause(difference, known.values()):
                 cause.vectors.append(difference.id)
                 unexplained.remove(difference)
         _add_frames(known, differences)

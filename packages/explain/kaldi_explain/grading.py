@@ -274,6 +274,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
+    """Return the vectors of one level. Each file is read once. The errors of a damaged kit may have any type."""
     files: dict[str, Array] = {}
 
     def part(place: dict[str, Any]) -> Array:

@@ -148,9 +148,8 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
-    values = np.clip(
-        values, *np.quantile(values[rows], (0.05, 0.95), axis=0)
-    )  # Without clipping, silence would dominate the variance.
+    # Without clipping, silence would dominate the variance.
+    values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
     chosen = values[rows]
     mean, deviation = chosen.mean(0), chosen.std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
