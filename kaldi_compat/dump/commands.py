@@ -194,6 +194,7 @@ class _InTime:
         self._poll.register(raw, select.POLLIN)
 
     def readinto(self, buffer: memoryview) -> int | None:
+        """Fill a buffer like ``io.RawIOBase.readinto``. Raise an error if nothing arrives before the deadline."""
         if self._deadline is not None:
             left = self._deadline - time.monotonic()
             if left <= 0 or not self._poll.poll(1000 * left):

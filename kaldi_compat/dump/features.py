@@ -114,6 +114,7 @@ class PitchComputer:
 
 
 def make_spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
+    """Return the computer of the spectral feature of a job: on the CPU, or on a GPU by the torch kernels."""
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

@@ -146,6 +146,7 @@ class WholeFile:
         return self.size, self.checksum
 
     def abandon(self) -> None:
+        """Close and remove the unfinished file."""
         with contextlib.suppress(OSError):  # A failed write does not matter, since the content is not needed.
             self._file.close()
         self.temporary.unlink(missing_ok=True)

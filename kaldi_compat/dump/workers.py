@@ -83,6 +83,7 @@ class _Workers:
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
+        """Have the workers write all shards, replace workers that die, and end the workers, even after an error."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:

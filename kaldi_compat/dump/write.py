@@ -197,6 +197,7 @@ class ArchiveWriter:
         return manifest
 
     def abandon(self) -> None:
+        """Stop the verification, and remove the unfinished files."""
         for verification in self._verifications.values():
             verification.stop()
         for file in self._files.values():

@@ -104,7 +104,6 @@ typedef struct {
     float *cost;                   /* costs of the paths through `best` */
 } frame_search;
 
-/* The cost of a path to state i whose predecessor is state j. */
 INLINE float cost_by_way_of(const frame_search *s, int i, int j) { return s->steps[j - i] + s->before[j]; }
 
 /* The cheapest predecessor of state i, from `low` to `high`, or -1 if several have the lowest cost. Whole vectors are compared, because
@@ -326,7 +325,6 @@ static float *take_floats(char **memory, int64_t count)
     return start;
 }
 
-/* Allocate the memory of a block. Returns what the caller must free, or NULL. */
 static void *make_track_block(track_block *b, const pitch_plan *plan)
 {
     int64_t states = plan->states, lags = plan->lags, span = plan->span;

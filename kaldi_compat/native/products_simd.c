@@ -4,7 +4,6 @@
 
 #define PAIRS 3 /* products of a column: of x with itself, of y with itself, and of x with y */
 
-/* The first `width` numbers of a row, at most LANES. The other lanes are zero. */
 INLINE vf load_columns(const float *row, int64_t width)
 {
     vf x = {0};

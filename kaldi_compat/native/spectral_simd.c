@@ -75,7 +75,7 @@ static vf *take(char **memory, int64_t vectors)
     return start;
 }
 
-/* Allocate the memory of a block. Returns what the caller must free, or NULL. */
+/* Allocate the memory of a block. Returns what must be freed, or NULL. */
 static void *make_block(block *b, const spectral_plan *plan)
 {
     int half = plan->points / 2, mixed = plan->log_points < 0;

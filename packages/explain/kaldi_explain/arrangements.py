@@ -302,7 +302,6 @@ def _make_sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
 
 
 def _subtract_running_mean(features: Doubles) -> Doubles:
-    """Return the features minus the mean of all frames up to each frame, the frame included."""
     return features - np.cumsum(features, axis=0) / np.arange(1, len(features) + 1)[:, None]
 
 

@@ -208,7 +208,6 @@ def find_error(text: str) -> str:
 
 
 def _read(vector: Vector, out: Path, hint: str) -> Result:
-    """Grade the file that the program wrote for a vector. If it cannot be read, the message ends with ``hint``."""
     try:
         return grade(vector, load_npy(out))
     except Exception as error:  # The file may contain anything.

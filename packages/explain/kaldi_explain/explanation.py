@@ -213,7 +213,6 @@ def explain_without_presets(
 
 
 def _refuse(why: str, target: Doubles) -> Explanation:
-    """Return the explanation without a model of an array that is no feature."""
     return Explanation(None, None, (why,), float(np.ptp(target)), False, 0, 0, given=target)
 
 

@@ -82,7 +82,6 @@ def _load_only_array(name: str) -> Any:
 
 
 def _read_text(name: str) -> Any:
-    """Return the numbers of a text file (rows, columns), separated by commas in a .csv file and else by spaces."""
     try:
         return np.loadtxt(name, delimiter="," if name.endswith(".csv") else None, ndmin=2)
     except OSError as error:
