@@ -85,15 +85,15 @@ class InputWatch:
     def check(self) -> None:
         """Raise :class:`PlanError` if an input has changed."""
         for name, path in self._paths.items():
-            now = get_stamp(path)
-            if name in self._stamps and now == self._stamps[name]:
+            stamp = get_stamp(path)
+            if name in self._stamps and stamp == self._stamps[name]:
                 continue
-            if (digest(path) if now else None) != self._digests.get(name):
+            if (digest(path) if stamp else None) != self._digests.get(name):
                 raise PlanError(
                     f"{path} changed while it was being used: restore the old file and resume with --resume, or start "
                     "again without --resume"
                 )
-            self._stamps[name] = now
+            self._stamps[name] = stamp
 
 
 def digest(path: Path) -> str:

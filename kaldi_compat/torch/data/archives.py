@@ -90,8 +90,8 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
         from io_ark.text import FIRST, format_html_table
 
         rows = [(table,) for table in self._rspecifiers[:FIRST]]
-        more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
-        return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
+        remark = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
+        return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), remark)
 
     def __iter__(self) -> Iterator[Utterance]:
         worker = get_worker_info()

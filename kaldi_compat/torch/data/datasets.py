@@ -103,8 +103,8 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         from io_ark.text import FIRST, format_html_table
 
         rows = [self._listing.get_line(line) for line in self._lines[:FIRST].tolist()]
-        more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
-        return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), more)
+        remark = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
+        return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), remark)
 
     def _read(self, key: str, location: str, seed: int) -> Tensor:
         raise NotImplementedError

@@ -183,11 +183,11 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        start, times, frames, now = _gather_past_frames(self.history, first, count)
+        start, times, frames, current = _gather_past_frames(self.history, first, count)
         end = self.history.to_column(np.maximum(self.history.end, 1))
         window_start, window_end = compute_sliding_windows(times, end, self.options)
         mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
-        return apply_mean_and_variance(now, mean, variance, size, self.options)
+        return apply_mean_and_variance(current, mean, variance, size, self.options)
 
 
 class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
@@ -239,7 +239,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         options = self.options
-        offset, times, frames, now = _gather_past_frames(self.history, first, count)
+        offset, times, frames, current = _gather_past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
         known = self._speaker[:, :1, -1:].clamp(min=1)  # At least 1, to avoid a division by zero without statistics.
@@ -247,4 +247,4 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)
         window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
-        return normalize_online(now, window, options, self.module.skip_dims)
+        return normalize_online(current, window, options, self.module.skip_dims)

@@ -118,8 +118,8 @@ def find_informative(target: Doubles) -> tuple[Mask, Mask]:
     is digital silence.
     """
     moving = np.ptp(target, axis=0) > 0
-    same = (np.diff(target, axis=0) == 0).all(axis=1)
-    rows = ~(np.append(same, False) | np.append(False, same))
+    repeats = (np.diff(target, axis=0) == 0).all(axis=1)
+    rows = ~(np.append(repeats, False) | np.append(False, repeats))
     rows &= np.ptp(target[:, moving], axis=1) > 0 if moving.sum() > 1 else True
     columns = moving & (np.ptp(target[rows], axis=0) > 0) if rows.any() else moving
     return rows, columns

@@ -249,6 +249,6 @@ def _resample_by_kaiser_window(
     bins = np.arange(-top, top)
     gains = np.interp(np.abs(bins) * (rate / points), np.arange(grid // 2 + 1) * (fine_rate / grid), response)
     gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]
-    parts, at = spectrum[bins % points] * gains, bins % count
-    folded = np.bincount(at, parts.real, count) + 1j * np.bincount(at, parts.imag, count)
+    parts, places = spectrum[bins % points] * gains, bins % count
+    folded = np.bincount(places, parts.real, count) + 1j * np.bincount(places, parts.imag, count)
     return np.fft.ifft(folded).real[: -(-len(samples) * new_rate // rate)] * (new_rate / rate)

@@ -164,9 +164,9 @@ class Settling:
         """Return features and the array's values in the rows that both have, and a mask of these rows of the array."""
         stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
-        at = candidate.start + np.arange(rows) * stride
-        inside = (at >= 0) & (at < len(features))
-        return features[at[inside]], self.sheet.own[:rows][inside], inside
+        frames = candidate.start + np.arange(rows) * stride
+        inside = (frames >= 0) & (frames < len(features))
+        return features[frames[inside]], self.sheet.own[:rows][inside], inside
 
     def _with_silence(self, candidate: Candidate) -> Sheet:
         """Return the array in which silence, where features are at a floor, is compared as well.

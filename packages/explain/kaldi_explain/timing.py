@@ -106,8 +106,8 @@ class Pattern:
         charge(2500 + 3 * (total + count) + 0.2 * energies.size)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
             centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
-            at = (centers - 2.5 * step) / step
-            bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
+            positions = (centers - 2.5 * step) / step
+            bands = np.stack([np.interp(positions, np.arange(len(band)), band) for band in bands_of_steps.T])
             scores = correlate_at_lags(self.components, self.rows, bands)
             inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
             # Every frame of delay makes the whole audio 2% less likely.
