@@ -198,7 +198,7 @@ class _Walk:
         return node
 
     def report(self, path: str, value: Any, reason: str = "", *, is_content: bool = False) -> Node:
-        """Record an object that has no comparable state, or whose content is not compared."""
+        """Record that an object, or with ``is_content`` only its content, is not compared, and return its node."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.result.opaque[path] = f"{name}: {reason}" if reason else name
         self.result.filled.update([path] if is_content else [])

@@ -126,7 +126,7 @@ def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, co
 
 
 def correlate(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tuple[Floats, Floats, Floats]:
-    """Compute the normalized correlations of frames at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
+    """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
         Correlations with ballast and without (frames, lags), and mean products of energies (frames,).
@@ -254,7 +254,7 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
 def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
     """Write the best paths of utterances from their ends back to where they agree with the stored paths.
 
-    See :func:`search`.
+    The arguments are those of :func:`search`. Paths and correlations are written to ``lattice``.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(lattice.best[end - 1]) if end > start else 0

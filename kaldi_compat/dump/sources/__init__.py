@@ -100,7 +100,7 @@ class ExtractorSource(ABC):
 
     @abstractmethod
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the extractor.
+        """Open the extractor on a device ("cpu" or the name of a GPU), for this number of threads on the CPU.
 
         Raises:
             DumpError: the extractor cannot be opened. The message is one line with the reason.

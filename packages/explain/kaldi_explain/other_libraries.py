@@ -202,13 +202,13 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
-    """Resample with kaldi-compat's filter, as Kaldi and torchaudio do by default."""
+    """Resample from ``rate`` to ``new_rate`` in Hz with kaldi-compat's filter, as Kaldi and torchaudio by default."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample by cutting the spectrum of the whole recording at the lower Nyquist frequency."""
+    """Resample between rates in Hz by cutting the spectrum of the recording at the lower Nyquist frequency."""
     charge(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 
