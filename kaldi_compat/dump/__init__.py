@@ -47,7 +47,7 @@ def dump(
 
     Raises:
         DumpError: the job cannot be started, or cannot continue.
-        OptionError: an unknown option, or an invalid value.
+        OptionError: an option is unknown or has an invalid value.
 
     >>> import tempfile, numpy as np, io_ark, kaldi_compat
     >>> data = tempfile.mkdtemp()

@@ -75,7 +75,7 @@ def parse_arguments(argv: Sequence[str]) -> Job | str:
         the job, or the text of the help or version to print instead.
 
     Raises:
-        OptionError: an unknown command, feature or option, an invalid value, or a wrong number of arguments.
+        OptionError: a command, feature or option is unknown, a value is invalid, or the number of arguments is wrong.
     """
     if not argv or argv[0] != "dump":
         return _describe_other_command(argv)
@@ -134,6 +134,7 @@ def _suggest_feature(feature: str) -> str:
 
 
 def _describe_other_command(argv: Sequence[str]) -> str:
+    """Return the text that a command other than ``dump`` prints. Raise UsageError for an unknown command."""
     begin = argv[1:] if argv and argv[0] in ("info", "programs") else argv
     if begin and begin[0] in ("--help", "-h"):
         return PROGRAM_USAGE
@@ -173,4 +174,5 @@ def summarize_usage(text: str) -> str:
 
 
 def format_program_list() -> str:
+    """Return a line for each of Kaldi's programs: the name and the first sentence of the usage."""
     return "\n".join(f"{name:38} {summarize_usage(program.text)}" for name, program in list_programs().items())

@@ -99,6 +99,7 @@ def _run(argv: Sequence[str], *, is_program: bool = False) -> int:
 
 
 def _run_job(job: Job) -> int:
+    """Run a job, print its error or its summary, and return the exit status."""
     deadline = Deadline(SECONDS_TO_END, end_at_once)
     install_signal_handlers(deadline)
     try:
@@ -147,6 +148,7 @@ class Deadline:
 
 
 def end_at_once() -> None:
+    """Kill the commands and end this process without any cleanup. This function does not return."""
     with contextlib.suppress(OSError):
         os.write(2, ENDED_AT_ONCE.encode())
     COMMANDS.end()
@@ -194,11 +196,12 @@ def dump(data: Any, extractor: Any, log: Any, archives: Any, name: str, options:
 
     Raises:
         OptionError: the options are invalid.
+        DumpError: the job cannot be run or resumed.
     """
     is_object = not isinstance(extractor, str)
     source = {} if not is_object and extractor in ("", *FEATURES) else make_source_option(extractor, name)
-    is_given = bool(extractor) or not options.keys().isdisjoint(SOURCES)
-    require(is_given, "no extractor is given: pass a feature, a preset, package.module:name, or an object")
+    has_extractor = bool(extractor) or not options.keys().isdisjoint(SOURCES)
+    require(has_extractor, "no extractor is given: pass a feature, a preset, package.module:name, or an object")
     twice = f"{next(iter(source), '')}=... and the extractor {extractor!r} exclude each other: pass only one of them"
     require(source.keys().isdisjoint(options), twice)
     values = {key: ",".join(map(str, value)) if isinstance(value, list | tuple) else format_value(value)
@@ -243,7 +246,7 @@ def with_keywords() -> Iterator[None]:
 
 
 def run(job: Job) -> Outcome:
-    """Run or resume a job, and return its outcome. For a part of a job, count the archives of all parts.
+    """Run or resume a job. Return its outcome, which counts the complete archives of all parts of the job.
 
     Raises:
         DumpError: the job cannot be run or resumed. The message gives the reason and the remedy.
@@ -410,6 +413,7 @@ def read_resumed_plan(job: Job) -> DumpPlan:
 
 
 def summarize(job: Job, outcome: Outcome, monitor: Monitor) -> None:
+    """Print the figures, warnings and failures of a job to standard error."""
     lines = [
         f"{outcome.utterances} of {outcome.wanted} utterances have {job.feature} features: "
         f"{outcome.seconds / HOUR:.2f} hours of audio, {len(outcome.failures)} failures",

@@ -114,6 +114,7 @@ COMMANDS = CommandGroup()
 
 
 def _start(command: str, *, stdin: int | str, stdout: int | str, group: int, quiet: bool = False) -> int:
+    """Start a shell command in a process group, and return its id. Streams are descriptors or names of files."""
     actions: list[Any] = []
     for place, target in ((0, stdin), (1, stdout), *(((2, os.devnull),) if quiet else ())):
         if isinstance(target, int):
@@ -193,6 +194,7 @@ class _InTime:
         self._poll.register(raw, select.POLLIN)
 
     def readinto(self, buffer: memoryview) -> int | None:
+        """Fill a buffer like ``io.RawIOBase.readinto``. Raise an error if nothing arrives before the deadline."""
         if self._deadline is not None:
             left = self._deadline - time.monotonic()
             if left <= 0 or not self._poll.poll(1000 * left):

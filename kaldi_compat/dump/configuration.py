@@ -29,20 +29,20 @@ OWN_FLAGS = get_flags(DumpOptions)
 
 @cache
 def get_options_class(conf: str) -> type[Any]:
-    """Return the options that a configuration file may set, by its name in ``<data>/conf``."""
+    """Return the class of the options that the file ``<data>/conf/<conf>`` may set."""
     classes = {PITCH_CONF: PitchOptions, PROCESS_CONF: ProcessPitchOptions}
     return classes[conf] if conf in classes else make_program_options(SPECTRAL_FEATURES[conf.removesuffix(".conf")])
 
 
 @cache
 def get_conf_flags(conf: str) -> dict[str, Flag]:
-    """Return the flags that a configuration file may set, by its name in ``<data>/conf``."""
+    """Return the flags, by name, that the file ``<data>/conf/<conf>`` may set."""
     return get_flags(get_options_class(conf))
 
 
 @cache
 def get_feature_flags(feature: str) -> dict[str, Flag]:
-    """Return the flags of a feature that the command line of a dump accepts. There are no flags for pasted pitch."""
+    """Return the flags of a feature, by name, that the command line of a dump accepts. Pasted pitch has no flags."""
     table = get_conf_flags(f"{get_spectral_part(feature) or PITCH}.conf")
     return {name: flag for name, flag in table.items() if flag.field not in NOT_IN_CONF and name not in OWN_FLAGS}
 
@@ -79,20 +79,20 @@ def read_confs(job: Job) -> dict[str, str]:
 
 
 def parse_values(job: Job, conf: str, text: str) -> dict[str, Scalar]:
-    """Return the values of the options that the text of a configuration file sets, by flag."""
+    """Return the values of the options that the text of the configuration file ``conf`` sets, by name of the flag."""
     path = job.conf_paths.get(conf)
     return {flag.name: value for flag, value in parse_config(text, str(path or conf), get_conf_flags(conf))}
 
 
 def compare_values(job: Job, conf: str, before: str, now: str) -> dict[str, tuple[Scalar, Scalar]]:
-    """Return the options whose values differ between two texts of a configuration file, with both values."""
+    """Return the old and new values, by name of the flag, that differ between two texts of a configuration file."""
     defaults = {flag.name: flag.default for flag in get_conf_flags(conf).values()}
     old, new = (defaults | parse_values(job, conf, text) for text in (before, now))
     return {name: (old[name], new[name]) for name in defaults if old[name] != new[name]}
 
 
 def parse_confs(job: Job, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the options of the programs that Kaldi's scripts would run with this configuration.
+    """Return the options of the programs that Kaldi's scripts would run with ``texts``, the result of `read_confs`.
 
     Returns:
         Options by feature. The key of process-kaldi-pitch-feats is "pitch_postprocess".

@@ -39,7 +39,7 @@ def parse_devices(text: str) -> list[str]:
 
 
 def prepare_device(device: str, max_memory: float) -> None:
-    """Make a GPU this process's current device, and limit its memory."""
+    """Make a GPU this process's current device, and limit its memory to ``max_memory`` GiB; 0 is no limit."""
     if device == CPU:
         return
     import torch

@@ -97,6 +97,7 @@ class Utterances:
 
     @property
     def nbytes(self) -> int:
+        """Number of bytes of the samples or features in memory."""
         block = self.block
         if isinstance(block, ArrayBlock):
             return block.values.nbytes

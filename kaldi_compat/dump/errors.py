@@ -15,6 +15,7 @@ EXPECTED = (KaldiCompatError, ArkError, OSError)
 
 
 def format_error(error: BaseException) -> str:
+    """Return the message of an error in one line, with the file of an OSError; the class if there is no message."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
     try:
@@ -92,7 +93,7 @@ def remove_key(key: str, message: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text, without its middle if the text is long."""
+    """Return a text. Replace the middle of a text of more than ``MAX_REASON_CHARACTERS`` characters by an ellipsis."""
     if len(text) <= MAX_REASON_CHARACTERS:
         return text
     return f"{text[: MAX_REASON_CHARACTERS // 2]} … {text[-MAX_REASON_CHARACTERS // 2 :]}"

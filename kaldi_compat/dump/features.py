@@ -58,6 +58,7 @@ class DeviceComputer:
         return self.spectral.take_figures() if self.spectral else {}
 
     def _paste(self, spectral: FeaturesOrFailure, pitch: FeaturesOrFailure) -> FeaturesOrFailure:
+        """Append the pitch of an utterance to the spectral feature, or return the failure of either."""
         if isinstance(spectral, Failure) or isinstance(pitch, Failure):
             return spectral if isinstance(spectral, Failure) else pitch
         try:
@@ -113,6 +114,7 @@ class PitchComputer:
 
 
 def make_spectral_computer(job: Job, plan: DumpPlan, device: str) -> SpectralComputer:
+    """Return the computer of the spectral feature of a job: on the CPU, or on a GPU by the torch kernels."""
     if device == CPU:
         return SpectralComputer(job, plan, device)
     from kaldi_compat.dump.spectral_gpu import PackedComputer

@@ -131,7 +131,7 @@ class WholeFile:
             self._file.flush()
 
     def close(self) -> None:
-        """Write the file to the disk. The file keeps its temporary name."""
+        """Synchronize the file with the disk and close it. The file keeps its temporary name."""
         with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -146,6 +146,7 @@ class WholeFile:
         return self.size, self.checksum
 
     def abandon(self) -> None:
+        """Close and remove the unfinished file."""
         with contextlib.suppress(OSError):  # A failed write does not matter, since the content is not needed.
             self._file.close()
         self.temporary.unlink(missing_ok=True)
@@ -208,7 +209,7 @@ def _make_seal(body: bytes) -> bytes:
 
 
 def check_system() -> None:
-    """Raise :class:`DumpError` if this system lacks what a dump needs: locks of files, and processes that fork."""
+    """Raise :class:`DumpError` on Windows, which lacks the file locks that a dump needs."""
     if not HAS_LOCKS:
         raise DumpError("kaldi-compat dump needs file locks, which Windows lacks: use Linux, macOS or WSL")
 
@@ -240,6 +241,7 @@ def share_lock(descriptor: int, path: Path) -> None:
 
 
 def _try_lock(descriptor: int, kind: int, path: Path) -> bool:
+    """Return False if another process holds the lock. Return True with a warning if the disk does not support locks."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

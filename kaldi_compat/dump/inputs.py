@@ -62,6 +62,7 @@ def get_stamps(job: Job, confs: Mapping[str, str]) -> dict[str, Stamp | None]:
 
 
 def compute_digests_of(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Return the SHA-256 digests of files by name. Missing files are left out."""
     return {name: digest(path) for name, path in paths.items() if path.is_file()}
 
 
@@ -84,18 +85,19 @@ class InputWatch:
     def check(self) -> None:
         """Raise :class:`PlanError` if an input has changed."""
         for name, path in self._paths.items():
-            now = get_stamp(path)
-            if name in self._stamps and now == self._stamps[name]:
+            stamp = get_stamp(path)
+            if name in self._stamps and stamp == self._stamps[name]:
                 continue
-            if (digest(path) if now else None) != self._digests.get(name):
+            if (digest(path) if stamp else None) != self._digests.get(name):
                 raise PlanError(
                     f"{path} changed while it was being used: restore the old file and resume with --resume, or start "
                     "again without --resume"
                 )
-            self._stamps[name] = now
+            self._stamps[name] = stamp
 
 
 def digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file in hexadecimal digits."""
     hasher = hashlib.sha256()
     for chunk in read_in_chunks(path):
         hasher.update(chunk)

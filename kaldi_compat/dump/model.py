@@ -105,7 +105,7 @@ class DeviceExtractor:
         self.centroids = _read_centroids(self.options.kmeans) if self.options.kmeans else None
 
     def __call__(self, audio: Sequence[Array], rates: Sequence[float]) -> list[dict[str, Any]]:
-        """Return the outputs of each utterance by name, without checks of their values."""
+        """Return the outputs of each utterance by name. Audio is float32 (T,) from -1 to 1, and rates are in Hz."""
         torch, settings = get_torch_extractors(), (self.device, self.options.dtype, self.threads)
         with guard(self.source.label), torch.inference(*settings) if torch else nullcontext():
             outputs = split_by_utterance(self.extractor.call(audio, rates), len(audio))
@@ -198,9 +198,8 @@ def describe_opaque(opaque: Mapping[str, str]) -> str:
     return f"{name} ({reason})" + (f" and {len(opaque) - 1} more" if len(opaque) > 1 else "")
 
 
-_trial_extractors: dict[
-    Any, DeviceExtractor
-] = {}  # The model of a trial, which the first computer in this process takes over.
+# The model of a trial, which the first computer in this process takes over.
+_trial_extractors: dict[Any, DeviceExtractor] = {}
 
 
 def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
@@ -269,9 +268,9 @@ def try_extractor(job: Job, cores: int) -> tuple[Trial, list[str]]:
 def _compute_alone(
     model: DeviceExtractor, audio: list[Array], rate: int
 ) -> tuple[list[dict[str, Any]], dict[str, tuple[str, int]]]:
-    """Return the outputs of each utterance, and the kind and number of columns of each output by name.
+    """Call the model with single utterances, and return their outputs, and the kind and columns of each output by name.
 
-    The shortest audio is left out if it is too short for the extractor.
+    ``audio`` is in ascending order of length. The shortest is left out if it is too short for the extractor.
     """
     alone = [model([samples.copy()], [rate])[0] for samples in audio[1:]]
     outputs = {name: (kind := get_kind(value), 0 if kind == LABEL_VECTOR else value.shape[-1])
@@ -362,7 +361,10 @@ def _describe_error(error: BaseException) -> str:
 
 
 def check_arrays(arrays: dict[str, Any], outputs: dict[str, tuple[str, int]]) -> None:
-    """Raise ValueError unless the arrays of an utterance have these kinds and columns, and are finite and not empty."""
+    """Raise ValueError unless the arrays of an utterance, by name, are valid outputs: finite and not empty.
+
+    ``outputs`` has the expected kind and number of columns of each output; 0 columns for vectors of any length.
+    """
     if arrays.keys() != outputs.keys():
         raise ValueError(f"returned {', '.join(arrays)} instead of {', '.join(outputs)}")
     for name, (kind, columns) in outputs.items():

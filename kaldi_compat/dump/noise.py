@@ -26,8 +26,9 @@ def hash_utterance(seed: int, key: str) -> int:
 
 
 def frame_seeds(state: Any, frame: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Return the ``rand_r()`` states of frames by SplitMix64, from the states of their utterances.
+    """Return the ``rand_r()`` states of frames by SplitMix64, from the 64-bit states of their utterances.
 
+    ``frame`` holds the index of each frame in its utterance. ``state`` is one state or an array of the same shape.
     Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014.
     """
     with np.errstate(over="ignore"):

@@ -175,6 +175,7 @@ class _Walk:
         return bool(self.torch and self.torch.is_module(value))
 
     def digest(self, value: Any, path: str) -> Node:
+        """Return the node of a value. An object that was seen before has the same node. ``path`` is for messages."""
         kind = type(value)
         if kind in PLAIN:
             return Node(_hash(kind.__name__, _encode_plain(value)))
@@ -197,7 +198,7 @@ class _Walk:
         return node
 
     def report(self, path: str, value: Any, reason: str = "", *, is_content: bool = False) -> Node:
-        """Record an object that has no comparable state, or whose content is not compared."""
+        """Record that an object, or with ``is_content`` only its content, is not compared, and return its node."""
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         self.result.opaque[path] = f"{name}: {reason}" if reason else name
         self.result.filled.update([path] if is_content else [])
@@ -259,6 +260,7 @@ class _Walk:
         return Node(_hash(*constant)) if constant else None
 
     def _describe_constant(self, value: Any) -> tuple[Any, ...] | None:
+        """Return strings that identify a value whose attributes are not compared; None for any other value."""
         if isinstance(value, np.dtype):
             return "dtype", str(value.descr) if value.names else value.str
         if self.torch and (name := self.torch.name_constant(value)):

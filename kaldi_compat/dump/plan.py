@@ -135,7 +135,7 @@ def check_inputs(job: Job) -> None:
     """Raise an error unless all input files of a job exist, and script files can name files in its directories.
 
     Raises:
-        DumpError: a file is missing or is not a file, or the name of a directory has white space.
+        DumpError: a file is missing or is not a file, or the name of a directory has a newline or a "|".
         DataDirError: a killed job has left the data directory half changed.
     """
     check_places(job.layout)
@@ -227,7 +227,7 @@ def _only_mends(name: str, before: Any, now: Any) -> bool:
 
 
 def update_plan(plan: DumpPlan, job: Job, path: Path, with_failures: Sequence[int]) -> DumpPlan:
-    """Return the plan to resume, with the settings of the job.
+    """Return the plan to resume, with the settings of the job. ``with_failures`` are numbers of archives.
 
     Raises:
         PlanError: complete archives would have to be recreated because of changed settings, or the extractor cannot be
@@ -277,7 +277,7 @@ def _measure_lines(path: Path) -> Sequence[int]:
     """Return the number of bytes of each line. Blank lines at the end of the file are skipped with a warning.
 
     Raises:
-        DumpError: a line has an invalid key or only a key, or a key occurs twice.
+        DumpError: a line has an invalid key or only a key, a blank line precedes a key, or a key occurs twice.
     """
     lengths = array("I")
     previous, ordered, blank = b"", True, 0

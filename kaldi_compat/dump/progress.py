@@ -112,6 +112,7 @@ class Monitor:
         self._counts.pop(shard, None)
 
     def close(self) -> None:
+        """Take the last sample of the speed, and print the last line of progress."""
         if self._count_seconds() > self.samples[-1][1]:  # The last utterances were finished after the last sample.
             self.samples.append((self.elapsed, self._count_seconds()))
         if self._bar is None:

@@ -69,6 +69,7 @@ summary {{ cursor: pointer; }}
 
 
 def write_report(job: Job, plan: DumpPlan, outcome: Outcome, monitor: Monitor) -> None:
+    """Write the HTML page of a finished dump to the file ``--report``."""
     title = f"{job.feature} features of {job.layout.name}"
     body = "\n".join(
         f"<h2>{html.escape(name)}</h2>\n{content}"

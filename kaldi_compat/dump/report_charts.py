@@ -92,7 +92,7 @@ def draw_curve(x: Floats, lines: Sequence[tuple[str, Floats]], names: tuple[str,
 
 
 def draw_histogram(counts: Floats, edges: Floats, names: tuple[str, str]) -> str:
-    """Draw counts over the edges of their bins."""
+    """Draw counts (bins,) over the edges (bins + 1,) of their bins. ``names`` are the labels of the axes."""
     ends, highest = (float(edges[0]), float(edges[-1])), float(counts.max())
     across = _scale(edges, *ends, LEFT, WIDTH - RIGHT)
     tops = _scale(counts, 0.0, highest, HEIGHT - BOTTOM, TOP)

@@ -33,15 +33,14 @@ from kaldi_compat.dump.write import ArchiveWriter, Manifest, clear_unfinished
 logger = logging.getLogger(__name__)
 
 STDERR = 2
-MAX_WAITING_BATCHES = (
-    4  # Number of computed batches that may wait to be encoded and written, while the next is computed.
-)
+# Number of computed batches that may wait to be encoded and written, while the next batch is computed.
+MAX_WAITING_BATCHES = 4
 # Reports the progress of an archive: utterances, seconds of audio and failures so far.
 Report = Callable[[int, float, int], None]
 
 
 class ShardRunner:
-    """Writes archives of a plan on a device."""
+    """Writes archives of a plan on a device. With ``owns_process``, standard error goes to the archive's log file."""
 
     def __init__(self, job: Job, plan: DumpPlan, device: str = "cpu", *, owns_process: bool = False) -> None:
         keep_freed_memory()
@@ -184,7 +183,7 @@ class _QuietHandler(logging.FileHandler):
 
 @contextlib.contextmanager
 def log_file(path: Path, *, takes_stderr: bool = False) -> Iterator[None]:
-    """Write the log messages of this block to a file, which is not created without messages."""
+    """Write this block's log messages (with ``takes_stderr`` also standard error) to a new file, if there are any."""
     with contextlib.suppress(OSError):
         path.unlink()
     handler = _QuietHandler(path, mode="a", encoding="utf-8", delay=True)

@@ -17,9 +17,9 @@ MIN_SEARCH_BYTES = 1 << 12  # The binary search ends at this size, because readi
 
 
 def check_speakers(job: Job, listing: Path, lines: Iterable[bytes]) -> None:
-    """Raise :class:`DumpError` unless ``utt2spk`` has the speakers for the requested statistics by speaker.
+    """Raise :class:`DumpError` unless ``utt2spk`` has one speaker for the utterance of each of the ``lines``.
 
-    Every utterance needs a speaker. Kaldi's scripts also fail without ``spk2utt``.
+    ``listing`` is the file of the lines, for messages.
     """
     path = job.layout.data / UTT2SPK
     flag = "--per-speaker" if job.options.per_speaker else f"--cmvn={BY_SPEAKER}"

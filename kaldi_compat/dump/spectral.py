@@ -26,9 +26,8 @@ from kaldi_compat.exact.engine import count_frames
 from kaldi_compat.exact.rand import NoiseSource
 from kaldi_compat.options.registry import SPECTRAL_FEATURES
 
-MAX_GROUP_SAMPLES = (
-    1 << 19
-)  # The intermediate arrays of a larger group of utterances would not fit into the CPU's cache.
+# The intermediate arrays of a larger group of utterances would not fit into the CPU's cache.
+MAX_GROUP_SAMPLES = 1 << 19
 BY_SPEAKER, BY_UTTERANCE = "spk2warp", "utt2warp"
 Product = TypeVar("Product")
 # A function that waits for work in progress on a device, and returns its results.
@@ -54,6 +53,7 @@ class SpectralComputer:
         self.warps = open_vtln_warps(job, options) if isinstance(options, VtlnOptions) else None
 
     def submit(self, batch: Sequence[Audio]) -> Pending:
+        """Compute a batch, and return a function that returns the results."""
         results = [result for audio in _group_audio(batch) for result in self.compute(audio)]
         return lambda: results
 
@@ -71,6 +71,7 @@ class SpectralComputer:
         return Features(audio.index, block, audio.get_durations())
 
     def _make_noise(self, audio: Audio) -> NoiseSource:
+        """Return the noise of utterances. Raise Skip if they must be computed one by one."""
         if len(audio) == 1:
             return UtteranceNoise(self.seed, audio.key)
         computer = self.extractor.computer

@@ -233,6 +233,7 @@ def _can_compress(features: Tensor) -> bool:
 
 
 def join_pending(parts: Sequence[Pending]) -> Pending:
+    """Return a function that waits for all parts, and returns their results in one list."""
     return lambda: [result for part in parts for result in part()]
 
 

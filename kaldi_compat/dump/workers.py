@@ -83,6 +83,7 @@ class _Workers:
         self.workers = [_start_worker(job, plan, device) for device in devices]
 
     def run(self) -> None:
+        """Have the workers write all shards, replace workers that die, and end the workers, even after an error."""
         try:
             while self.waiting or any(worker.shard for worker in self.workers):
                 for worker in self.workers:
@@ -92,8 +93,8 @@ class _Workers:
                             worker.tasks.send(worker.shard)
                 handles = {worker.tasks: worker for worker in self.workers}
                 handles |= {worker.process.sentinel: worker for worker in self.workers}
-                heard = [handles[handle] for handle in connection.wait(list(handles))]
-                for worker in {id(worker): worker for worker in heard}.values():  # The worker sent or died.
+                active = [handles[handle] for handle in connection.wait(list(handles))]
+                for worker in {id(worker): worker for worker in active}.values():  # The worker sent or died.
                     for message in _receive_messages(worker):
                         self._handle(worker, message)
         finally:

@@ -99,6 +99,7 @@ def _list_tables(trial: Trial) -> list[str]:
 
 
 def _check(path: Path, size: int, checksum: int | None) -> None:
+    """Raise DamagedError unless a file has this size in bytes and this CRC-32, which is not compared if it is None."""
     try:
         if not path.is_file():
             raise DamagedError(f"{path} is missing")
@@ -111,6 +112,7 @@ def _check(path: Path, size: int, checksum: int | None) -> None:
 
 
 def compute_fingerprint(path: Path) -> Fingerprint:
+    """Return the size in bytes and the CRC-32 of a file."""
     size, checksum = 0, 0
     for chunk in read_in_chunks(path):
         size, checksum = size + len(chunk), zlib.crc32(chunk, checksum)
@@ -158,6 +160,7 @@ class ArchiveWriter:
         return self.utterances + len(self.failures)
 
     def add(self, entry: Encoded | Failure) -> None:
+        """Write the entries of utterances, which follow the earlier utterances of the list, or note a failure."""
         end_fork()
         if isinstance(entry, Failure):
             self.failures.append((entry.key, entry.reason))
@@ -194,6 +197,7 @@ class ArchiveWriter:
         return manifest
 
     def abandon(self) -> None:
+        """Stop the verification, and remove the unfinished files."""
         for verification in self._verifications.values():
             verification.stop()
         for file in self._files.values():

@@ -45,15 +45,17 @@ def compute_librosa_filters(
         points: points of the FFT.
         sample_frequency: sampling rate in Hz.
         low_freq, high_freq: edges in Hz; a ``high_freq`` of zero or less is an offset from the Nyquist frequency.
-        slaney_scale: Slaney's mel scale, not HTK's.
+        slaney_scale: True for Slaney's mel scale, False for HTK's.
         norm: "slaney" for filters of equal area, "" for filters of equal height.
-        floor_to_int_bin: round the edges of filters down to bins of the FFT.
+        floor_to_int_bin: True rounds the edges of filters down to bins of an FFT of one point more, as in
+            python_speech_features.
 
     Returns:
         float32 (points // 2 + 1, num_bins).
 
     Raises:
-        OptionError: edges out of order, a filter without a bin of the FFT, or an unknown norm.
+        OptionError: the edges are out of order, there are fewer than 3 filters, a filter has no bin of the FFT, or the
+            norm is unknown.
 
     >>> compute_librosa_filters(80, 400, 16000.0).shape
     (201, 80)

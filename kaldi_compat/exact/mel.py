@@ -54,7 +54,7 @@ class VtlnWarp:
     factor: np.float32
 
     def __call__(self, frequency: Floats) -> Floats:
-        """Warp frequencies in Hz. Frequencies below ``low`` or above ``high`` do not change (Kaldi: VtlnWarpFreq)."""
+        """Warp frequencies in Hz from ``low`` to ``high`` (VtlnWarpFreq). Raise OptionError for too large a warp."""
         lower = self.lower_cutoff * max(F32(1), self.factor)
         upper = self.upper_cutoff * min(F32(1), self.factor)
         require(
@@ -109,8 +109,8 @@ def compute_mel_banks(options: MelFeatureOptions, vtln_warp: float = 1.0) -> Mel
     """Compute the filter bank for these options and this VTLN factor (Kaldi: MelBanks).
 
     Raises:
-        OptionError: frequencies above the Nyquist frequency, a mel bin without an FFT bin (unless
-            ``allow_empty_bins``), or VTLN cutoffs out of order. Kaldi refuses these options.
+        OptionError: a frequency is above the Nyquist frequency, a mel bin has no FFT bin (unless ``allow_empty_bins``),
+            or the VTLN cutoffs are out of order. Kaldi refuses these options.
 
     >>> from kaldi_compat.options.spectral import FbankOptions
     >>> compute_mel_banks(FbankOptions(num_mel_bins=80)).weights.shape

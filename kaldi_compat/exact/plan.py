@@ -154,7 +154,7 @@ def compute_mel_table(options: MelFeatureOptions, vtln_warp: float) -> MelTable:
 
 
 def make_mel_table(weights: Floats, loudness: Floats) -> MelTable:
-    """Return the table of filters with these weights, float32 (fft_bins, num_mel_bins)."""
+    """Return the table of filters with ``weights``, float32 (fft_bins, num_mel_bins), and factors (num_mel_bins,)."""
     used = weights != 0
     first = used.argmax(0)
     # A filter without weights gets a single weight of zero.

@@ -51,9 +51,9 @@ def _multiply_ragged(
         a: (rows, depth).
         b: (1, depth, n) for all matrices, or (matrices, depth, n).
         bounds: (matrices + 1,): row ``bounds[m]`` of ``a`` is the first row of matrix ``m``.
-        small: most results for which OpenBLAS's kernels for small matrices add every 16th term to a sum, and the first
-            column of these sums, a multiple of 16.
-        panel: most terms that are added before their sum is added to the result; 0 if rows are vectors for ``sgemv``.
+        small: maximum number of results for which OpenBLAS's kernels for small matrices add every 16th term to a sum,
+            and the first column of these sums, a multiple of 16.
+        panel: maximum number of terms whose sum is added to the result; 0 if rows are vectors for ``sgemv``.
         onto: (n,): numbers that ``sgemv`` adds the products to, as in ``multiply_matrix_vector``; None for zeros.
     """
     if panel == 0:
@@ -182,7 +182,7 @@ def _count_panel_terms(remaining: int, max_terms: int) -> int:
 
 
 def _multiply_in_sixteen_sums(a: Floats, b: Floats) -> Floats:
-    """Return ``a @ b``: adds every 16th term to one of 16 sums, and adds the sums as a tree."""
+    """Return ``a @ b``. Add every 16th term to one of 16 sums, and then add the sums as a tree."""
     (rows, depth), width = a.shape, b.shape[1]
     sums = np.zeros((rows, width, 16), np.float32)
     for start in range(0, depth, 16):

@@ -172,7 +172,7 @@ def draw_polar_noise(seeds: npt.NDArray[np.int32], pairs: int) -> tuple[Floats, 
 
 @functools.lru_cache(maxsize=8)
 def compute_rand_r_starts(pairs: int) -> npt.NDArray[np.int32]:
-    """Return multipliers and increments that lead from a seed of ``rand_r()`` to the state before each pair of draws.
+    """Return multipliers and increments (2, pairs) from a seed of ``rand_r()`` to the state before each pair of draws.
 
     >>> compute_rand_r_starts(2)[:, 0]
     array([1, 0], dtype=int32)

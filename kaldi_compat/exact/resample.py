@@ -168,7 +168,7 @@ def resample_linearly(
         Float32 of shape (ceil(T * rate_out / rate_in),).
 
     Raises:
-        OptionError: invalid rates, cutoff or width.
+        OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
 
     >>> resample_linearly(np.ones(16000, np.float32), 16000, 8000, 3960.0, 6).shape
     (8000,)
@@ -181,12 +181,12 @@ def resample_linearly(
 def resample_chunk(
     samples: npt.NDArray[Any], filters: Filters, outputs: tuple[int, int], chunk_start: int = 0
 ) -> Floats:
-    """Compute the output samples of one chunk of audio (Kaldi: LinearResample::Resample).
+    """Return the output samples of one chunk of audio, float32 (samples,) (Kaldi: LinearResample::Resample).
 
     Args:
         samples: the audio up to the chunk's end, int16 or float32 (T,).
         filters: the resampling filters from one rate to the other.
-        outputs: begin and end of the output samples.
+        outputs: indices of the first output sample and of the sample after the last.
         chunk_start: first input sample of the chunk. Filters that begin before it are summed in another order.
     """
     chunk = 0, len(samples), chunk_start, outputs[0], max(outputs)
@@ -279,7 +279,7 @@ def choose_waveform_filter(rate_in: float, rate_out: float) -> tuple[int, int, f
 
 
 def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out: float) -> Floats:
-    """Return audio at a different sampling rate like Kaldi's programs (ResampleWaveform).
+    """Return audio at a different rate, float32 (ceil(T * rate_out / rate_in),), like Kaldi (ResampleWaveform).
 
     Args:
         samples: float32 of shape (T,).
@@ -293,7 +293,7 @@ def resample_waveform(samples: npt.NDArray[np.float32], rate_in: float, rate_out
 
 
 def resample_rows(audio: Floats, lengths: Any | None, rate_in: int, rate_out: int) -> Floats:
-    """Apply :func:`resample_waveform` to each row of audio. Samples after the end of a row are zero.
+    """Apply :func:`resample_waveform` to each row of audio. Samples after the end of a resampled row are zero.
 
     Args:
         audio: float32 of shape (..., T).

@@ -111,6 +111,7 @@ def _log(energies: Floats) -> Floats:
 
 
 def _compute_mel_features(plan: Plan, table: MelTable, power: Floats, log_energy: Floats) -> Floats:
+    """Return the features (rows, dim) of power or magnitude spectra (rows, fft_bins) and log energies (rows,)."""
     bins = zip(table.first, table.weights, strict=True)
     energies = np.stack([dot(power[:, i : i + len(weights)], weights) for i, weights in bins], -1)
     if plan.debug_mel:

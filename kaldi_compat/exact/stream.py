@@ -61,8 +61,8 @@ class WindowFlow(abc.ABC):
     needs. A subclass defines the windows and computes frames.
     """
 
-    history: Any  # the items that later frames need: has start, end, append() and keep_from()
-    done: Count  # number of frames returned so far
+    history: Any  # Items that later frames need, with the attributes and methods of ArrayHistory.
+    done: Count  # Number of frames returned so far.
 
     def _advance(self, chunk: Any, lengths: Count, ended: Any) -> tuple[Any, Count]:
         """Return the frames that a chunk completes, and the number of these frames.
@@ -181,7 +181,7 @@ class ArrayHistory:
 
 
 class ChunkStream(AudioFlow):
-    """Stream of the exact engine. Its features equal the features of the whole utterance.
+    """Stream of the features of ``plan`` by the exact engine, which equal the features of the whole utterance.
 
     Attributes:
         history: the samples that later frames need.
@@ -210,7 +210,7 @@ class ChunkStream(AudioFlow):
             chunk: samples (T,).
             final: the utterance ends with this chunk; the stream is reset.
             vtln_warp: VTLN factor.
-            seeds: takes a number of frames and returns the noise state of each frame; None without dithering.
+            seeds: function from a number of frames to the noise state of each frame; None without dithering.
 
         Returns:
             (frames, dim).

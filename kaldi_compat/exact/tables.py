@@ -32,9 +32,8 @@ def make_window(window_type: str, size: int, blackman_coeff: float = 0.42) -> Fl
     step, blackman = 2 * math.pi / max(size - 1, 1), float(F32(blackman_coeff))
     shapes: dict[str, Callable[[float], float]] = {
         "hamming": lambda i: 0.54 - 0.46 * math.cos(step * i),
-        "hann": lambda i: (
-            0.5 - 0.5 * math.cos(2 * math.pi / size * i)
-        ),  # Kaldi lacks this periodic window, which torch has.
+        # Kaldi lacks this periodic window, which torch has.
+        "hann": lambda i: 0.5 - 0.5 * math.cos(2 * math.pi / size * i),
         "hanning": lambda i: 0.5 - 0.5 * math.cos(step * i),
         "povey": lambda i: math.pow(0.5 - 0.5 * math.cos(step * i), 0.85),
         "rectangular": lambda i: 1.0,

@@ -237,7 +237,7 @@ def sum_cumulatively(x: Array, axis: int) -> Array:
 
 
 def sum_by_doubling(x: Array, axis: int) -> Array:
-    """Return cumulative sums, by sums of 2, 4, 8 ... neighbors (Hillis & Steele, "Data parallel algorithms", 1986).
+    """Return sums up to each number on an axis, by adding 1, 2, 4 ... neighbors (Hillis & Steele, 1986).
 
     >>> sum_by_doubling(np.array([1, 2, 3, 4, 5]), 0)
     array([ 1,  3,  6, 10, 15])

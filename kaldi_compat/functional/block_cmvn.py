@@ -31,7 +31,7 @@ def compute_statistics(
     """Compute CMVN statistics (utterances, 2, dim + 1): :func:`~kaldi_compat.functional.cmvn.cmvn_statistics`.
 
     Args:
-        x, bounds: the features.
+        x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
         weights: weight of each frame, (frames,); None for 1.
         onto: statistics (utterances, 2, dim + 1) that the frames are added to in order.
     """
@@ -42,12 +42,12 @@ def compute_statistics(
 
 
 def scale_and_shift(x: Floats, bounds: Integers, scale: Floats | None, offset: Floats) -> Floats:
-    """Multiply features by factors (utterances, dim) and add offsets (utterances, dim).
+    """Multiply the features of each utterance by factors, add offsets, and return features (frames, dim).
 
     Args:
-        x, bounds: the features.
-        scale: the factors; None for 1.
-        offset: the offsets.
+        x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
+        scale: (utterances, dim): the factors; None for 1.
+        offset: (utterances, dim): the offsets.
     """
     counts = np.diff(bounds)
     result: Floats = x if scale is None else x * np.repeat(scale, counts, axis=0)
@@ -64,10 +64,10 @@ def _normalize_by_sliding_windows_in_c(x: Floats, bounds: Integers, options: Sli
 
 @native.twin(_normalize_by_sliding_windows_in_c)
 def normalize_by_sliding_windows(x: Floats, bounds: Integers, options: SlidingCmvnOptions) -> Floats | None:
-    """Normalize each frame over a window around or before the frame; return None if a variance is below Kaldi's floor.
+    """Normalize each frame over a window around it or up to it; return None if a variance is below Kaldi's floor.
 
     Args:
-        x, bounds: the features.
+        x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
         options: the window, and whether to normalize variances.
     """
     parts = []

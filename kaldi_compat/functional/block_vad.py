@@ -24,11 +24,11 @@ def detect_voiced(x: Floats, bounds: Integers, options: VadOptions) -> tuple[Flo
     """Detect voiced frames by the log energies in the first column.
 
     Args:
-        x, bounds: the features.
+        x, bounds: frames (frames, dim) of all utterances, and their boundaries (utterances + 1,).
         options: see :func:`~kaldi_compat.functional.vad.compute_vad`.
 
     Returns:
-        1 or 0 for each frame, and the number of voiced frames of each utterance.
+        1 or 0 for each frame, float32 (frames,); and the number of voiced frames of each utterance, (utterances,).
     """
     decisions = [compute_vad(frames, options) for frames in split_utterances(x, bounds)]
     return np.concatenate(decisions), np.array([int(voiced.sum(dtype=int)) for voiced in decisions])

@@ -140,7 +140,7 @@ def normalize_warps(vtln_warp: Any, shape: Sequence[int]) -> Warps:
 def check_list(
     items: Any, lengths: Any, axes: tuple[str, ...], kind: type[Any], error: type[KaldiCompatError]
 ) -> list[Any]:
-    """Check an input that is not a tensor or array: a list of utterances with these axes.
+    """Return an input that is not a tensor or array as a list of utterances of the type ``kind`` with these axes.
 
     Raises:
         error: the input is not a list of such tensors or arrays, or a list comes with lengths.
@@ -260,7 +260,7 @@ def get_wave_samples(audio: Any, sample_frequency: float) -> Any:
 
 
 def check_scale(samples: Any, scale: float, is_known: bool = False) -> bool:
-    """Warn, once per process, if floating-point samples lie within -1 to 1. Return True if they are audible.
+    """Warn, once per process, if floats lie within -1 to 1. Return True for audible floats, False for 16-bit integers.
 
     Args:
         samples: an array or a tensor.

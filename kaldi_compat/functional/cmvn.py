@@ -316,7 +316,7 @@ def compute_sliding_mean_and_variance(
     lengths: Any | None = None,
     **changes: Unpack[SlidingCmvnKeywords],
 ) -> tuple[Array, Array, Array]:
-    """Compute mean and variance of the window around or before each frame.
+    """Compute mean and variance of a window around each frame (with ``center``), or of a window that ends with it.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.
@@ -350,7 +350,7 @@ def compute_window_mean_and_variance(features: Array, start: Array, end: Array) 
         start, end: ``(windows,)``, or ``(..., windows)`` for the utterances of a batch.
 
     Returns:
-        Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows.
+        Means and variances ``(..., windows, dim)`` in double precision, and the sizes of the windows, ``end - start``.
     """
     xp = get_namespace(features)
     size = end - start
@@ -445,7 +445,7 @@ def online_cmvn(
     lengths: Any | None = None,
     **changes: Unpack[OnlineCmvnKeywords],
 ) -> Array:
-    """Normalize each frame over the frames before it (Kaldi: OnlineCmvn), for a speaker's first utterance.
+    """Normalize each frame over the frames up to it (Kaldi: OnlineCmvn), for a speaker's first utterance.
 
     Args:
         features: ``(..., frames, dim)``, NumPy or torch.

@@ -12,7 +12,7 @@ from kaldi_compat.options.postprocessing import SpliceOptions
 
 
 def splice_block(x: Floats, bounds: Integers, options: SpliceOptions) -> Floats:
-    """Concatenate frames with their neighbors: :func:`~kaldi_compat.functional.splice.splice` for a block.
+    """Concatenate each frame with its neighbors to (frames, columns * (left_context + 1 + right_context)).
 
     Args:
         x: (frames, columns): frames of all utterances.

@@ -156,7 +156,7 @@ def floor_features(
     lengths: Any | None = None,
     **changes: Unpack[FloorKeywords],
 ) -> Array:
-    """Replace features below ``options.minimum`` by this minimum. Frames after ``lengths`` are zero.
+    """Replace features ``(..., T, dim)`` below ``options.minimum`` by it. Frames after ``lengths`` ``(...,)`` are zero.
 
     >>> import numpy as np
     >>> floor_features(np.array([[-1.0, 2.0]])).tolist()

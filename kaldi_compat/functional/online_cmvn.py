@@ -29,7 +29,7 @@ logger = Logger("kaldi_compat")
 
 
 class OnlineCmvn:
-    """Normalize frames as they arrive, by the frames before them, as Kaldi's apply-cmvn-online does, bit for bit.
+    """Normalize frames as they arrive, over the frames up to them, as Kaldi's apply-cmvn-online does, bit for bit.
 
     A call normalizes the next frames of an utterance, any number of frames. No frame waits for later frames.
     At the start of an utterance, when the window is not full, statistics of the speaker's earlier utterances and of a
@@ -156,7 +156,7 @@ class OnlineCmvn:
 
     @native.twin(_normalize_block_in_c)
     def _normalize_block(self, x: Floats, bounds: Integers, known: int, adapts: bool) -> Floats:
-        """Normalize utterances. The first ``known`` frames have been normalized by earlier calls."""
+        """Normalize utterances, see :meth:`utterances`. Earlier calls have normalized the first ``known`` frames."""
         parts = []
         for index, frames in enumerate(split_utterances(x, bounds)):
             if index:

@@ -47,8 +47,9 @@ class AdditiveSignal:
 
 
 def multiply_packed_spectra(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Multiply two packed spectra, whose bin 0 holds the real Nyquist bin as its imaginary part.
+    """Multiply two packed spectra, which are pairs of real and imaginary parts ``(..., points / 2)``.
 
+    The imaginary part of bin 0 holds the Nyquist bin, which is real.
     Like Kaldi, this treats bin 0 as one complex number, which adds a tone at the Nyquist frequency. Recipes depend on
     the result.
     """
@@ -124,7 +125,7 @@ def compute_power(signal: Array) -> Array:
 
 
 def extract_early_part(impulse_response: Array, sample_frequency: float) -> Array:
-    """Return the direct sound and the reflections within 50 ms (Kaldi: ComputeEarlyReverbEnergy).
+    """Return the taps from 1 ms before the peak, the direct sound, to 50 ms after it (Kaldi: ComputeEarlyReverbEnergy).
 
     Args:
         impulse_response: (taps,).
@@ -170,7 +171,7 @@ def add_noise(signal: Array, noise: AdditiveSignal, signal_power: Array, sample_
 
 
 def convert_to_samples(seconds: float, sample_frequency: float) -> float:
-    """Convert seconds to samples in Kaldi's single precision; infinite on overflow."""
+    """Convert seconds to a number of samples, rounded to float32 as in Kaldi; infinite on overflow."""
     with np.errstate(over="ignore"):
         return float(np.float32(seconds) * np.float32(sample_frequency))
 

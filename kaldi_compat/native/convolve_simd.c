@@ -15,7 +15,7 @@ typedef struct {
 } convolution;
 
 /* Convert z, the FFT of even + i * odd samples, to y, the FFT of the real signal, or back. `sign` is the sign of the real roots: 1 to
-   convert, -1 to convert back. */
+   convert, -1 to convert back. `ends` is a factor of the real bins at both ends: 1 to convert, and 0.5 to convert back. */
 static void real_transform(const convolution *c, complex_lanes *z, complex_lanes *y, float sign, float ends)
 {
     const int half = 1 << c->log_points;
@@ -33,7 +33,7 @@ static void reorder(const convolution *c, const complex_lanes *z, complex_lanes 
         y[k] = z[c->order[k]];
 }
 
-/* Read samples first + l * step + 2 i and first + l * step + 2 i + 1 into lane l of z[i]. Past the block and the end, read 0. */
+/* Read samples first + l * step + 2 i and first + l * step + 2 i + 1 into lane l of z[i], or 0 past the block or past the signal's end. */
 static void load_blocks(const float *signal, int64_t samples, int64_t first, int64_t step, int half, complex_lanes *z)
 {
     for (int i = 0; i < half; i++) {
@@ -62,7 +62,7 @@ static void swap_parts(complex_lanes *z, int count)
         z[i] = (complex_lanes){z[i].im, z[i].re};
 }
 
-/* Write number j of a block to `out`, or to the tail of the block. */
+/* Write number j of a block to out[at], or to the tail of the block if j is at or past the block's `step` new samples. */
 static void put(float value, int64_t j, int64_t step, int64_t at, int64_t length, float *out, float *tail)
 {
     if (j >= step)
@@ -71,7 +71,7 @@ static void put(float value, int64_t j, int64_t step, int64_t at, int64_t length
         out[at] = value + 0.0f; /* -0 becomes 0, as if the tail of another block were added */
 }
 
-/* Convolve a signal with a filter: `length` is samples + taps - 1. Returns 0, or 1 if there is no memory. */
+/* Convolve a signal with the filter of c->taps numbers, to out (samples + taps - 1). Returns 0, or 1 if there is no memory. */
 EXPORT int SIMD_NAME(convolve)(const convolution *c, const float *signal, int64_t samples, float *out)
 {
     const int half = 1 << c->log_points;

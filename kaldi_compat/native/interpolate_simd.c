@@ -13,7 +13,7 @@ typedef struct {
     const int64_t *states;         /* (count): pitches of each utterance's grid */
     const float *bottom;           /* (rows): the lowest pitch */
     const int64_t *nearest;        /* (rows): index of the pitch nearest to the measured pitch */
-    const float *elsewhere, *here; /* (rows): log probability of any pitch, and how much more the nearest one has */
+    const float *elsewhere, *here; /* (rows): log probability of every pitch, and what the nearest pitch has in addition */
     const uint32_t *seeds;         /* (rows): seed of the noise of each row */
     const uint32_t *multipliers, *increments; /* (6, pairs): from a seed to the words of pairs of draws */
     int64_t pairs, reach;                     /* reach: largest change of the pitch, in pitches of the grid */
@@ -21,11 +21,13 @@ typedef struct {
     double noise;                             /* standard deviation of the noise */
 } pitch_grids;
 
+/* Halves of the previous frame's pitches and their log probabilities, then log probabilities and noise of the current frame. */
 typedef struct {
-    float *there, *before, *best, *normal; /* each (states + 2 * reach), LANES longer */
+    float *there, *before, *best, *normal; /* each (states + 2 * reach), and room for LANES more */
     uint8_t *moves;                        /* (frames, states) of the longest utterance */
 } grid_memory;
 
+/* One uniform number for each lane: the draws that follow `seed` by the steps in `multipliers` and `increments` (3, pairs). */
 INLINE vf wide_uniform(const uint32_t *multipliers, const uint32_t *increments, int64_t pairs, uint32_t seed)
 {
     vu words[3];

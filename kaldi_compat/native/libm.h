@@ -17,6 +17,7 @@ static const double LOG_CENTER[16] = {
     0x1.aa5aa5df25984p-5,  0x1.c5e53aa362eb4p-4,  0x1.526e57720db08p-3,  0x1.bc2860d22477p-3,   0x1.1058bc8a07ee1p-2,
     0x1.4043057b6ee09p-2};
 
+/* Natural logarithm of z * 2^exponent for a half of the lanes. `inverse` and `center` are the numbers of z's row of the tables. */
 INLINE vd log_of_half(vd z, vd exponent, vd inverse, vd center)
 {
     vd r = multiply_add(z, inverse, constant(-1.0)), r2 = r * r;
@@ -37,7 +38,7 @@ INLINE vf log_of_finite(vf x)
                         log_of_half(z.high, e.high, inverse.high, center.high)});
 }
 
-/* The same; infinity and NaN stay. */
+/* Natural logarithm of normal positive numbers. Infinity and NaN stay as they are. */
 INLINE vf log_of(vf x) { return choose(x <= 0x1.fffffep127f, log_of_finite(x), x); }
 
 /* The sine of x plus `quarters_ahead` right angles. glibc's polynomials for sine and cosine have the form y + y x^2 p(x^2), where
@@ -53,7 +54,7 @@ INLINE vd sin_of_half(vd x, int quarters_ahead)
     p = multiply_add(p, x2, choose_odd(quadrant, constant(-0x1.6c087e89a359dp-10), constant(-0x1.994eb3774cf24p-13)));
     p = multiply_add(p, x2, choose_odd(quadrant, constant(0x1.55553e1068f19p-5), constant(0x1.1107605230bc4p-7)));
     p = multiply_add(p, x2, choose_odd(quadrant, constant(-0x1.ffffffd0c621cp-2), constant(-0x1.555545995a603p-3)));
-    vl negative = quadrant << 62 & INT64_MIN; /* in the third and fourth quarter */
+    vl negative = quadrant << 62 & INT64_MIN; /* the sign bit, set in the third and fourth quarter of a turn */
     return (vd)((vl)multiply_add(y * x2, p, y) ^ negative);
 }
 

@@ -8,16 +8,16 @@
 #define SMALL_DEPTH 32 /* terms from which OpenBLAS's kernels for small matrices have several sums for a result */
 #define WIDTH 16       /* number of partial sums of a result in these kernels */
 
-/* Terms of the next panel: `left` terms remain, and a panel has at most `most`. */
+/* Number of terms of the next panel if `left` terms remain and a panel has at most `most` terms. */
 static int64_t panel_of(int64_t left, int64_t most)
 {
     if (left >= 2 * most) return most;
     return left > most ? (left / 2 + 15) / 16 * 16 : left;
 }
 
-/* Each of the functions below returns LANES results of a row, of which x (depth) has the columns. */
+/* The four functions below return LANES results of one row: of its products with LANES neighboring columns, in x (depth). */
 
-/* Add the terms in order, panel by panel. */
+/* Add the products in order to panels of up to `panel` products, and then add the panels. */
 static vf in_panels(const float *row, const vf *x, int64_t depth, int64_t panel)
 {
     vf total = splat(0.0f);
@@ -31,8 +31,8 @@ static vf in_panels(const float *row, const vf *x, int64_t depth, int64_t panel)
     return total;
 }
 
-/* Every 16th term in one of 16 sums. They are added as neighbours, which `folded` says for each lane is not so: there the halves
-   are added first. */
+/* Add every 16th product to the same one of 16 sums. Then add neighboring sums, or, in the lanes that `folded` marks, the second half of
+   the sums to the first half, until one is left. */
 static vf in_sixteen(const float *row, const vf *x, int64_t depth, vi folded)
 {
     vf s[WIDTH], f[WIDTH];
@@ -50,7 +50,8 @@ static vf in_sixteen(const float *row, const vf *x, int64_t depth, vi folded)
     return choose(folded, f[0], s[0]);
 }
 
-/* One of the groups of sgemv, which has a kernel of its own for a whole matrix (`onto` is NULL) of few columns. */
+/* Add the products as sgemv does for a row of `group`, to `onto` if it is not NULL. With `has_kernel`, the row has four or eight terms,
+   for which sgemv has special kernels. */
 INLINE vf in_group(const float *row, const vf *x, int depth, const float *onto, int has_kernel, int group)
 {
     if (has_kernel)
@@ -58,7 +59,7 @@ INLINE vf in_group(const float *row, const vf *x, int depth, const float *onto, 
     return row_product_onto(onto ? load_floats(onto) : splat(0.0f), row, depth, x, group);
 }
 
-/* Compute results from `first` on, of `width` results, as sgemv does. */
+/* Compute the results from column `first` on of `width` columns as sgemv does, which takes the columns for rows of a matrix. */
 static vf as_vector(const float *row, const vf *x, int depth, const float *onto, int64_t first, int64_t width)
 {
     int has_kernel = !onto && (depth == 4 || depth == 8) && width <= SGEMV_MOST_ROWS;
@@ -73,11 +74,11 @@ static vf as_vector(const float *row, const vf *x, int depth, const float *onto,
     return choose(single, in_group(row, x, depth, onto, has_kernel, SINGLE), sums);
 }
 
-/* out (rows, width) = a (rows, depth) times columns (depth, stride), of which `stride` is a multiple of LANES and `width` the
-   columns wanted. The rows are those of `count` matrices; matrix i has those from bounds[i] to bounds[i + 1], and its columns start
-   at columns[i * step]. Of matrices with up to `small_results` results, those from column `small_from` (a multiple of 16) on have
-   16 sums, as in the kernels for small matrices; for others, up to `panel` terms are added before their sum is. If `panel` is 0,
-   each row is a vector for sgemv, which adds to `onto` (stride) or NULL. Returns 0, or 1 if there is no memory. */
+/* out (rows, width) = a (rows, depth) times the first `width` of columns (depth, stride), where `stride` is a multiple of LANES. The rows
+   are those of `count` matrices: rows bounds[i] to bounds[i + 1] are those of matrix i, whose columns start at columns[i * step].
+   In matrices with up to `small_results` results, results from column `small_from` (a multiple of 16) on are added in 16 sums, as in
+   OpenBLAS's kernels for small matrices. All other results are sums of panels of up to `panel` products. If `panel` is 0, each row is a
+   vector for sgemv, whose result is added to `onto` (stride), if that is not NULL. Returns 0, or 1 if there is no memory. */
 EXPORT int SIMD_NAME(matrix_products)(const float *a, const float *columns, const int64_t *bounds, int64_t count,
                                       int64_t depth, int64_t width, int64_t stride, int64_t step, int64_t small_results,
                                       int64_t small_from, int64_t panel, const float *onto, float *out)

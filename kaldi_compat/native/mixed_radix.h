@@ -1,11 +1,11 @@
-/* FFT of any number of points. */
+/* The FFT of any number of complex points, by its prime factors. */
 #ifndef MIXED_RADIX_H
 #define MIXED_RADIX_H
 
 #include "fft.h"
 
-/* Transform of n points in[0], in[stride], ... by the prime factors of n. `roots` holds for each factor the numbers by which
-   output and part are multiplied (n complex numbers, then those of the next, smaller transform). `spare` has room for the
+/* Transform the n points in[0], in[stride], ... to `out` (n) by the prime factors of n, in `factors`. `roots` holds n complex numbers,
+   exp(-2 pi i k / n) for k = 0, 1, ..., and then those of the next, smaller transform. `spare` has room for as many numbers as the
    largest factor. */
 static void mixed_radix(const complex_lanes *in, int64_t stride, complex_lanes *out, int n, const int32_t *factors,
                         const float *roots, complex_lanes *spare)

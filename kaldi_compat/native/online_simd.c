@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Statistics (2, dim + 1): sums and the number of frames, then sums of squares and a zero. */
+/* Statistics are (2, dim + 1): the sums and the number of frames, then the sums of squares and a zero. */
 
-/* Add `from`, weighted to count as the frames that a window of `size` frames lacks, and as `most` at most. */
+/* Add the first `rows` rows of the statistics `from`, weighted so that they count as the frames that a window of `size` frames lacks, but
+   as `most` frames at most. */
 static void fill(double *stats, int64_t dim, int rows, const double *from, double most, double size)
 {
     const double lacking = size - stats[dim], count = lacking < most ? lacking : most, weight = count / from[dim];
@@ -16,7 +17,7 @@ static void fill(double *stats, int64_t dim, int rows, const double *from, doubl
             stats[i] = __builtin_fma(weight, from[i], stats[i]);
 }
 
-/* Normalize a frame. Returns 0, or 1 if a variance is below the floor or not finite. */
+/* Normalize the mean of a frame, and with `norm_vars` its variance. Returns 0, or 1 if a variance is below the floor or not finite. */
 static int normalize(const float *x, const double *stats, int64_t dim, int norm_vars, float *out)
 {
     const double *squares = stats + dim + 1, count = stats[dim];
@@ -36,11 +37,11 @@ static int normalize(const float *x, const double *stats, int64_t dim, int norm_
     return is_odd;
 }
 
-/* Normalize each frame by the window of `window` frames that ends with it, and what fills up a window at the begin of an utterance:
-   earlier utterances of the speaker, and a corpus. Of the first utterance, `known` frames precede those to normalize, and `sums`
-   (2, dim) are those over them; it has then those over the last window. `seen` has the statistics of the speaker with all frames
-   so far, and `speaker` those before the utterance; both may be NULL. `work` has room for 2 * (dim + 1) numbers. Returns 0, or 1 if a
-   variance is below the floor or not finite. */
+/* Normalize each frame by the window of up to `window` frames that ends with it. Earlier utterances of the speaker, and then a corpus, fill
+   up a shorter window. In the first utterance, the first `known` frames are not normalized; `sums` (2, dim) holds the sums over the window
+   that ends with them, and afterward the sums over the last window. `seen` holds the statistics of the speaker over all frames so far, and
+   `speaker` those before the utterance. Both may be NULL. The means of `skipped` columns become 0, and their variances 1. `work` has room
+   for 2 * (dim + 1) numbers. Returns 0, or 1 if a variance is below the floor or not finite. */
 EXPORT int SIMD_NAME(online_cmvn)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t known,
                                   int64_t window, const double *corpus, double global_frames, double *speaker,
                                   double speaker_frames, double *seen, const int32_t *skipped, int64_t num_skipped,

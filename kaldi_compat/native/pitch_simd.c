@@ -7,7 +7,7 @@
 
 /* Sizes and tables of the tracker: see PitchConstants in kaldi_compat/pitch/constants.py. */
 typedef struct {
-    int32_t window, span;    /* samples that are correlated, and that a frame looks at */
+    int32_t window, span;    /* samples that are correlated, and samples of a frame with its largest lag */
     int32_t first_lag, lags; /* whole lags at which correlations are measured */
     int32_t states;          /* lags that the search chooses from */
     float step;              /* cost of a step of one state */
@@ -24,7 +24,7 @@ static vf *aligned(void *memory) { return (vf *)((char *)memory + (sizeof(vf) - 
 
 static void *allocate(int64_t vectors) { return malloc((vectors + 1) * sizeof(vf)); }
 
-/* Write the first `count` lanes of x[0], ..., x[dim - 1] as rows. */
+/* Write the first `count` lanes of x (dim) as rows to out (count, dim). */
 static void write_lanes(const vf *x, int dim, int count, float *out)
 {
     int i = 0;
@@ -40,6 +40,7 @@ static void write_lanes(const vf *x, int dim, int count, float *out)
             out[(int64_t)l * dim + i] = ((const float *)(x + i))[l];
 }
 
+/* inner / sqrt(norm + ballast), or 0 in lanes where the root is 0. */
 INLINE vf normalized(vf inner, vf norm, vf ballast)
 {
     vf root = square_root(norm + ballast);
@@ -47,8 +48,8 @@ INLINE vf normalized(vf inner, vf norm, vf ballast)
     return choose(silent, splat(0.0f), inner / choose(silent, splat(1.0f), root));
 }
 
-/* Normalized correlations of frames, whose samples x (span) are changed: with ballast and without (lags). Returns the mean products
-   of energies. */
+/* Compute normalized correlations of frames with the ballast and without it (lags). Subtracts the mean from the samples x (span) in place.
+   Returns the products of energies, averaged over the lags, which are stored in norms (lags). */
 static vf correlate_block(const pitch_plan *plan, vf *x, vf ballast, vf *with_ballast, vf *without, vf *norms)
 {
     int n = plan->window, lags = plan->lags;
@@ -66,14 +67,15 @@ static vf correlate_block(const pitch_plan *plan, vf *x, vf ballast, vf *with_ba
     return plain_sum(norms, lags) / (float)lags;
 }
 
-/* The correlation at a state's lag, for lanes whose frames are in the same groups of rows (see row_product). */
+/* The correlation at a state's lag, interpolated as row_product() does for rows of `group`. */
 INLINE vf interpolated(const pitch_plan *plan, int state, const vf *correlation, int group)
 {
     return row_product(plan->weights + plan->offset[state], plan->columns[state], correlation + plan->first[state],
                        group);
 }
 
-/* The local costs of a block of frames: eq. 5 of the paper. `groups` has a number for each lane. */
+/* Compute the local costs (states) of a block of frames: equation 5 of "A pitch extraction algorithm tuned for automatic speech
+   recognition". `groups` holds the group of each lane's row (see row_product()), and `scale` the factors of the correlations. */
 static __attribute__((noinline)) void local_costs(const pitch_plan *plan, const vf *correlation, const vi groups,
                                                   vf scale, vf *local)
 {
@@ -90,22 +92,22 @@ static __attribute__((noinline)) void local_costs(const pitch_plan *plan, const 
     }
 }
 
-/* The search for the predecessors of one frame's states. Arrays are as long as there are states, and LANES longer where noted. */
+/* The search for the predecessors of one frame's states. Arrays have a number for each state, and LANES more where it says so. */
 typedef struct {
     int states;
     float step;
-    const float *steps; /* steps[n], n from -states to states + LANES: cost of a step over n states */
-    float *before;      /* (+ LANES infinities) costs of the paths to the frame before */
-    float *after;       /* (+ LANES) costs by way of the predecessors found so far */
-    int16_t *found;     /* (+ LANES) the predecessors */
-    int32_t *lower, *upper, *best;
-    float *cost; /* by way of `best` */
+    const float *steps; /* steps[n] is the cost of a step over n states, for n from -states to states + LANES - 1 */
+    float *before;      /* costs of the paths to the previous frame, and LANES infinities */
+    float *after;       /* costs of the paths to this frame, and room for LANES more */
+    int16_t *found;     /* the predecessors, and room for LANES more */
+    int32_t *lower, *upper, *best; /* bounds on each predecessor, and the best one so far (see find_by_bounds()) */
+    float *cost;                   /* costs of the paths through `best` */
 } frame_search;
 
 INLINE float cost_by_way_of(const frame_search *s, int i, int j) { return s->steps[j - i] + s->before[j]; }
 
-/* The cheapest predecessor of state i, which lies in `low` to `high`; -1 if several have the same cost. What lies above `high`
-   costs more, so that whole vectors can be compared. */
+/* The cheapest predecessor of state i, from `low` to `high`, or -1 if several have the lowest cost. Whole vectors are compared, because
+   predecessors above `high` cost more. */
 INLINE int cheapest(const frame_search *s, int i, int low, int high)
 {
     const float *steps = s->steps - i;
@@ -123,8 +125,8 @@ INLINE int cheapest(const frame_search *s, int i, int low, int high)
     return found;
 }
 
-/* Find the predecessors of states LANES * block for blocks `first` to `last`, which lie in `low` to `high`; returns 0 if a state
-   has several. */
+/* Find the predecessors of the first states of blocks `first` to `last`, which have LANES states each. The predecessors are from `low` to
+   `high`. Returns 1, or 0 if several predecessors of a state have the lowest cost. */
 static int find_of_blocks(const frame_search *s, int32_t *of_block, int first, int last, int low, int high)
 {
     if (first > last) return 1;
@@ -135,7 +137,7 @@ static int find_of_blocks(const frame_search *s, int32_t *of_block, int first, i
            find_of_blocks(s, of_block, middle + 1, last, j, high);
 }
 
-/* Find the predecessors of LANES states from `first` on, which lie in `low` to `high`; returns 0 if a state has several. */
+/* Find the predecessors, from `low` to `high`, of LANES states from `first` on. Returns 1, or 0 if a state has several cheapest ones. */
 static int find_in_block(frame_search *s, int first, int low, int high)
 {
     vf lowest = load_floats(s->steps + first - low) + s->before[low];
@@ -155,11 +157,11 @@ static int find_in_block(frame_search *s, int first, int low, int high)
     return 1;
 }
 
-/* Find the predecessors of all states by halving; returns 0 if that may not give what find_by_bounds() gives.
+/* Find the predecessors of all states by halving. Returns 1, or 0 if find_by_bounds() may find other predecessors.
 
-   Where one of two predecessors j < k becomes the cheaper one, the difference of their costs changes by 2 * step * (k - j) per
-   state. If that is more than the rounding errors, predecessors grow with the states, in float too, and both searches find the
-   cheapest one, unless several cost the same. `highest` is the highest cost before. */
+   The difference of the costs of two predecessors j < k changes by 2 * step * (k - j) from one state to the next. If that is more than
+   the rounding errors, predecessors never decrease from state to state, even in float, and both searches find the cheapest one, unless
+   several have the lowest cost. `highest` is the highest cost of the paths to the previous frame. */
 static __attribute__((noinline)) int find_by_halving(frame_search *s, float highest)
 {
     int last = s->states - 1, blocks = last / LANES + 1;
@@ -174,7 +176,7 @@ static __attribute__((noinline)) int find_by_halving(frame_search *s, float high
     return 1;
 }
 
-/* Set the first local minimum at or after the predecessor of the previous state as the starting point of each state. */
+/* Start the bounds: the best predecessor of each state is the first local minimum at or after that of the previous state. */
 static void first_bounds(frame_search *s)
 {
     int best = 0;
@@ -201,7 +203,7 @@ static int narrow_from_above(frame_search *s)
             continue;
         }
         float lowest = s->cost[i];
-        for (int j = upper; j > lower + 1; j--) { /* lower and lower + 1 were looked at before */
+        for (int j = upper; j > lower + 1; j--) { /* costs at lower and lower + 1 were compared earlier */
             float cost = cost_by_way_of(s, i, j);
             if (cost < lowest)
                 lowest = cost, best = j;
@@ -238,8 +240,8 @@ static int narrow_from_below(frame_search *s)
     return changed;
 }
 
-/* Find the predecessor of each state as Kaldi does, by narrowing bounds on it from both sides. Of predecessors whose costs are
-   the same, the order of the comparisons decides. */
+/* Find the predecessor of each state as Kaldi does, by narrowing bounds from both sides. The order of the comparisons decides between
+   predecessors of equal cost. */
 static __attribute__((noinline)) void find_by_bounds(frame_search *s)
 {
     first_bounds(s);
@@ -249,7 +251,8 @@ static __attribute__((noinline)) void find_by_bounds(frame_search *s)
         s->found[i] = (int16_t)s->best[i], s->after[i] = s->cost[i];
 }
 
-/* Add the local costs, subtract the lowest cost, and return the state that has it. `highest` is set to the highest cost. */
+/* Store the costs of this frame's paths, plus local costs, minus the lowest cost, in `before`. Return the state that has the lowest cost.
+   `highest` receives the highest cost. */
 static int finish_costs(frame_search *s, const float *local, float *highest)
 {
     vf lowest = splat(INFINITY), negative = splat(INFINITY);
@@ -276,7 +279,7 @@ static int finish_costs(frame_search *s, const float *local, float *highest)
     return best < 0 ? 0 : best;
 }
 
-/* Start paths with the given costs, or with zero if there are none. Return the highest cost. */
+/* Start paths with the given costs (states), or with zeros if `costs` is NULL. Return the highest cost. */
 static float start_search(frame_search *s, const float *costs)
 {
     float highest = 0.0f;
@@ -291,29 +294,30 @@ static float start_search(frame_search *s, const float *costs)
 
 /* Resampled audio of utterances and what the search of their pitch needs: see PitchFrames in kaldi_compat/pitch/frames.py.
 
-   Frame r of utterance u is row rows[u] + r. It starts at sample first + r * shift of the utterance; before its start and past its
-   end there is silence. */
+   Frame r of utterance u is row rows[u] + r. It starts at sample first + r * shift of the utterance. Samples before the start and past the
+   end of an utterance are 0. */
 typedef struct {
     const float *signal;
     const int64_t *start, *length; /* (count), in samples */
     const int64_t *rows;           /* (count + 1) */
     int64_t count, first, shift;
     const float *ballast;      /* (rows): added to the products of energies */
-    const float *revised_from; /* (rows) or NULL: the ballast that a frame's correlations are scaled from, */
-    const float *revised_to;   /* and to; of other frames both are equal */
+    const float *revised_from; /* (rows) or NULL: the ballast from which a frame's correlations are scaled */
+    const float *revised_to;   /* (rows): the ballast to which they are scaled; both are equal if they are not scaled */
     const uint8_t *groups;     /* (rows): see row_product() */
 } pitch_batch;
 
-/* Memory for frames of all lanes and for the search of one. */
+/* Memory for the frames of all lanes, and for the search of one frame. */
 typedef struct {
-    float *edges[LANES];                /* (span) each: frames that reach past the ends */
+    float *edges[LANES];                /* (span) each: copies of frames that reach past the ends, with zeros */
     vf *x;                              /* (span): samples */
     vf *with_ballast, *without, *norms; /* (lags) */
     vf *local;                          /* (states): local costs */
-    float *rows;                        /* (LANES, states), LANES longer: the same, one frame after the other */
+    float *rows;                        /* (LANES, states), and room for LANES more: the local costs, frame by frame */
     frame_search search;
 } track_block;
 
+/* Take room for `count` floats, rounded up to whole vectors, from the memory at *memory. */
 static float *take_floats(char **memory, int64_t count)
 {
     float *start = (float *)*memory;
@@ -349,7 +353,8 @@ static void *make_track_block(track_block *b, const pitch_plan *plan)
     return allocated;
 }
 
-/* Gather the frames of `count` rows from `row` on; `*utterance` is that of the first. */
+/* Gather the samples of `count` frames, from row `row` on, in the block. The utterance of the first frame is at or after *utterance, which
+   receives the utterance of the last frame. */
 static void gather_frames(track_block *b, const pitch_plan *plan, const pitch_batch *batch, int64_t row, int count,
                           int64_t *utterance)
 {
@@ -379,7 +384,7 @@ static void gather_frames(track_block *b, const pitch_plan *plan, const pitch_ba
     gather(starts, types, plan->span, b->x);
 }
 
-/* Factors on the correlations of frames whose ballast is revised; a ratio that overflows changes nothing. */
+/* The factors of correlations for a revised ballast, 1 if a ratio overflows. `average` is the result of correlate_block(). */
 static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
 {
     if (!batch->revised_from) return splat(1.0f);
@@ -391,7 +396,7 @@ static vf revision(const pitch_batch *batch, int64_t row, int count, vf average)
     return choose(usable, square_root(choose(usable, ratio, splat(1.0f))), splat(1.0f));
 }
 
-/* What is known of frames that were searched; see Lattice in kaldi_compat/pitch/search.py. */
+/* The arrays of a Lattice in kaldi_compat/pitch/search.py: the results for frames that were searched. */
 typedef struct {
     int16_t *before, *best;
     float *correlation;
@@ -400,8 +405,8 @@ typedef struct {
     float *nccf;
 } pitch_found;
 
-/* Search the rows `begin` to `end`, which become the frames from `known` on. Returns 0, 1 if there is no memory, or 2 if correlations
-   overflow. */
+/* Search the rows `begin` to `end`, whose results are those of the frames from `known` on. `costs` are as in pitch_search(). Returns 0,
+   1 if there is no memory, or 2 if correlations overflow. */
 static int search_rows(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end, float *costs,
                        const pitch_found *found, int64_t known)
 {
@@ -447,8 +452,8 @@ static int search_rows(const pitch_plan *plan, const pitch_batch *batch, int64_t
     return status;
 }
 
-/* Write the best paths of utterances that end before the frames `ends` (count), each back to where it agrees with the path there,
-   and interpolate the correlation of each frame to its state's lag. Returns 0, or 1 if there is no memory. */
+/* Write the best path of each utterance, from its last frame, ends[u] - 1, back to where it meets the path that an earlier call wrote.
+   Interpolate the correlation of each of these frames to its state's lag. Returns 0, or 1 if there is no memory. */
 static int trace(const pitch_plan *plan, const pitch_found *found, const int64_t *ends, int64_t count)
 {
     void *memory = allocate(plan->lags);
@@ -472,9 +477,9 @@ static int trace(const pitch_plan *plan, const pitch_found *found, const int64_t
     return 0;
 }
 
-/* Search the cheapest paths of the rows `begin` to `end`, the last ones of the `frames`, and trace the best ones from the frames
-   `ends` (count). `costs` (states): of the paths before the row `begin`; afterwards, at the last row. Later utterances start without
-   costs. Returns 0, 1 if there is no memory, or 2 if correlations overflow. */
+/* Search the cheapest paths of the rows `begin` to `end`, which are the last of `frames` frames, and trace the best paths of utterances
+   that end before the frames `ends` (count). `costs` (states) holds the costs of the paths to the row before `begin`, and afterward those
+   to the last row. All utterances but the first start with costs of zero. Returns 0, 1 if there is no memory, or 2 if correlations overflow. */
 EXPORT int SIMD_NAME(pitch_search)(const pitch_plan *plan, const pitch_batch *batch, int64_t begin, int64_t end,
                                    float *costs, int16_t *before, int16_t *best, float *correlation, uint8_t *groups,
                                    int16_t *path, float *nccf, int64_t frames, const int64_t *ends, int64_t count)

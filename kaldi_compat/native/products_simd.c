@@ -2,7 +2,7 @@
 #include "simd.h"
 #include "sums.h"
 
-#define PAIRS 3 /* of columns: of the first features with themselves, of the second ones, and of both */
+#define PAIRS 3 /* products of a column: of x with itself, of y with itself, and of x with y */
 
 INLINE vf load_columns(const float *row, int64_t width)
 {
@@ -11,7 +11,7 @@ INLINE vf load_columns(const float *row, int64_t width)
     return x;
 }
 
-/* The pairs of `width` columns, at most as many as there are lanes, of n rows. `out` has a row of `dim` for each pair. */
+/* Write the sums over n rows of the three products of the first `width` columns, but at most LANES, to out (3, dim). */
 static void products_of_columns(const float *x, const float *y, int64_t n, int64_t dim, int64_t width, float *out)
 {
     vf sums[PAIRS][64], quarters[PAIRS][4][8];
@@ -94,8 +94,9 @@ static float sum(const float *x, int64_t n)
     return (float)total;
 }
 
-/* The pairs of each utterance: rows[u] to rows[u + 1] of x and y (rows, dim) are those of utterance u. `out` is (count, 3, dim). If y is
-   NULL, x is one column, and the other factor a 1 that is not advanced over, as in Kaldi's Vector::Sum. */
+/* Sum the products of the columns of each utterance: of x with itself, of y with itself, and of x with y, to out (count, 3, dim). Rows
+   rows[u] to rows[u + 1] of x and y (rows, dim) are those of utterance u. If y is NULL, x has one column, and y is 1 in every row, as in
+   Kaldi's Vector::Sum. */
 EXPORT int SIMD_NAME(ragged_products)(const float *x, const int64_t *rows, int64_t count, int64_t dim, const float *y,
                                       float *out)
 {

@@ -1,8 +1,8 @@
 /* Processing of features of many utterances at once: deltas, splicing, normalization, voice activity.
 
-   The features of all utterances are one matrix of `dim` columns; rows[u] to rows[u + 1] are those of utterance u. Each function
-   does the operations of Kaldi (src/feat/feature-functions.cc, src/transform/cmvn.cc, src/ivector/voice-activity-detection.cc)
-   in their order. */
+   The features of all utterances are one matrix of `dim` columns. Its rows rows[u] to rows[u + 1] are those of utterance u, and `count`
+   is the number of utterances. Each function does the operations of Kaldi (src/feat/feature-functions.cc, src/transform/cmvn.cc,
+   src/ivector/voice-activity-detection.cc) in their order. */
 #include "libm.h"
 #include "simd.h"
 
@@ -13,7 +13,7 @@
 #define CHUNK 256 /* rows that are filtered at once */
 #define GROUP 64  /* numbers whose sums are kept in registers */
 
-/* Copy rows first to end of an utterance, whose first and last row repeat past its edges. */
+/* Copy rows `first` to before `last` of an utterance with rows `begin` to before `end`. Its first and last row repeat past its edges. */
 static void copy_rows(const float *x, int64_t dim, int64_t begin, int64_t end, int64_t first, int64_t last, float *out)
 {
     int64_t row = first;
@@ -50,8 +50,9 @@ static void filter(const float *x, int64_t count, int64_t dim, const float *weig
     }
 }
 
-/* Filter each utterance along time: filter f has taps[f] of the `weights`, the first of which is for the frame `firsts[f]` from
-   the current one. Without taps it copies that frame. `out` has `filters` * dim columns. Returns 0, or 1 if there is no memory. */
+/* Filter each utterance along time. Filter f has the next taps[f] of the `weights`; the first of them is for the frame that is firsts[f]
+   frames after the current one. A filter without taps copies that frame. `out` has `filters` * dim columns, those of filter 0 first.
+   Returns 0, or 1 if there is no memory. */
 EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t count, int64_t dim,
                                     const float *weights, const int32_t *taps, const int32_t *firsts, int32_t filters,
                                     float *out)
@@ -89,9 +90,9 @@ EXPORT int SIMD_NAME(ragged_filter)(const float *x, const int64_t *rows, int64_t
     return 0;
 }
 
-/* Add the sums and sums of squares of each utterance onto `out` (count, 2, dim + 1), and the number of frames in the last
-   column. Each row has a weight, or 1 if `weights` is NULL: terms are rounded to float before they are added; rows of weight 0 may
-   hold anything. */
+/* Add the sums of each utterance, and its sums of squares, to out (count, 2, dim + 1), and the sum of the weights to the last column of the
+   first row. Every weight is 1 if `weights` is NULL. Terms are rounded to float before they are added. Rows of weight 0 may hold
+   anything. */
 EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t count, int64_t dim,
                                    const float *weights, double *out)
 {
@@ -112,7 +113,7 @@ EXPORT int SIMD_NAME(ragged_stats)(const float *x, const int64_t *rows, int64_t 
     return 0;
 }
 
-/* The first window's sum of squares in the order of OpenBLAS's ddot with a stride: see exact/sliding.py. */
+/* Compute the sums of squares of the first window in the order of OpenBLAS's ddot with a stride. `odd` is scratch memory. */
 static void strided_squares(const float *x, int64_t dim, int64_t count, double *odd, double *total)
 {
     int64_t whole = count & ~(int64_t)3;
@@ -132,7 +133,7 @@ static void strided_squares(const float *x, int64_t dim, int64_t count, double *
         total[d] = total[d] + odd[d];
 }
 
-/* Find the window over which frame t of `frames` frames is normalized. */
+/* Find the window, from `start` to before `end`, of frame t of `frames` frames. It has at least `least` frames unless it is centered. */
 static void window_of(int64_t t, int64_t frames, int64_t window, int64_t least, int center, int64_t *start,
                       int64_t *end)
 {
@@ -145,9 +146,9 @@ static void window_of(int64_t t, int64_t frames, int64_t window, int64_t least, 
     *end = to - overhang;
 }
 
-/* Subtract from each frame the mean over its window, and with `norm_vars` divide by the standard deviation, too. Windows start
-   and end as sliding_windows() in functional/cmvn.py has them. Returns 0; 1 if there is no memory; 2 if a variance is below the
-   floor, or a window would be empty. */
+/* Subtract from each frame the mean over its window, and with `norm_vars` divide by the standard deviation. Windows start and end as
+   compute_sliding_windows() in functional/cmvn.py returns them. Returns 0, 1 if there is no memory, or 2 if a variance is below the
+   floor or a window would be empty. */
 EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_t count, int64_t dim, int64_t window,
                                      int64_t least, int32_t center, int32_t norm_vars, float *out)
 {
@@ -205,7 +206,7 @@ EXPORT int SIMD_NAME(ragged_sliding)(const float *x, const int64_t *rows, int64_
     return status;
 }
 
-/* 1 for each voiced frame by the log energies in the first column, else 0; `voiced` has how many there are of each utterance. */
+/* Write 1 for voiced frames by the log energy in the first column, else 0, to out (rows), and the number of voiced frames to voiced[u]. */
 EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t count, int64_t dim, float threshold,
                                  float mean_scale, int32_t context, float proportion, float *out, int64_t *voiced)
 {
@@ -231,8 +232,8 @@ EXPORT int SIMD_NAME(ragged_vad)(const float *x, const int64_t *rows, int64_t co
     return 0;
 }
 
-/* Weighted means over a window around each frame: of `left` frames before it and `right` ones after it, at least -1 each. As Kaldi
-   does, add the frame that enters to running sums in double after subtracting the one that leaves. */
+/* Weighted means over a window around each frame, which has `left` frames before it and `right` frames after it (both at least -1). As
+   Kaldi does, subtract the frame that leaves the window from running sums in double precision, and then add the frame that enters it. */
 EXPORT int SIMD_NAME(ragged_window_means)(const float *weights, const float *weighted, const int64_t *rows,
                                           int64_t utterances, int64_t left, int64_t right, float *out)
 {
@@ -257,7 +258,7 @@ EXPORT int SIMD_NAME(ragged_window_means)(const float *weights, const float *wei
     return 0;
 }
 
-/* x less its moving mean over `window` values, as in Kaldi: the mean stands still near both ends, and a value enters it too soon. */
+/* x minus its moving mean over `window` values. As in Kaldi, the mean stands still near both ends, and values enter it one step early. */
 static void subtract_moving_mean(const float *x, int64_t n, int64_t window, float *level)
 {
     int64_t reach = (window - 1) / 2 + 1, first = window < n ? window : n;
@@ -271,7 +272,7 @@ static void subtract_moving_mean(const float *x, int64_t n, int64_t window, floa
     }
 }
 
-/* The average of x over `window` values around each one; values too near an end stay. */
+/* The average of `window` values around each value. Values nearer to an end than half of the window stay as they are. */
 static void moving_average(const float *x, int64_t n, int64_t window, float *out, int64_t stride)
 {
     int64_t width = (window - 1) / 2;
@@ -297,8 +298,8 @@ static void take_logs(float *x, int64_t n)
     }
 }
 
-/* Kaldi's process-pitch-feats: the log odds of voicing, and the log pitch less its mean over `mean_window` values, averaged over
-   `average_window` ones. `work` is as long as twice the longest utterance. */
+/* Replace the first two columns as Kaldi's process-pitch-feats does: with the log odds of voicing, and with the log pitch minus its mean
+   over `mean_window` values, averaged over `average_window` values. `work` has room for two times the frames of the longest utterance. */
 EXPORT int SIMD_NAME(ragged_smooth_pitch)(const float *x, const int64_t *rows, int64_t utterances, int64_t dim,
                                           int64_t mean_window, int64_t average_window, float *work, float *out)
 {

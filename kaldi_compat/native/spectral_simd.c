@@ -1,8 +1,8 @@
 /* Spectral features with Kaldi's bits: fbank, MFCC, PLP and spectrogram, one frame per SIMD lane.
 
-   A block is as many frames as there are lanes, of one utterance or several. It goes through the steps below while it stays
-   in the first-level cache; each lane sees the scalar operations of Kaldi's programs in their order. All tables (window, roots
-   of unity, mel weights, cosines) come from Python. */
+   A block has as many frames as there are lanes, of one utterance or several. It goes through all steps while it is in the first-level
+   cache. Each lane does the scalar operations of Kaldi's programs in their order. All tables (window, roots of unity, mel weights,
+   cosines) come from Python. */
 #include <stdlib.h>
 
 #include "accurate_fft.h"
@@ -20,8 +20,8 @@ typedef struct {
     int32_t kind, size, shift, points, dim;
     int32_t remove_dc_offset, use_energy, raw_energy, use_log_fbank, use_power, htk_compat, return_raw_fft;
     int32_t num_mel_bins, num_ceps, lpc_order;
-    int32_t log_points;     /* log2 of points / 2; -1 if that is no power of two */
-    int32_t largest_factor; /* of points / 2 */
+    int32_t log_points;     /* log2 of points / 2, or -1 if points / 2 is not a power of two */
+    int32_t largest_factor; /* the largest prime factor of points / 2 */
     float waveform_scale, dither, preemphasis_coefficient, energy_minimum, log_energy_floor, compress_factor,
         cepstral_scale;
     const float *window;                 /* (size) */
@@ -30,7 +30,7 @@ typedef struct {
     const float *mixed_roots;            /* for mixed_radix() */
     const float *roots;                  /* (points / 4, 2): exp(-2 pi i k / points), k = 1, 2, ... */
     const int32_t *order;                /* (points / 2): where the FFT leaves each result */
-    const double *directions;            /* (points / 2, 2): for accurate_fft(), whose order is (points); or NULL */
+    const double *directions;            /* (points / 2, 2) for accurate_fft(), or NULL. With it, `order` is (points). */
     const float *matrix;                 /* (num_ceps, num_mel_bins), for PLP (lpc_order + 1, num_mel_bins + 2) */
     const float *lifter;                 /* (num_ceps) */
     const int32_t *mel_first, *mel_size; /* (warps, num_mel_bins): the first FFT bin with a weight, and their number */
@@ -39,14 +39,14 @@ typedef struct {
     const float *loudness; /* (warps, num_mel_bins), for PLP */
 } spectral_plan;
 
-/* Utterances in one buffer. Frame r of utterance u starts at sample first[u] + r * shift of it, which may lie before its start:
-   there, and past its end, the audio is reflected. Its features are rows[u] + r of the output. */
+/* Utterances in one buffer. Frame r of utterance u starts at sample first[u] + r * shift of the utterance. Before the start and past the
+   end of an utterance, its audio is reflected. The features of the frame are row rows[u] + r of the output. */
 typedef struct {
     const void *samples;
     int64_t count;
     const int64_t *start, *length, *first; /* (count), in samples */
     const int64_t *rows;                   /* (count + 1) */
-    const int32_t *warp;                   /* (count), or NULL: which mel weights */
+    const int32_t *warp;                   /* (count), or NULL for 0: index of each utterance's mel weights */
     const int32_t *seeds;                  /* (rows), or NULL: rand_r() states for dithering */
     int32_t type;                          /* SHORTS or FLOATS */
 } audio_batch;
@@ -56,7 +56,7 @@ typedef struct {
     const void *starts[LANES];
     int types[LANES], warps[LANES];
     vi seeds;
-    float *edges[LANES]; /* (size) each: frames that reach past the ends */
+    float *edges[LANES]; /* (size) each: copies of frames that reach past the ends */
     vf *x;               /* (points): samples, then the FFT in place */
     complex_lanes *z;    /* (points / 2): results of mixed_radix() */
     complex_lanes *spare;
@@ -75,7 +75,7 @@ static vf *take(char **memory, int64_t vectors)
     return start;
 }
 
-/* Give a block its memory; returns what is to be freed, or NULL. */
+/* Allocate the memory of a block. Returns what must be freed, or NULL. */
 static void *make_block(block *b, const spectral_plan *plan)
 {
     int half = plan->points / 2, mixed = plan->log_points < 0;
@@ -99,7 +99,8 @@ static void *make_block(block *b, const spectral_plan *plan)
     return allocated;
 }
 
-/* Find the frames of rows `row` and on; the lanes past `end` repeat the first. `*utterance` is where the search starts. */
+/* Find the audio of the frames from row `row` on. Lanes from row `end` on repeat the first lane. The utterance of the first frame is at or
+   after *utterance, which receives the utterance of the last frame. */
 static void fill_block(block *b, const spectral_plan *plan, const audio_batch *batch, int64_t row, int64_t end,
                        int64_t *utterance)
 {
@@ -149,7 +150,7 @@ static void window_frames(block *b, const spectral_plan *plan, int dithered)
         b->log_energy = choose(b->log_energy < plan->log_energy_floor, splat(plan->log_energy_floor), b->log_energy);
 }
 
-/* As transform(), by an FFT in double precision whose results are rounded once. */
+/* Do what transform() does by an FFT in double precision, whose results are rounded once. */
 static void transform_accurately(block *b, const spectral_plan *plan, vf *raw)
 {
     int half = plan->points / 2;
@@ -168,8 +169,8 @@ static void transform_accurately(block *b, const spectral_plan *plan, vf *raw)
         b->power[0] = zeroth * zeroth, b->power[half] = nyquist * nyquist;
 }
 
-/* Windowed frames to their FFT in Kaldi's layout (`raw`: real values at 0 and the Nyquist, then real and imaginary parts), or
-   to the power spectrum. */
+/* Transform windowed frames to their power spectrum, b->power. If `raw` (points) is not NULL, transform them instead to the FFT in Kaldi's
+   layout: the real values at 0 and at the Nyquist frequency, then the real and imaginary part at each frequency in between. */
 static void transform(block *b, const spectral_plan *plan, vf *raw)
 {
     int half = plan->points / 2;
@@ -269,7 +270,7 @@ static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
             sign_nans(lags, order, plan->compress_factor, lpc, spare, cepstra, b->features, l);
     memcpy(b->features + 1, cepstra, (plan->num_ceps - 1) * sizeof(vf));
     weigh_cepstra(b->features, plan->lifter, plan->num_ceps);
-    if (plan->cepstral_scale == 0.0f) /* as OpenBLAS's sscal, which sets zeros of positive sign */
+    if (plan->cepstral_scale == 0.0f) /* OpenBLAS's sscal writes zeros without a sign for a factor of 0 */
         memset(b->features, 0, plan->num_ceps * sizeof(vf));
     else if (plan->cepstral_scale != 1.0f)
         for (int i = 0; i < plan->num_ceps; i++)
@@ -277,7 +278,7 @@ static void plp_of_mel(block *b, const spectral_plan *plan, int warp)
     finish_cepstra(b, plan);
 }
 
-/* Write the features of the lanes, of `count`, that have these mel weights. */
+/* Write the features of those of the first `count` lanes whose mel weights have the index `warp` to their rows of out (count, dim). */
 static void write_rows(const block *b, int dim, int count, int warp, float *out)
 {
     int i = 0;

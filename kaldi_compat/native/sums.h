@@ -7,7 +7,7 @@
 
 #include "vector.h"
 
-/* The 32 sums of `sdot` joined to one. */
+/* The sum of the 32 sums of `sdot`, in its order. */
 INLINE vf joined_sums(vf quarters[4][8])
 {
     vf joined[8];
@@ -65,7 +65,7 @@ INLINE vf plain_sum(const vf *x, int n)
     return narrow(sum);
 }
 
-/* Add the last one to three products of a row, i from `first` on, to y. */
+/* Return y plus the products of the last none to three of a row's n columns, from column `first` on. */
 INLINE vf add_last_columns(const float *row, const vf *x, int first, int n, vf y)
 {
     int left = n - first;
@@ -75,8 +75,8 @@ INLINE vf add_last_columns(const float *row, const vf *x, int first, int n, vf y
     return y + (left == 3 ? fused(splat(row[first + 2]), x[first + 2], sum) : sum);
 }
 
-/* Sum of four or eight products of a row: OpenBLAS has kernels of their own for so few columns. Rows in groups of four add
-   neighbours; in a pair of rows that is left, and in a single one, the order differs. */
+/* Sum of four or eight products of a row: OpenBLAS has special kernels for so few columns. Rows in groups of four add neighboring
+   products first. The order differs for the last pair of rows, and for a single last row. */
 INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, int is_single)
 {
     vf p[8] = {{0}};
@@ -92,14 +92,15 @@ INLINE vf few_columns(const float *row, int columns, const vf *x, int is_pair, i
     return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
 }
 
-#define SGEMV_BLOCK 4096     /* columns of which `sgemv` adds the sums to the result before the next ones */
-#define SGEMV_MOST_ROWS 16384 /* of a matrix of four or eight columns that has a kernel of its own */
+#define SGEMV_BLOCK 4096     /* number of columns after which `sgemv` adds their sum to the result */
+#define SGEMV_MOST_ROWS 16384 /* largest number of rows for which `sgemv` has special kernels of four or eight columns */
 
-/* How `sgemv` adds the products of a row: those in groups of four rows, in a pair of rows that is left, and a single one. */
+/* `sgemv` works on groups of four rows, then on a pair of rows if two or three are left, and then on a single row. The group of a row
+   decides the order in which its products are added. */
 enum { IN_FOUR, IN_PAIR, SINGLE };
 
-/* onto + the sum of row[i] * x[i], i < columns: a row of `sgemv`. Rows in groups of four add fused products in 8 accumulators; a pair uses
-   4, a single row 8, both without fusing. */
+/* onto + the sum of row[i] * x[i], i < columns, as `sgemv` computes a row of a group. Rows in groups of four are added in 8 accumulators
+   with fused operations, a pair in 4 and a single row in 8 without them. */
 INLINE vf row_product_onto(vf onto, const float *row, int columns, const vf *x, int group)
 {
 #define ADD(i, j) sums[j] = group == IN_FOUR ? fused(splat(row[i]), x[i], sums[j]) : sums[j] + row[i] * x[i]
@@ -108,7 +109,7 @@ INLINE vf row_product_onto(vf onto, const float *row, int columns, const vf *x, 
         int end = whole - begin > SGEMV_BLOCK ? begin + SGEMV_BLOCK : whole, first = begin + (end - begin) % accumulators;
         vf sums[8];
         memset(sums, 0, sizeof sums);
-        for (int j = 0; begin + j < first; j++) /* an odd group of four columns comes first */
+        for (int j = 0; begin + j < first; j++) /* the columns that do not fill all accumulators come first */
             ADD(begin + j, j);
         for (int i = first; i < end; i += accumulators)
             for (int j = 0; j < accumulators; j++)

@@ -1,10 +1,10 @@
-/* Uniform random numbers from glibc's rand_r(), as Kaldi's RandUniform has them (src/base/kaldi-math.h), and angles. */
+/* Uniform random numbers from glibc's rand_r(), as Kaldi's RandUniform returns them (src/base/kaldi-math.h), and random angles. */
 #ifndef UNIFORM_H
 #define UNIFORM_H
 
 #include "vector.h"
 
-/* One, two and three steps of rand_r's linear congruence: state * FACTOR + TERM. A draw takes three. */
+/* One, two and three steps of rand_r's linear congruence: state * FACTOR + TERM. A call of rand_r() takes three steps. */
 #define FACTOR_1 1103515245u
 #define FACTOR_2 (FACTOR_1 * FACTOR_1)
 #define FACTOR_3 (FACTOR_2 * FACTOR_1)
@@ -12,13 +12,13 @@
 #define TERM_2 (TERM_1 * FACTOR_1 + TERM_1)
 #define TERM_3 (TERM_2 * FACTOR_1 + TERM_1)
 
-/* A draw of rand_r() in two parts: its upper 21 bits in their place, and its lower ten bits times 2^16. */
+/* A result of rand_r(), of 31 bits, in two parts: `high` has its upper 21 bits at their place, and `low` its lower ten bits times 2^16. */
 typedef struct {
     vi high, low;
 } draw;
 
-/* The draw after `state`. It has 11 bits of the first word, 10 of the second and 10 of the third, each from bit 16 upwards;
-   the words are shifted by their factors so that these bits are at the top or where the draw has them. */
+/* Return the draw after `state`, and advance the state by three steps. The draw consists of 11 bits of the state after one step, and of
+   10 bits each after two and three steps, all from bit 16 upward. Factors and terms times a power of 2 shift these bits to their place. */
 INLINE draw next_draw(vu *state)
 {
     vu first = *state * (FACTOR_1 << 4) + (TERM_1 << 4);
@@ -27,9 +27,10 @@ INLINE draw next_draw(vu *state)
     return (draw){(vi)((first & 0x7ff00000) | (second >> 12 & 0x000ffc00)), (vi)(*state & 0x03ff0000)};
 }
 
-/* (draw + 1) / (2^31 + 1), a quotient of doubles rounded to float. In float: the quotient is below (draw + 1) / 2^31 by less than
-   2^-31, so it rounds as that does, but downwards from the middle of two floats; lowering `low` by any amount that does not
-   vanish gives the same. Only the draw 2^31 - 192 is rounded in two steps, first to the middle, and no state leads to it. */
+/* (draw + 1) / (2^31 + 1), a quotient of doubles rounded to float. With fused operations, float is enough: the quotient is less than
+   2^-31 below (draw + 1) / 2^31, so both round to the same float, except that the quotient rounds down from the middle of two floats.
+   Lowering `low` by any amount that does not vanish has the same effect. Only the draw 2^31 - 192 would be rounded in two steps, first
+   to the middle, and no state leads to it. */
 INLINE vf uniform_of(draw x)
 {
 #if defined(__FMA__)
@@ -42,8 +43,8 @@ INLINE vf uniform_of(draw x)
 #endif
 }
 
-/* 2 pi x, computed in double and rounded. In float: the product, and what its rounding and that of 2 pi left out, which gives the
-   same for every uniform number. */
+/* 2 pi x, computed in double precision and rounded to float. With fused operations, float is enough: the product plus the errors of its
+   rounding and of 2 pi is the same number for every result of uniform_of(). */
 INLINE vf angle_of(vf x)
 {
 #if defined(__FMA__)

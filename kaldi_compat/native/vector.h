@@ -1,8 +1,8 @@
-/* Vectors of as many frames as the instruction set holds floats: the lanes.
+/* Vectors with a number for each lane. There are as many lanes as a register of the instruction set holds floats.
 
-   vf, vi: a float or a 32-bit integer for each lane. Doubles and 64-bit integers need two vectors, `vd2` and so on: the first
-   and the second half of the lanes. Operators work on all of them (GCC's vector extensions); what has none is a function
-   below, written with intrinsics per instruction set. Every function rounds as the scalar operation does, so that all
+   `vf`, `vi` and `vu` hold a float or a 32-bit integer for each lane. `vd` and `vl` hold a double or a 64-bit integer for half of the
+   lanes, and `vd2` doubles for all of them. C's operators work on vectors (GCC's vector extensions). Operations without an operator
+   are functions below, with intrinsics for each instruction set. Every function rounds as the scalar operation does, so that all
    instruction sets give the same bits. */
 #ifndef VECTOR_H
 #define VECTOR_H
@@ -39,9 +39,9 @@ typedef struct {
 
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE vf splat(float x) { return x - (vf){0}; } /* - 0 leaves every number as it is, -0 too */
+INLINE vf splat(float x) { return x - (vf){0}; } /* subtracting 0 changes no number, not even -0 */
 
-/* The lanes of a where the mask is all ones, of b where it is zero. */
+/* The lanes of a where the bits of the mask are all one, and those of b where they are all zero. */
 INLINE vf choose(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 
 /* a where the integer is odd, b where it is even. */
@@ -72,7 +72,7 @@ INLINE vd2 widen(vf x)
 #elif defined(__SSE2__)
     y.low = (vd)_mm_cvtps_pd((__m128)x);
     y.high = (vd)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x));
-#elif defined(__aarch64__) /* GCC 12 converts number by number, by __builtin_convertvector too */
+#elif defined(__aarch64__) /* GCC 12 would convert one number at a time, even with __builtin_convertvector */
     y.low = (vd)vcvt_f64_f32(vget_low_f32((float32x4_t)x));
     y.high = (vd)vcvt_high_f64_f32((float32x4_t)x);
 #else
@@ -125,7 +125,7 @@ INLINE vd2 widen_integer(vi x)
 /* Convert integers to floats. */
 INLINE vf to_float(vi x) { return __builtin_convertvector(x, vf); }
 
-/* table[index] of 16 doubles. */
+/* table[index] for each lane. The index is from 0 to 15. */
 INLINE vd2 look_up(const double table[16], vi index)
 {
     vd2 y;
@@ -136,7 +136,7 @@ INLINE vd2 look_up(const double table[16], vi index)
     y.low = (vd)_mm512_permutex2var_pd(first, low, second);
     y.high = (vd)_mm512_permutex2var_pd(first, high, second);
 #elif defined(__AVX2__)
-    /* the low words of the doubles, then the high words, each from the first or the last eight: faster than a gather */
+    /* Choose the low words and the high words of the doubles, each from the first and the last eight, which is faster than a gather. */
     const __m256i apart = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     const __m256i place = _mm256_permute4x64_epi64((__m256i)index, 0xd8), is_last = _mm256_slli_epi32(place, 28);
     __m256i parts[4], first[2], last[2];
@@ -156,7 +156,7 @@ INLINE vd2 look_up(const double table[16], vi index)
     y.low = (vd)_mm_setr_pd(table[index[0]], table[index[1]]);
     y.high = (vd)_mm_setr_pd(table[index[2]], table[index[3]]);
 #else
-    double found[LANES]; /* gcc 12 warns of a vector that is set number by number */
+    double found[LANES]; /* an array, because GCC 12 warns of a vector that is set one number at a time */
     for (int i = 0; i < LANES; i++)
         found[i] = table[index[i]];
     memcpy(&y.low, found, sizeof y.low);
@@ -182,7 +182,7 @@ INLINE vf square_root(vf x)
 
 INLINE vd constant(double x) { return x - (vd){0}; }
 
-/* a * b + c, rounded once or twice: only for results that were shown to be the same either way. */
+/* a * b + c, rounded once or twice. Use it only where the results were shown to be the same either way. */
 INLINE vd multiply_add(vd a, vd b, vd c)
 {
 #if defined(__AVX512F__)
@@ -195,22 +195,22 @@ INLINE vd multiply_add(vd a, vd b, vd c)
 }
 
 #if !defined(__FMA__) && !defined(__ARM_FEATURE_FMA)
-/* a * b + c with the last bit set if it is not exact ("rounded to odd"): rounding that to float is rounding a * b + c once. */
+/* a * b + c, with the last bit set if the sum is not exact ("rounded to odd"). Rounded to float, it equals a * b + c rounded once. */
 INLINE vd odd_sum(vd a, vd b, vd c)
 {
-    vd product = a * b; /* of two floats: exact */
+    vd product = a * b; /* exact, because both factors are floats */
     vd sum = product + c;
     vd part = sum - product;
     vd error = (product - (sum - part)) + (c - part);
     vl even = ((vl)sum & 1) == 0;
     vl outwards =
-        ((error > 0.0) == (sum > 0.0)) | 1; /* -1 for true is "add 1": the bits of larger numbers are larger */
+        ((error > 0.0) == (sum > 0.0)) | 1; /* minus -1 (true) is the next larger magnitude, minus 1 the next smaller one */
     return (vd)((vl)sum -
-                (outwards & even & ((error < 0.0) | (error > 0.0)))); /* not for infinities, whose error is NaN */
+                (outwards & even & ((error < 0.0) | (error > 0.0)))); /* both false for infinities, whose error is NaN */
 }
 #endif
 
-/* a * b + c, rounded once. */
+/* a * b + c, rounded once on every machine. */
 INLINE vf fused(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
@@ -227,7 +227,7 @@ INLINE vf fused(vf a, vf b, vf c)
 #endif
 }
 
-/* The lower number of each lane; undefined for NaN. */
+/* The lower number of each lane. Neither number may be NaN. */
 INLINE vf lower_of(vf a, vf b)
 {
 #if defined(__AVX512F__)
@@ -254,7 +254,7 @@ INLINE float lowest_lane(vf x)
 #endif
 }
 
-/* Collect the sign bits of the lanes, which a comparison sets, in an integer. */
+/* An integer whose bit l is the sign bit of lane l. A comparison sets the sign bits of the lanes where it is true. */
 INLINE unsigned bits_of(vi mask)
 {
 #if defined(__AVX512F__)
@@ -271,7 +271,7 @@ INLINE unsigned bits_of(vi mask)
 #endif
 }
 
-/* Turn a square block, rows[i] holding 16, 8 or 4 consecutive numbers of lane i, into one vector per number. */
+/* The shuffles of transpose(): from two rows, LOW and HIGH take the numbers whose place has the bit `distance` unset or set. */
 #if defined(__clang__)
 #define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
@@ -308,6 +308,7 @@ INLINE unsigned bits_of(vi mask)
             rows[i + distance] = PICK(a, b, HIGH_##distance); \
         }
 
+/* Transpose a square block in place: number j of rows[i] becomes number i of rows[j]. */
 INLINE void transpose(vf rows[LANES]){EXCHANGE(1) EXCHANGE(2)
 #if LANES >= 8
                                           EXCHANGE(4)
@@ -317,7 +318,7 @@ INLINE void transpose(vf rows[LANES]){EXCHANGE(1) EXCHANGE(2)
 #endif
 }
 
-/* LANES samples from anywhere, as floats. */
+/* The LANES samples from x on, as floats. The address needs no alignment. */
 INLINE vf load_floats(const float *x)
 {
     return *(const vf_unaligned *)x;

@@ -260,8 +260,8 @@ def group_rows(sizes: Integers) -> Groups:
     ends = np.cumsum(sizes)
     groups = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
     left = sizes % 4
-    for back in (1, 2, 3):
-        groups[ends[left >= back] - back] = 1
+    for distance in (1, 2, 3):
+        groups[ends[left >= distance] - distance] = 1
     groups[ends[left % 2 == 1] - 1] = 2
     return groups
 

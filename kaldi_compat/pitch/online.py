@@ -43,7 +43,7 @@ class Analysis:
         ``ends`` are the ends of the chunks; None for chunks of the size in the options.
 
         Raises:
-            AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
+            AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
         """
         constants = PitchConstants.from_options(options)
         audio = convert_audio(samples)
@@ -61,7 +61,7 @@ class Analysis:
 
 
 def _search_all(constants: PitchConstants, frames: PitchFrames, count: int) -> Lattice:
-    """Return the result of the search of some frames, without paths."""
+    """Return the result of the search of the first ``count`` frames, without paths."""
     lattice = Lattice.allocate(constants, count)
     search(constants, frames, 0, count, np.zeros(constants.states, np.float32), lattice, [])
     return lattice
@@ -76,9 +76,9 @@ def compute_first_pass_pitch(analysis: Analysis, options: PitchOptions) -> Float
     """
     ready = 0
     rows = [np.zeros((0, 2), np.float32)]
-    for lattice, now, _ in trace_online_tracks(analysis, options):
-        rows.append(analysis.compute_features(lattice.slice_frames(ready, now)))
-        ready = max(ready, now)
+    for lattice, count, _ in trace_online_tracks(analysis, options):
+        rows.append(analysis.compute_features(lattice.slice_frames(ready, count)))
+        ready = max(ready, count)
     return np.concatenate(rows)
 
 
@@ -105,14 +105,14 @@ def compute_first_pass_features(
     rows = [np.zeros((0, options.dim), np.float32)]
     for lattice, ready, finished in trace_online_tracks(analysis, pitch_options):
         waiting = 0 if finished else max(0, options.normalization_right_context)
-        now = ready - waiting + options.delay if ready else 0
-        if now <= done:
+        end = ready - waiting + options.delay if ready else 0
+        if end <= done:
             continue
         first = max(0, done - options.delay - context)
         track = analysis.compute_features(lattice.slice_frames(first, ready))
         features = compute_undelayed_features(track, None if noise is None else noise[first:ready], options)
-        rows.append(features[np.clip(np.arange(done, now) - options.delay, 0, None) - first])
-        done = now
+        rows.append(features[np.clip(np.arange(done, end) - options.delay, 0, None) - first])
+        done = end
     return np.concatenate(rows)
 
 

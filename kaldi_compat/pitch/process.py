@@ -83,9 +83,9 @@ def normalize_log_pitch(features: Array, left: int, right: int, lengths: Any = N
     logs = log_pitch(features[..., 1])
     weight = estimate_probability_of_voicing(features[..., 0])
     weighted = weight * logs  # rounded to the features' precision, as in Kaldi
-    now = arange(0, frames, features)
-    begin = xp.clip(now - left, 0, None)
-    end = xp.clip(now + right + 1, None, frames)
+    times = arange(0, frames, features)
+    begin = xp.clip(times - left, 0, None)
+    end = xp.clip(times + right + 1, None, frames)
     if xp is np and lengths is None and frames:
         weights, values = (np.asarray(column).reshape(-1) for column in (weight, weighted))
         means = compute_window_means(weights, values, frames * np.arange(len(weights) // frames + 1), left, right)

@@ -104,11 +104,12 @@ def search(
 
 
 def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, costs: Floats, lattice: Lattice) -> None:
+    """Find the cheapest paths of ``rows`` as :func:`search` does, and write the input of :func:`trace` to a lattice."""
     lattice.groups[:], lattice.path[:] = frames.groups[rows], -1
     searched, lattice.correlation[:], average = correlate(constants, frames, rows)
     if not (np.isfinite(searched).all() and np.isfinite(lattice.correlation).all()):
         raise make_overflow_error()
-    local = compute_local_costs(constants, searched, _scale(frames, rows, average), frames.groups[rows])
+    local = compute_local_costs(constants, searched, _compute_scale(frames, rows, average), frames.groups[rows])
     steps = np.arange(constants.states, dtype=F32) ** 2 * F32(constants.step)
     place = np.arange(constants.states)
     steps = steps[abs(place[:, None] - place)]
@@ -125,7 +126,7 @@ def _search_rows(constants: PitchConstants, frames: PitchFrames, rows: slice, co
 
 
 def correlate(constants: PitchConstants, frames: PitchFrames, rows: slice) -> tuple[Floats, Floats, Floats]:
-    """Compute the normalized correlations of frames at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
+    """Compute normalized correlations of the frames ``rows`` at whole lags (Kaldi: ComputeCorrelation, ComputeNccf).
 
     Returns:
         Correlations with ballast and without (frames, lags), and mean products of energies (frames,).
@@ -166,8 +167,8 @@ def _normalize_correlation(inner: Floats, norm: Floats, ballast: Floats | np.flo
     return result
 
 
-def _scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
-    """Return the factors (frames,) on the correlations of frames; 1 for a frame whose ballast is not revised."""
+def _compute_scale(frames: PitchFrames, rows: slice, average: Floats) -> Floats:
+    """Return the factors (frames,) on the correlations of ``rows``, from the third result of :func:`correlate`."""
     if frames.revised is None:
         return np.ones(len(average), F32)
     revised_from, revised_to = (ballast[rows] for ballast in frames.revised)
@@ -253,7 +254,7 @@ def _narrow(costs: memoryview, best: list[int], lower: list[int], upper: list[in
 def trace(constants: PitchConstants, lattice: Lattice, ends: Sequence[int]) -> None:
     """Write the best paths of utterances from their ends back to where they agree with the stored paths.
 
-    See :func:`search`.
+    The arguments are those of :func:`search`. Paths and correlations are written to ``lattice``.
     """
     for start, end in itertools.pairwise((0, *ends)):
         state = int(lattice.best[end - 1]) if end > start else 0

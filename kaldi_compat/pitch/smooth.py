@@ -67,7 +67,7 @@ def smooth_pitch(
         ``(frames, columns)``
 
     Raises:
-        FeatureError: a probability outside 0 to 1, or a pitch that is not positive.
+        FeatureError: there are fewer than two columns, a probability is outside 0 to 1, or a pitch is not positive.
 
     >>> smooth_pitch(np.array([[0.5, 100.0], [0.5, 121.0]], np.float32)).round(2)
     array([[ 0. , -0.1],

@@ -102,7 +102,7 @@ def track_pitch(samples: Array, options: PitchOptions | None = None, **changes: 
         The result has no gradient: for that, and for batches, use :class:`~kaldi_compat.torch.features.pitch.Pitch`.
 
     Raises:
-        AudioError: ``samples`` has more than one axis, or unsigned or 8-bit integers.
+        AudioError: ``samples`` has more than one axis, has unsigned or 8-bit integers, is not finite, or is too loud.
         FeatureError: ``samples`` is neither an array nor a tensor.
 
     >>> tone = 5000 * np.sin(2 * np.pi * 200 * np.arange(16000) / 16000)
@@ -157,7 +157,7 @@ def track_block(
         (rows, 2): the features of all frames, and the boundaries of the utterances: (utterances + 1,).
 
     Raises:
-        AudioError: a sample is infinite or NaN, or the audio is absurdly loud.
+        AudioError: a sample is infinite or NaN, or the audio is so loud that its correlation overflows.
     """
     paths, _thread.memory = Paths(options, _thread.memory), None
     frames = split_into_frames(samples, starts, lengths, paths.constants)
@@ -175,9 +175,8 @@ def track_block(
             count = paths.count_agreed_frames(len(paths) - count)
         features[decided : decided + count] = paths.decide(count)
         decided += count
-    _thread.memory = (
-        paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
-    )  # The memory of a longer block is released.
+    # The memory of a longer block is released.
+    _thread.memory = paths.memory if len(paths.memory.best) <= 2 * _ROWS else None
     return features, frames.rows
 
 

@@ -67,7 +67,7 @@ def convert_to_phones(block: ArrayBlock, model: TransitionModel, form: str) -> A
 
 
 class CtmFile:
-    """Writes phones with their numbers of frames to a CTM file."""
+    """Writes phones with their numbers of frames to a CTM file. ``frame_shift`` is in seconds."""
 
     def __init__(self, write: Callable[[bytes], object], frame_shift: float) -> None:
         self._write = write

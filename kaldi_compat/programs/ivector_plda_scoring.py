@@ -101,7 +101,9 @@ class Vectors:
         self.total_scale = 0.0
 
     def add(self, plda: Plda, options: Options, entries: list[tuple[str, Vector]], numbers: list[int] | None) -> None:
-        """Map vectors. Each is the mean of as many utterances as ``numbers`` says, or of one utterance if None.
+        """Map the vectors of ``entries`` to the space of a model, and store them under their keys.
+
+        ``numbers`` has the number of utterances that each vector is the mean of; None for one utterance.
 
         Raises:
             OptionError: a key is repeated.

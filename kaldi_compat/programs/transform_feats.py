@@ -44,7 +44,7 @@ class LogDeterminants:
     last: tuple[Matrix, float] | None = None
 
     def add(self, transform: Matrix, dim: int, frames: int) -> None:
-        """Add a transform that has been applied to ``frames`` frames of ``dim`` dimensions."""
+        """Add a transform of ``frames`` frames of ``dim`` dimensions. A transform to more dimensions is not counted."""
         if self.is_pseudo is None:
             self.is_pseudo = len(transform) < dim
         if len(transform) > dim:

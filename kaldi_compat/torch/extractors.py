@@ -43,7 +43,7 @@ def pad(audio: Audio, device: str) -> tuple[Tensor, Tensor]:
 
 
 def to_host(tensor: Tensor) -> npt.NDArray[Any]:
-    """Return the values of a tensor. A wait for a GPU does not occupy a core."""
+    """Return a tensor as an array, with floating-point values as float32. A wait for a GPU does not occupy a core."""
     tensor = tensor.detach()
     tensor = tensor.float() if tensor.is_floating_point() else tensor
     return Transfers(tensor.device).fetch([tensor])()[0]
@@ -188,7 +188,7 @@ def _to_one_line(error: BaseException) -> str:
 
 
 def open_pretrained(options: Any, device: str) -> _Encoder | _Codec:
-    """Open the encoder or codec of ``--transformers``.
+    """Open the encoder or codec in the folder ``options.transformers`` of the dump's options, and move it to a device.
 
     Raises:
         OptionError: the model cannot be opened. The message has the reason.
@@ -281,7 +281,13 @@ class _Pretrained:
         self.length_functions = _find_length_functions(model)
 
     def make_inputs(self, audio: Audio, mask_name: str, **options: Any) -> _Inputs:
-        """Return the inputs of the model for a batch."""
+        """Return the inputs of the model for a batch, on its device. ``options`` are for the feature extractor.
+
+        ``mask_name`` is the keyword argument of the model that takes the mask of the padding.
+
+        Raises:
+            ValueError: an utterance is longer than ``max_samples``.
+        """
         rate, device = self.sample_rate, next(self.model.parameters()).device
         if self.max_samples and max(map(len, audio)) > self.max_samples:
             seconds = self.max_samples / rate
@@ -355,7 +361,11 @@ def _compute_output_length(function: Callable[[Tensor], Any], length: int) -> in
 
 
 class _Encoder(_Pretrained):
-    """Computes hidden states of an encoder. Layer 0 is the input of the first layer. The last layer is the output."""
+    """Computes hidden states of an encoder. Layer 0 is the input of the first layer. The last layer is the output.
+
+    A call returns states ``(B, rows, dim)`` and the number of rows of each utterance ``(B,)``; for several layers, a
+    dictionary of such pairs with the keys ``layer<number>``.
+    """
 
     def __init__(self, model: Any, processor: Any, layers: list[int]) -> None:
         folder = model.name_or_path
@@ -383,6 +393,7 @@ class _Encoder(_Pretrained):
             else:
                 inner.layers[number - 1].register_forward_hook(partial(self._keep, number))
 
+    # The hooks store hidden states, because some models return only the output of the last layer.
     def _keep_input(self, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.states[0] = arguments[0] if arguments else named["hidden_states"]
 

@@ -198,7 +198,7 @@ class FrontendStream(StreamCall):
 
     Args:
         frontend: the front end.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     Raises:
         OptionError: a step of the preset needs the whole utterance.

@@ -21,7 +21,7 @@ static void *must(void *memory) {
     return memory;
 }
 
-/* Return the bytes of a file, with a zero after them. */
+/* Return the bytes of a file in a folder ("" for none), with a zero after them, or end the program if it cannot be read. */
 static char *read_file(const char *folder, const char *name, size_t *size) {
     char path[4096];
     snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name);
@@ -39,7 +39,7 @@ static char *read_file(const char *folder, const char *name, size_t *size) {
     return bytes;
 }
 
-/* JSON: a value is where it starts. */
+/* The functions below read JSON. A value is a pointer to its first character. */
 static const char *after_space(const char *p) { return p + strspn(p, " \t\r\n,:"); }
 
 static const char *after_value(const char *p) {
@@ -52,13 +52,13 @@ static const char *after_value(const char *p) {
     return *p ? p + 1 : p;
 }
 
-/* Copy the text of a string or a number. */
+/* Copy the text of a string (without its quotes) or of a number to text (room), and cut it if it is too long. */
 static void copy_text(const char *value, char *text, size_t room) {
     const size_t quote = *value == '"', length = (size_t)(after_value(value) - value) - 2 * quote;
     snprintf(text, room, "%.*s", (int)(length < room ? length : room - 1), value + quote);
 }
 
-/* The next name and value of an object, from *at on; 0 at its end. */
+/* Find the next name and value of an object, from *at on, and move *at behind them. Returns 1, or 0 at the end of the object. */
 static int next_member(const char **at, char *name, size_t room, const char **value) {
     const char *p = after_space(**at == '{' ? *at + 1 : *at);
     if (*p != '"') return 0;
@@ -76,7 +76,7 @@ static const char *member(const char *object, const char *wanted) {
     return NULL;
 }
 
-/* Numbers of a list; returns how many. */
+/* Read up to `room` whole numbers of a list. Returns their number. */
 static size_t numbers(const char *list, int64_t *found, size_t room) {
     size_t count = 0;
     for (const char *p = after_space(list + 1); *p && *p != ']' && count < room; p = after_space(after_value(p)))
@@ -96,7 +96,7 @@ static void check(kf_status status, const char *what) {
     exit(FAILED);
 }
 
-/* Compute what the options of a vector ask for; returns 0, or UNSUPPORTED. */
+/* Compute the result of a vector with the options `json`. The caller must free its values. Returns 0, or UNSUPPORTED without a result. */
 static int compute(const char *json, const int16_t *samples, int64_t count, array *result) {
     static const char *const programs[] = {"compute-fbank-feats", "compute-mfcc-feats", "compute-plp-feats",
                                            "compute-spectrogram-feats"};
@@ -147,7 +147,7 @@ static int compute(const char *json, const int16_t *samples, int64_t count, arra
     return 0;
 }
 
-/* The samples of a wave file: 16-bit PCM, one channel. */
+/* The samples of a wave file with 16-bit PCM and one channel, within its bytes, or NULL if it has none. */
 static const int16_t *samples_of(const char *wave, size_t size, int64_t *count) {
     for (size_t at = 12; at + 8 <= size;) {
         uint32_t length;
@@ -176,6 +176,7 @@ static int write_npy(const char *path, const array *result) {
     return fclose(file) ? FAILED : 0;
 }
 
+/* Compute all vectors of a level, print a line of counts, and return the number of vectors that differ. */
 static int grade_level(const char *kit, int level) {
     char name[64];
     size_t size;

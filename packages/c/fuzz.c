@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef KF_LIBFUZZER
-/* Functions of numbers that few options lead to. */
+/* Call functions with NaN, infinity and other numbers that hardly any options lead to. */
 static void call_functions(void) {
     static const uint32_t odd[] = {0x7fc00000u, 0xffc00000u, 0x7f800000u, 0xff800000u, 0u,          0x80000000u,
                                    1u,          0x80000001u, 0x7f7fffffu, 0xff7fffffu, 0x3f800000u, 0xc2d00000u};

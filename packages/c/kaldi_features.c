@@ -1,3 +1,3 @@
-/* The library: kaldi_features.h compiled, for those who link it. */
+/* The implementation of kaldi_features.h, compiled to a library for programs that only include the header. */
 #define KALDI_FEATURES_IMPLEMENTATION
 #include "kaldi_features.h"

@@ -100,7 +100,7 @@ class ExtractorSource(ABC):
 
     @abstractmethod
     def open(self, device: str, threads: int) -> Extractor:
-        """Open the extractor.
+        """Open the extractor on a device ("cpu" or the name of a GPU), for this number of threads on the CPU.
 
         Raises:
             DumpError: the extractor cannot be opened. The message is one line with the reason.
@@ -126,7 +126,7 @@ class ExtractorSource(ABC):
 
 
 def wrap_padded(function: Any, device: str) -> Callable[..., Any]:
-    """Wrap a function of a padded tensor and lengths for a list of audio."""
+    """Return a function of a list of audio and rates, which calls ``function`` with a padded tensor and lengths."""
     from kaldi_compat.torch.extractors import pad
 
     return lambda audio, rates: function(*pad(audio, device))
@@ -148,6 +148,7 @@ def get_source_class(option: str) -> type[ExtractorSource]:
 
 
 def get_extractor_name(options: DumpOptions) -> str:
+    """Return the name of the extractor of a dump, in characters that file names may have."""
     value = getattr(options, options.source).rstrip("/")
     return _NOT_IN_NAMES.sub("-", get_source_class(options.source).get_name(value))
 

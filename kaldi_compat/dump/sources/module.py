@@ -160,6 +160,7 @@ def _find_module_file(name_in_module: str) -> Path | None:
 
 
 def _import_module(place: str) -> Any:
+    """Import a module by its name, or by the path of its file, which ends in ``.py``."""
     if not place.endswith(".py"):
         _search_here()
         return importlib.import_module(place)
@@ -191,6 +192,7 @@ def _call_factory(target: Any, device: str) -> Any:
 
 
 def _make_extractor(value: Any, job: Job, device: str) -> Extractor:
+    """Return the extractor of a callable object. Raise DumpError if an attribute that describes it is invalid."""
     from kaldi_compat.frontends.base import PresetFrontend
 
     name = job.feature

@@ -160,8 +160,8 @@ def _iterate_fields(content: mmap.mmap, place: int, end: int) -> Iterator[tuple[
 def _read_varint(content: mmap.mmap, place: int, end: int) -> tuple[int, int]:
     """Return a number that has a byte for each 7 bits, and the place after it. All bytes but the last exceed 127."""
     value = 0
-    for shift, at in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
-        value |= (content[at] & 127) << 7 * shift
-        if content[at] < 128:
-            return value, at + 1
+    for shift, index in enumerate(range(place, min(place + MAX_VARINT_BYTES, end))):
+        value |= (content[index] & 127) << 7 * shift
+        if content[index] < 128:
+            return value, index + 1
     raise ValueError("it is cut off")

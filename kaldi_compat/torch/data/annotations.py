@@ -75,6 +75,7 @@ class _Target:
     convert: Callable[[Any], object] | None  # Conversion of the table's values; None for no conversion.
 
     def get(self, key: str) -> Any:
+        """Return the target of an utterance. Raise an error if the table has no target or an invalid one."""
         if key not in self.table:
             name = self.name.replace("_", " ")
             raise MissingKeyError(
@@ -110,6 +111,10 @@ class Annotations:
 
     Attributes:
         speakers: sorted names of all speakers in ``utt2spk``.
+
+    Raises:
+        OptionError: ``tokenizer`` is passed without ``text``.
+        ArkError: a file cannot be read, or has a key twice.
     """
 
     def __init__(
@@ -187,6 +192,7 @@ class Annotations:
 
         Raises:
             MissingKeyError: a target is missing.
+            KaldiCompatError: a label or transcript is invalid, or the tokenizer does not return a list of integers.
         """
         targets = {target.name: target.get(key) for target in self._targets}
         if "speaker" in targets:
@@ -207,6 +213,7 @@ def _check_string(value: object) -> str:
 
 
 def _check_tokens(key: str, values: Sequence[int]) -> Tensor:
+    """Return the result of a tokenizer as an int64 tensor. Raise an error that names ``key`` for other values."""
     with suppress(ValueError, TypeError):  # NumPy raises these errors for ragged lists.
         tokens = np.asarray(values)
         are_integers = tokens.dtype.kind in "iu" or not len(tokens)

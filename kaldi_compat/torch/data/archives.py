@@ -40,7 +40,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
         rank, world_size: index of this process and number of processes. By default, they are taken from
             ``torch.distributed`` if it is initialized; otherwise there is one process.
 
-    Items are :class:`~kaldi_compat.torch.data.batching.Utterance`.
+    Items are :class:`~kaldi_compat.torch.data.batching.Utterance` with matrices ``(frames, dim)`` as input.
 
     Ranks may get different numbers of utterances. If ranks synchronize, use ``torch.distributed.algorithms.Join``.
     """
@@ -90,8 +90,8 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
         from io_ark.text import FIRST, format_html_table
 
         rows = [(table,) for table in self._rspecifiers[:FIRST]]
-        more = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
-        return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), more)
+        remark = f"... and {len(self._rspecifiers) - len(rows)} more" if len(rows) < len(self._rspecifiers) else ""
+        return format_html_table(f"ArchiveDataset of {len(self._rspecifiers)} tables", rows, (), remark)
 
     def __iter__(self) -> Iterator[Utterance]:
         worker = get_worker_info()
@@ -102,6 +102,7 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     @repeat_errors
     def _read(self, reader: int, readers: int) -> Iterator[Utterance]:
+        """Yield the utterances of reader number ``reader`` of ``readers``."""
         whole_tables = len(self._rspecifiers) >= readers
         number = 0
         for rspecifier in self._rspecifiers[reader::readers] if whole_tables else self._rspecifiers:
@@ -121,17 +122,18 @@ class ArchiveDataset(ItemAttributes, IterableDataset[Utterance]):
 
     @repeat_errors
     def _shuffle(self, utterances: Iterable[Utterance], reader: int) -> Iterator[Utterance]:
+        """Yield utterances in a random order, from a buffer of ``shuffle_buffer`` utterances."""
         rng = np.random.default_rng((self._items.seeds.seed, self._items.seeds.epoch, reader))
         buffer: list[Utterance] = []
         for utterance in utterances:
             if len(buffer) < self._shuffle_buffer:
                 buffer.append(utterance)
                 continue
-            at = int(rng.integers(len(buffer)))
-            buffer[at], utterance = utterance, buffer[at]
+            place = int(rng.integers(len(buffer)))
+            buffer[place], utterance = utterance, buffer[place]
             yield utterance
-        for at in rng.permutation(len(buffer)):
-            yield buffer[at]
+        for place in rng.permutation(len(buffer)):
+            yield buffer[place]
 
 
 def _load_tensor(load: Callable[[], npt.NDArray[np.generic]], seed: int) -> Tensor:

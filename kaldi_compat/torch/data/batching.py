@@ -124,7 +124,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of utterances as one padded tensor. A target is None unless all utterances have this target.
+    """Batch of utterances as one padded tensor. Except for labels, a target is None unless all utterances have it.
 
     Attributes:
         keys: names of the utterances.
@@ -132,7 +132,7 @@ class Batch:
         lengths: ``(B,)``: number of frames or samples of each utterance.
         speakers: names of the speakers.
         labels: for integers ``(B,)``; for sequences of integers ``(B, longest)``, padded with
-            :data:`ALIGNMENT_PADDING`; for other labels a list.
+            :data:`ALIGNMENT_PADDING`; for other labels, or if an utterance has no label, a list. None without labels.
         alignments: ``(B, longest)``, padded with :data:`ALIGNMENT_PADDING`.
         speaker_labels: ``(B,)``: numbers of the speakers.
         posteriors: ``(B, longest, max_classes)``, padded with class 0 of weight 0.
@@ -184,7 +184,8 @@ class Batch:
 def collate(utterances: Sequence[Utterance], padding: float = 0.0) -> Batch:
     """Collate utterances into a :class:`Batch`. Pass this function to a ``DataLoader`` as ``collate_fn``.
 
-    A ``DataLoader`` without ``collate_fn`` collates utterances in the same way, with a padding of 0.
+    A ``DataLoader`` without ``collate_fn`` collates utterances in the same way. ``padding`` is the value of the padding
+    of the inputs.
 
     Raises:
         FeatureError: an item is not an :class:`Utterance`, or the inputs or targets cannot be padded (see :func:`pad`).
@@ -251,6 +252,7 @@ default_collate_fn_map[Utterance] = _collate_by_default
 
 
 def _collate_labels(labels: list[object]) -> Tensor | list[object] | None:
+    """Return the labels of a batch in the form that :class:`Batch` describes."""
     if all(label is None for label in labels):
         return None
     if all(isinstance(label, (int, np.integer)) for label in labels):

@@ -103,8 +103,8 @@ class _KeyedDataset(ItemAttributes, Dataset[Utterance]):
         from io_ark.text import FIRST, format_html_table
 
         rows = [self._listing.get_line(line) for line in self._lines[:FIRST].tolist()]
-        more = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
-        return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), more)
+        remark = f"... and {len(self) - len(rows)} more" if len(rows) < len(self) else ""
+        return format_html_table(repr(self).strip("<>"), rows, ("utterance", "location"), remark)
 
     def _read(self, key: str, location: str, seed: int) -> Tensor:
         raise NotImplementedError
@@ -412,7 +412,7 @@ def _parse_length(text: str, type_of: Callable[[str], float], file: str, key: st
 
 
 def _select_channel(wave: Wave, key: str, segment: Segment | None, channel: int | None) -> Wave:
-    """Return the audio of one utterance and one channel, cut out of its recording if it is a segment."""
+    """Return one channel of the recording ``wave``, cut to the segment if there is one. Check ``channel``."""
     if segment is not None:
         return (segment if segment.channel is not None else replace(segment, channel=channel)).cut(wave, min_length=0.0)
     channels = len(wave.samples)

@@ -71,16 +71,16 @@ class FeaturesOnDevice:
         for batch in self._loader:
             if batch.inputs.ndim != 2:
                 raise KaldiCompatError(f"batches of audio must have the shape (B, T), not {tuple(batch.inputs.shape)}")
-            here = batch.to(self._device)
+            moved = batch.to(self._device)
             seeds = nullcontext() if batch.seeds is None else fork_seed(int(batch.seeds.sum()), self._device)
             with torch.no_grad(), seeds:
-                features, frames = self._feature(here.inputs, here.lengths)
-                here = replace(here, inputs=features, lengths=frames)
-                if self._length_tolerance is not None and here.target_lengths is not None:
-                    here = _cut_to_match(here, here.target_lengths, self._length_tolerance)
+                features, frames = self._feature(moved.inputs, moved.lengths)
+                moved = replace(moved, inputs=features, lengths=frames)
+                if self._length_tolerance is not None and moved.target_lengths is not None:
+                    moved = _cut_to_match(moved, moved.target_lengths, self._length_tolerance)
                 if self._augment is not None:
-                    here = replace(here, inputs=self._augment(here.inputs, here.lengths))
-            yield here
+                    moved = replace(moved, inputs=self._augment(moved.inputs, moved.lengths))
+            yield moved
 
 
 def _cut_to_match(batch: Batch, targets: Tensor, tolerance: int) -> Batch:

@@ -129,7 +129,7 @@ class _Recordings:
         return f"{len(self._script)} recordings of {self._script.name}"
 
     def choose(self, sample_frequency: float) -> npt.NDArray[np.float32]:
-        """Return the samples of a random recording."""
+        """Return the samples of a random recording, (samples,), or raise AudioError for a different sampling rate."""
         key, place = self._script.get_line(_draw_below(len(self._script)))
         wave: Wave = load_named(self._loader(), key, place)
         if wave.sample_frequency != sample_frequency:
@@ -142,4 +142,5 @@ class _Recordings:
 
 
 def _draw_below(count: int) -> int:
+    """Draw a random integer from 0 to ``count - 1``."""
     return int(torch.randint(count, ()))

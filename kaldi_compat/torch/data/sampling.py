@@ -49,6 +49,7 @@ class _Plan(NamedTuple):
     ends: Indices
 
     def take(self, batches: Indices) -> _Plan:
+        """Return the plan of the batches with the indices ``batches``, in this order."""
         return _Plan(self.utterances, self.starts[batches], self.ends[batches])
 
 
@@ -215,6 +216,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return shares if self._max_size is None else np.maximum(shares, self._lengths[self._by_length] / self._max_size)
 
     def _plan_for_rank(self) -> _Plan:
+        """Return the batches of this rank in the current epoch. Raise OptionError if there are none."""
         rng = np.random.default_rng((self._seed, self._epoch))
         batches, incomplete = self._cut_all(rng)
         if self._drop_last:
@@ -288,16 +290,15 @@ class BucketBatchSampler(Sampler[list[int]]):
 
 
 class _Batches(Iterator[list[int]]):
-    """Iterator over the batches of an epoch. torchdata's loader saves the state of the sampler through it."""
+    """Iterator over the batches of an epoch from batch ``start`` on, which also tells the sampler how many are done."""
 
     def __init__(self, sampler: BucketBatchSampler, start: int) -> None:
         self._sampler, self._plan, self._next = sampler, sampler._plan, start
         sampler._num_returned = start
 
     def __next__(self) -> list[int]:
-        self._sampler._resume_at = (
-            0  # Not reset in __iter__, because a DataLoader with workers makes two iterators and uses the second.
-        )
+        # The place is not reset in __iter__, because a DataLoader with workers makes two iterators and uses the second.
+        self._sampler._resume_at = 0
         if self._next >= len(self._plan.starts):
             raise StopIteration
         batch: list[int] = self._plan.utterances[self._plan.starts[self._next] : self._plan.ends[self._next]].tolist()
@@ -314,6 +315,7 @@ class _Batches(Iterator[list[int]]):
 
 
 def _check_lengths(lengths: Sequence[float] | Numbers | Tensor | DataDir) -> Numbers:
+    """Return lengths (utterances,) as int64 or float64. Raise OptionError for an empty list or invalid lengths."""
     if isinstance(lengths, DataDir):
         by_key = lengths.num_frames() if "utt2num_frames" in lengths else lengths.utt2dur()
         lengths = list(by_key.values())

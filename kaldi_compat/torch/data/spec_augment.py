@@ -75,7 +75,7 @@ class SpecAugment(nn.Module):
     def forward(
         self, features: Tensor, lengths: Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Mask and warp features.
+        """Mask and warp features, and return features of the same shape.
 
         Args:
             features: ``(frames, dim)`` or ``(B, frames, dim)``.
@@ -136,8 +136,8 @@ def _mask_intervals(size: int, lengths: Tensor, max_width: Tensor, draws: Tensor
     """
     width = _scale_to_integer(draws[..., 0], max_width)
     start = _scale_to_integer(draws[..., 1], lengths - width)[..., None]
-    at = torch.arange(size, device=draws.device)
-    return ((at >= start) & (at < start + width[..., None])).any(1)
+    places = torch.arange(size, device=draws.device)
+    return ((places >= start) & (places < start + width[..., None])).any(1)
 
 
 def _average_columns(batch: Tensor, real: Tensor) -> Tensor:
@@ -147,18 +147,21 @@ def _average_columns(batch: Tensor, real: Tensor) -> Tensor:
 
 
 def _warp_time(batch: Tensor, frames: Tensor, draws: Tensor, max_shift: int) -> Tensor:
-    """Move a random frame of each utterance, and interpolate the frames before and after it linearly."""
+    """Move a random frame of each utterance, and interpolate the frames before and after it linearly.
+
+    ``frames`` ``(rows, 1)`` are numbers of frames, and ``draws`` ``(rows, 2)`` are uniform numbers.
+    """
     last = frames - 1
     margin = (last // 2).clamp(0, max_shift)
     center = margin + _scale_to_integer(draws[:, :1], last - 2 * margin)
     shift = (margin - 1).clamp(min=0)
     moved = center + _scale_to_integer(draws[:, 1:], 2 * shift) - shift
     # In double precision, rounding does not move the last frame, for any number of frames.
-    at = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
-    before = at * center / moved.clamp(min=1)
-    after = center + (at - moved) * (last - center) / (last - moved).clamp(min=1)
-    source = torch.where(at < moved, before, after)
-    source = torch.where((at < frames) & (shift > 0), source, at)
+    frame = torch.arange(batch.shape[1], dtype=torch.float64, device=batch.device).expand(len(batch), -1)
+    before = frame * center / moved.clamp(min=1)
+    after = center + (frame - moved) * (last - center) / (last - moved).clamp(min=1)
+    source = torch.where(frame < moved, before, after)
+    source = torch.where((frame < frames) & (shift > 0), source, frame)
     low = source.long()
     high = (low + 1).clamp(max=batch.shape[1] - 1)
     share = (source - low)[..., None].to(batch.dtype)

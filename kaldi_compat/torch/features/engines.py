@@ -51,7 +51,7 @@ def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
     """Return a plain tensor on a CPU as an array, int16 or float32, or None if NumPy cannot take the tensor's place.
 
     NumPy and C compute with the array, so that tensors and arrays give the same bits. A tensor is plain if nothing
-    records its operations and its precision is at most single.
+    records its operations, which ``recorded`` says, and its precision is at most single.
     """
     if (
         not recorded.traced_or_differentiated
@@ -67,7 +67,7 @@ def view_in_numpy(values: Tensor, recorded: Tracing) -> npt.NDArray[Any] | None:
 
 
 def is_exact(module: Any) -> bool:
-    """Return True if the exact engine computes this module's features on a CPU without gradients."""
+    """Return True if the exact engine computes the features of ``module`` for plain audio on a CPU."""
     is_fastest = NATIVE.in_use and kernels.DEVICE_TYPE != "cpu"  # Tests let Triton interpret the kernels on a CPU.
     is_selected = module.engine == "exact" or (module.engine == "auto" and is_fastest)
     return is_selected and type(module) in _accelerated and module.window.device.type == "cpu"
@@ -118,6 +118,7 @@ def _log_once(reason: str) -> None:
 
 
 def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
+    """Return the reason why only the torch engine can compute the samples, or an empty string."""
     if tracing.traced_or_differentiated:
         return "autograd, a compiler, an exporter or vmap records the operations"
     if type(module) not in _accelerated:
@@ -128,6 +129,7 @@ def _explain_refusal(module: Any, samples: Tensor, tracing: Tracing) -> str:
 
 
 def _explain_refusal_on_host(module: Any, samples: Tensor) -> str:
+    """Return the reason why the exact engine cannot compute the samples, or an empty string."""
     if samples.device.type != "cpu" or module.window.device.type != "cpu":
         return f"the samples are on {samples.device}, the module on {module.window.device}"
     return "the samples are float64" if samples.dtype == torch.float64 else ""

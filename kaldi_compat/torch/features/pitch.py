@@ -102,6 +102,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return torch.ones(2, int(self.options.sample_frequency))
 
     def _track_batch(self, batch: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the features (B, frames, 2) of audio (B, T), and the number of frames of each row (B,)."""
         if self._runs_in_torch(batch):
             return track_batch(batch, lengths, self._constants, self._get_tables())
         counts = [batch.shape[-1]] * len(batch) if lengths is None else lengths.clamp(0, batch.shape[-1]).tolist()
@@ -127,6 +128,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return False
 
     def _check_samples(self, samples: Tensor) -> Tensor:
+        """Return samples (T,) or (B, T) in float32 or float64. Raise AudioError for other samples."""
         check_samples(samples)
         if samples.is_meta:
             raise AudioError(
@@ -139,6 +141,7 @@ class Pitch(PitchConstructor, PitchCall, ConfiguredModule):
         return samples if samples.dtype == torch.float64 else samples.float()
 
     def _track_list(self, utterances: Sequence[Tensor]) -> list[Tensor]:
+        """Return the features (frames, 2) of each utterance (T,)."""
         if any(self._runs_in_torch(samples) for samples in utterances):
             return [
                 track_batch(samples[None], None, self._constants, self._get_tables())[0][0] for samples in utterances
@@ -197,7 +200,7 @@ class ProcessPitch(ProcessPitchConstructor, ProcessPitchCall, ConfiguredModule):
             (B,); the frames after it are zero. For a list, a list of features.
 
         Raises:
-            FeatureError: features of a wrong shape, a pitch that is not positive, or lengths that do not match.
+            FeatureError: the features have a wrong shape, a pitch is not positive, or the lengths do not match.
         """
         if not isinstance(features, Tensor):
             utterances = check_list(features, lengths, ("frames", "2"), Tensor, FeatureError)

@@ -22,10 +22,10 @@ def resample_linearly(samples: Tensor, rate_in: int, rate_out: int, cutoff: floa
         num_zeros: width of the filter in zero crossings on each side. A wider filter is sharper and slower.
 
     Returns:
-        (..., num_resampled(T, rate_in, rate_out)), of the dtype of ``samples``.
+        (..., ceil(T * rate_out / rate_in)), of the data type of ``samples``.
 
     Raises:
-        OptionError: an invalid rate, cutoff or width.
+        OptionError: a rate, the cutoff or the width is invalid, or the filters would be too large.
     """
     check_rates(rate_in, rate_out, cutoff, num_zeros)
     # OpenBLAS's dot products of few taps, which Kaldi calls, round products to float32 and add them up in double.
@@ -44,7 +44,7 @@ def resample_waveform(samples: Tensor, rate_in: float, rate_out: float) -> Tenso
         (..., ceil(T * rate_out / rate_in)).
 
     Raises:
-        OptionError: a rate is not a positive whole number.
+        OptionError: a rate is not a positive whole number, or the filters would be too large.
         AudioError: ``samples`` is not a tensor, or has unsigned or 8-bit integers.
 
     >>> resample_waveform(torch.ones(16000), 16000, 8000).shape

@@ -131,6 +131,7 @@ class _Root(nn.Module):
 
 
 def _trace(module: nn.Module, example: Tensor) -> Any:
+    """Return the traced operations of a module on an example (2, time, ...) with lengths, for any device."""
     lengths = torch.tensor([example.shape[1], example.shape[1] - 1], device=example.device)
     with warnings.catch_warnings():
         # Tracing warns that lengths may be fixed in the graph. The tests compare the twin with the module at other
@@ -155,6 +156,7 @@ def _follow_device(graph: Any) -> None:
 
 
 def _replace_devices(graph: Any, block: Any, device: Any) -> None:
+    """Replace the constant devices in a block of a graph by ``device``, and move constant tensors to it."""
     for node in list(block.nodes()):
         for inner in node.blocks():
             _replace_devices(graph, inner, device)

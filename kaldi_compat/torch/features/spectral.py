@@ -87,7 +87,7 @@ class SpectralFeature(AudioFeature, SpectralCall, ConfiguredModule):
             self._register_constant("dft_rest", remainder)
 
     def setup(self) -> None:
-        """Compute the constants. A subclass with further constants overrides this and calls it first.
+        """Compute the constants of the options. A subclass that adds constants calls this method first.
 
         Raises:
             OptionError: the FFT has an odd number of points.

@@ -83,7 +83,9 @@ def explain_unsupported(
 ) -> str:
     """Return the reason why :func:`compute_features` cannot compute a call, or an empty string if it can.
 
-    The caller must have checked that neither autograd nor a compiler records the operations.
+    The first call of a kind compiles the kernels and compares them with the torch engine, which takes seconds, and
+    raises the errors of :func:`describe_fault`. The caller must have checked that neither autograd nor a compiler
+    records the operations. For the arguments, see :func:`compute_features`.
     """
     checks = (
         (samples.dtype in (torch.int16, torch.float32), f"the samples are {samples.dtype}, not int16 or float32"),
@@ -143,6 +145,7 @@ def compute_features(
 
 
 def _fits(lengths: Tensor, samples: Tensor) -> bool:
+    """Return True if the samples are (B, T) and the lengths are integers (B,) on their device or on the CPU."""
     return (
         samples.dim() == 2
         and lengths.shape == samples.shape[:1]
@@ -187,6 +190,7 @@ def _classify_call(
     vtln_warp: float | Sequence[float],
     generator: Generator,
 ) -> KernelKind:
+    """Return the properties of a call of :func:`compute_features` that select the compiled code of a kernel."""
     from kaldi_compat.torch.kernels.launch import WIDE
 
     several = not isinstance(vtln_warp, float) and len(set(vtln_warp)) > 1
@@ -279,7 +283,7 @@ def describe_fault(error: Exception, device: torch.device) -> str:
 
 
 def is_broken(device: torch.device) -> bool:
-    """Return True if this process can no longer use a device, for example after an illegal memory access."""
+    """Return True if this process can no longer use a GPU, for example after an illegal memory access. Wait for it."""
     try:
         if device.type == "cuda":
             torch.cuda.synchronize(device)

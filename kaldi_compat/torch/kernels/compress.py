@@ -26,11 +26,14 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
     """Compute the minimum and the maximum of each group of columns, and the position of the first zero.
 
     Args:
-        features: float32, rows of ``row`` numbers.
+        features: float32 (frames, dim): the matrices of all utterances.
         places: int64 (utterances, 4): first frame, number of frames, and positions of the first code and the first step
             of the utterance.
-        ranges: float32 (utterances, groups, 2): the minima, NaN if a value is NaN, and the maxima.
-        zeros: int32 (utterances, groups): twice the index of the first zero, plus 1 if the zero is negative.
+        ranges: float32 (utterances, groups, 2), written: the minima, NaN if a value is NaN, and the maxima.
+        zeros: int32 (utterances, groups), written: twice the index of the first zero in the matrix, in row-major order,
+            plus 1 if the zero is negative; NO_ZERO for a group without zeros.
+        row, dim: distance between the starts of two rows, and number of columns.
+        FRAMES, COLUMNS: number of frames that are read at a time, and number of columns of a group.
     """
     utterance = tl.program_id(0)
     group = tl.program_id(1)
@@ -62,7 +65,10 @@ def ranges_kernel(features, places, ranges, zeros, row, dim, FRAMES: tl.constexp
 
 @triton.jit
 def load_range(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
-    """Return the minimum and the range of a matrix. The range is not finite if the matrix cannot be compressed."""
+    """Return the minimum and the range of matrix number ``utterance`` from the results of :func:`ranges_kernel`.
+
+    The range is not finite if the matrix cannot be compressed. GROUPS is ``groups``, rounded up to a power of two.
+    """
     group = tl.arange(0, GROUPS)
     place = utterance * groups + group
     least_of = tl.load(ranges + 2 * place, mask=group < groups, other=INFINITY)
@@ -81,7 +87,7 @@ def load_range(ranges, zeros, utterance, groups, GROUPS: tl.constexpr):
 
 @triton.jit
 def quantize(value, least, span, TOP: tl.constexpr, CLIP: tl.constexpr):
-    """Map values from least to least + span to integers from 0 to TOP. With CLIP, clamp other values first."""
+    """Map values from ``least`` to ``least + span`` to int32 from 0 to TOP. With CLIP, clamp other values first."""
     scaled = tl.div_rn(value - least, tl.zeros_like(value) + span)
     if CLIP:
         scaled = tl.minimum(tl.maximum(scaled, 0.0), 1.0)
@@ -111,7 +117,8 @@ def speech_kernel(
     Args:
         features, places, ranges, zeros, row, dim: as for :func:`ranges_kernel`.
         headers: float32 (utterances, 2): minimum and range of each matrix.
-        percentiles: int16 (utterances, dim, 4), the bits of unsigned integers.
+        percentiles: int16 (utterances, dim, 4), the bits of unsigned integers: minimum, quartiles and maximum of each
+            column, as 16-bit steps on the scale of the matrix.
         steps: int16, scratch memory: for each utterance ``tl.num_programs(1) * COLUMNS`` rows, whose length is the
             number of frames, rounded up to a multiple of FRAMES.
         codes: uint8, (dim, frames) for each utterance.

@@ -91,7 +91,7 @@ def has_short_indices(counts: Integers, dim: int) -> npt.NDArray[np.bool_]:
 
 
 def compress_rows(features: Tensor, places: Integers, method: CompressionMethod) -> list[CompressedMatrices]:
-    """Compress matrices that are ranges of rows of a tensor.
+    """Compress matrices that are ranges of rows of a tensor. :func:`has_short_indices` must be true for all matrices.
 
     Args:
         features: float32 (frames, dim) on a GPU, or on any device for Triton's interpreter.
@@ -118,17 +118,17 @@ def compress_rows(features: Tensor, places: Integers, method: CompressionMethod)
 
 
 class _Launch(NamedTuple):
-    """Arguments of the compression kernels. For tensors, see :func:`~.compress.ranges_kernel`."""
+    """Arguments of the compression kernels. For the tensors, see :func:`~.compress.speech_kernel`."""
 
     features: Tensor
-    grid: tuple[int, int]
-    table: Tensor
+    grid: tuple[int, int]  # Numbers of matrices and of groups of columns.
+    table: Tensor  # The argument ``places`` of the kernels.
     ranges: Tensor
     zeros: Tensor
     headers: Tensor
-    elements: int
-    steps: int
-    groups: int
+    elements: int  # Number of elements of all matrices.
+    steps: int  # Number of elements of the scratch memory ``steps``.
+    groups: int  # Number of groups of columns, rounded up to a power of two.
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -136,6 +136,7 @@ class _Launch(NamedTuple):
 
 
 def _launch(features: Tensor, places: Integers) -> _Launch:
+    """Launch the kernel that computes the ranges of matrices, and return the arguments of the next kernel."""
     dim, counts = features.shape[1], places[:, 1]
     grid = (len(places), -(-dim // COLUMNS))
     ends = np.cumsum(counts * dim)
@@ -159,6 +160,7 @@ def _tile(frames: int) -> dict[str, Any]:
 
 
 def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+    """Compress by method 2, and return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
     features, dim = launch.features, launch.features.shape[1]
     percentiles = features.new_empty((launch.grid[0], dim, 4), dtype=torch.int16)
     steps = features.new_empty(launch.steps, dtype=torch.int16)
@@ -178,6 +180,7 @@ def _compress_speech(launch: _Launch, method: CompressionMethod) -> tuple[bytes,
 
 
 def _compress_integers(launch: _Launch, method: CompressionMethod) -> tuple[bytes, tuple[Tensor, Tensor, Tensor]]:
+    """Compress by methods 3 to 7, and return ``kind`` and ``tensors`` of :class:`CompressedMatrices`."""
     features, dim = launch.features, launch.features.shape[1]
     kind, top, fixed = _FORMATS[method]
     codes = features.new_empty(launch.elements, dtype=torch.int16 if top == 65535 else torch.uint8)
@@ -209,6 +212,7 @@ def find_compression_fault(device: torch.device) -> str:
 
 
 def _test_compression(device: torch.device) -> str:
+    """Compress two matrices by every method. Return the description of a fault, or an empty string."""
     values = np.random.default_rng(0).normal(3, 4, (145, 9)).astype(np.float32)
     values[5] = np.round(values[5])
     places = np.array([[0, 7], [7, 138]])

@@ -48,10 +48,10 @@ def sum_filters(
     """Return weighted sums of spectra for a group of bands: a tensor (GROUP, 4) per frame, whose rows must be added up.
 
     Args:
-        spectra: spectra of the frames, in rows of ROW numbers.
+        spectra: address of the spectra of the frames, in rows of ROW numbers.
         first_bins: (bands,): first FFT bin of the filter of each band in the first bank, a multiple of 4.
         weights: rows of (GROUP, 4) weights, for four bins of each band of a group.
-        number: index of the bank of each frame.
+        number: index of the bank of each frame, a tuple.
         begin: first row of the weights of the group in the first bank.
         end: end of the rows of the group in the first bank.
         bank_bands: number of bands in a bank.
@@ -146,10 +146,22 @@ def feature_kernel(
     LOG: tl.constexpr,
     BANKS: tl.constexpr,
 ):
-    """Compute power (or magnitude) spectra, and log energies, of frames 0 to end_frame - 1.
+    """Compute power spectra, and log energies, of frames 0 to end_frame - 1, which are counted over all rows.
 
-    With MEL, compute mel energies or their logs instead of spectra. With BANKS, there are several filter banks, and
-    ``banks`` has the index of the bank of each frame.
+    With MEL, compute mel energies instead of spectra. :func:`~.launch.make_kernel_options` returns the constants.
+
+    Args:
+        samples, row_stride, samples_in_row: int16 or float32 rows of audio, distance between their starts, and length.
+        lengths: int64 (rows,): number of valid samples of each row; read with RAGGED.
+        window, factors, bins: window (SIZE,), and the tables of ``_make_tables`` in :mod:`.launch`.
+        scratch: float32 (programs * FRAMES, ROW): memory for spectra; used with MEL.
+        first_bins, weights, group_rows, bank_rows: :class:`~.launch.BandFilters` and rows of weights in a bank.
+        banks: int32 (end_frame,): index of the filter bank of each frame; read with BANKS.
+        out: float32 (end_frame, num_bands), written: spectra, mel energies, or with LOG their logs.
+        log_energy: float32 (end_frame,), written if ENERGY is not 0. ``energy_floor`` is the floor of the energy.
+        seeds, jumps: :class:`~.launch.Noise`, and for Kaldi's noise the table of ``_make_jumps``.
+        coefficient, scale, dither: coefficient of the preemphasis, factor on the samples, and factor on the noise.
+        floor: floor of a mel energy before its log.
     """
     own = scratch + tl.program_id(0) * FRAMES * ROW
     rows = own + tl.arange(0, FRAMES)[:, None] * ROW

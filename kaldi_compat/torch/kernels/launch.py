@@ -111,6 +111,7 @@ def launch_row(module: Feature, row: Tensor, spans: Spans, generator: Generator)
 def _make_noise(
     dither: float, rows: int, count: int, counts: Tensor | None, generator: Generator, device: torch.device
 ) -> Noise:
+    """Draw the seeds of the noise for ``rows`` rows of ``count`` frames, of which the first ``counts`` (B,) exist."""
     if dither == 0:
         return Noise()
     if generator is None or isinstance(generator, torch.Generator):
@@ -130,7 +131,7 @@ def _launch(
     noise: Noise,
     wide: bool,
 ) -> Tensor:
-    """Launch the kernel, and return features (rows * count, dim)."""
+    """Launch the kernel for ``count`` frames of each row of samples, and return features (len(rows) * count, dim)."""
     device, total = rows.device, len(rows) * count
     mel = module._get_filter_bank(1.0)
     width = module.points // 2 + 1 if mel is None else mel.shape[1]
@@ -182,7 +183,11 @@ def _launch(
 def make_kernel_options(
     module: Feature, ragged: bool, energy: int, noise: int = 0, *, wide: bool = False, banks: bool = False
 ) -> dict[str, Any]:
-    """Return the compile-time constants of the kernel. ``energy`` is 0 for no energy, 1 for raw, 2 for windowed."""
+    """Return the compile-time constants of :func:`~.fused.feature_kernel`, by name.
+
+    ``energy`` is 0 for no energy, 1 for the energy before preemphasis and windowing, 2 for the energy after them.
+    ``ragged``, ``wide`` and ``banks`` stand for rows of different lengths, 64-bit indices, and several filter banks.
+    """
     options: Any = module.options
     a, lanes = SHAPES[module.points]
     return {
@@ -215,7 +220,7 @@ def make_kernel_options(
 
 @functools.cache
 def _count_programs(device: torch.device, points: int) -> int:
-    """Return the number of programs of the kernel that run at the same time on a device.
+    """Return the number of programs of the kernel that run at the same time on a device, for an FFT of ``points``.
 
     Additional programs would start when the first programs end, and would run on a mostly idle device.
     """
@@ -226,7 +231,7 @@ def _count_programs(device: torch.device, points: int) -> int:
 
 
 def count_resident_programs(capability: tuple[int, int], points: int) -> int:
-    """Return the number of programs of one warp for which a multiprocessor has registers and blocks.
+    """Return the number of programs of one warp, for an FFT of ``points``, that fit the registers of a multiprocessor.
 
     >>> count_resident_programs((9, 0), 512), count_resident_programs((8, 6), 512)
     (25, 16)
@@ -317,7 +322,7 @@ class FilterTable:
         self._lock = threading.Lock()
 
     def find(self, warps: Sequence[float]) -> tuple[BandFilters, npt.NDArray[np.int32]]:
-        """Return the filters on the device, and the index of the bank of each factor."""
+        """Return the filters on the device, and the index of the bank of each VTLN factor. Compute missing banks."""
         with self._lock:
             new = sorted(set(warps) - self._numbers.keys())
             if self._filters is None or new:
@@ -329,13 +334,13 @@ class FilterTable:
             return self._filters, np.array([self._numbers[warp] for warp in warps], np.int32)
 
     def _add_banks(self, warps: Sequence[float]) -> BandFilters:
+        """Return all filter banks on the host, and at their end the banks of new VTLN factors."""
         if self._host is None:
             return _make_filters(*self._feature, warps)
         rows = self._host.group_rows.diff().tolist()
         added = _make_filters(*self._feature, warps, rows)
-        if not torch.equal(
-            added.group_rows, self._host.group_rows
-        ):  # A new filter needs more rows than the layout has.
+        # If a new filter needs more rows than the layout has, all banks get a new layout.
+        if not torch.equal(added.group_rows, self._host.group_rows):
             return _make_filters(*self._feature, [*self._numbers, *warps], rows)
         both = zip(self._host[:2], added[:2], strict=True)
         first_bins, weights = (torch.cat(pair) for pair in both)

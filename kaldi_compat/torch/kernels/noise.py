@@ -64,7 +64,7 @@ def cosine_of_turn(draw):
 
 @triton.jit
 def draw_kaldi_normal(seed, multiplier, increment):
-    """Return Kaldi's noise of samples.
+    """Return Kaldi's standard normal noise of samples, float32 of the shape that the arguments broadcast to.
 
     Args:
         seed: ``rand_r()`` states of the frames, int32.
@@ -79,11 +79,11 @@ def draw_kaldi_normal(seed, multiplier, increment):
 
 @triton.jit
 def draw_philox_normals(seed, place, frame):
-    """Return four tensors of normal noise, for four samples at each place in each frame.
+    """Return four float32 tensors of standard normal noise, for four samples at each place in each frame.
 
     Args:
         seed: seed of the generator, a 64-bit integer.
-        place, frame: counters, int32, of the shape of the noise.
+        place, frame: counters, int32, which broadcast to the shape of the noise.
     """
     zero = frame * 0
     a, b, c, d = tl.philox(seed, place + zero, frame + place * 0, zero, zero, ROUNDS)

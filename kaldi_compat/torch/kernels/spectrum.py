@@ -35,7 +35,7 @@ BIT_REVERSED = tl.constexpr(tuple(reverse_bits(MAX_LANE_POINTS)))
 
 @triton.jit
 def rotate(re, im, J: tl.constexpr, N: tl.constexpr):
-    """Multiply complex numbers by exp(-2 pi i J / N). N divides 64."""
+    """Multiply complex numbers by exp(-2 pi i J / N), and return the real and imaginary parts. N divides 64."""
     if J == 0:
         x = re
         y = im
@@ -130,6 +130,7 @@ def transpose_lanes(
 
 @triton.jit
 def join_halves(x, HALF: tl.constexpr):
+    """Join tensors i and i + HALF of a tuple of 2 HALF tensors along a new last axis, and return HALF tensors."""
     xs = (tl.join(x[0], x[HALF]),)
     for i in tl.static_range(1, HALF):
         xs += (tl.join(x[i], x[i + HALF]),)
@@ -171,9 +172,13 @@ def load_samples(
     REFLECTED: tl.constexpr,
     SCALED: tl.constexpr,
 ):
-    """Load samples J LANES + lane - BACK of frames as float32.
+    """Load samples J LANES + lane - BACK of frames as float32 (FRAMES, LANES).
 
     Samples after the end of a frame are 0. The first sample of a frame also stands for the sample before it.
+
+    Args:
+        audio, at, length: (FRAMES, 1): address and length of each frame's row, and its first sample in the row.
+        lane, scale: numbers of the lanes, (1, LANES); factor on the samples, used with SCALED.
     """
     n = J * LANES + lane
     offset = J * LANES - BACK
@@ -228,6 +233,8 @@ def compute_spectra(
     ENERGY: tl.constexpr,
 ):
     """Return the real and imaginary parts of spectra of frames for :func:`store_power`, and store log energies.
+
+    For the other arguments, see :func:`~kaldi_compat.torch.kernels.fused.feature_kernel`.
 
     Args:
         frame: (FRAMES,): indices of the frames, counted over all rows.
@@ -320,7 +327,13 @@ def compute_spectra(
 
 @triton.jit
 def store_power(re, im, to, bins, inside, A: tl.constexpr, LANES: tl.constexpr, MAGNITUDE: tl.constexpr):
-    """Store power (or magnitude) spectra at the addresses ``to`` (FRAMES, 1), for frames where ``inside`` is True."""
+    """Store power spectra (with MAGNITUDE, their square roots) of the frames where ``inside`` (FRAMES,) is True.
+
+    Args:
+        re, im: results of :func:`compute_spectra`, tuples of LANES tensors (FRAMES, A) in bit-reversed order.
+        to: addresses of the rows that the spectra are stored in, (FRAMES, 1).
+        bins: address of the first bin of each column, int32 (A,).
+    """
     # A column has the bins k = first + A i or their mirror images. Columns 0 and A / 2 have both.
     column = tl.arange(0, A)[None, :]
     first = tl.load(bins + column)

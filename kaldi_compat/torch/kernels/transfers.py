@@ -15,11 +15,11 @@ from kaldi_compat.torch import kernels
 
 
 def allocate_host_memory(shape: Sequence[int], dtype: torch.dtype | npt.DTypeLike, *, pinned: bool = True) -> Tensor:
-    """Allocate memory on the host.
+    """Return a tensor on the host whose values are undefined.
 
     Args:
-        shape, dtype: shape and type of the tensor.
-        pinned: use pinned memory if it is available.
+        shape, dtype: shape and data type of the tensor.
+        pinned: True to use pinned memory, or other memory if no pinned memory is left.
     """
     if not isinstance(dtype, torch.dtype):
         dtype = torch.from_numpy(np.empty(0, dtype)).dtype
@@ -55,7 +55,7 @@ class Transfers:
 
         Args:
             pieces: index of a piece's first element in the tensor, and the piece. Elements that no piece covers are 0.
-            length: number of elements of the tensor.
+            length: number of elements of the tensor. On a CPU, a piece of this length is returned without a copy.
         """
         is_single = len(pieces) == 1 and len(pieces[0][1]) == length
         if self._in is None:
@@ -63,15 +63,15 @@ class Transfers:
         # A copy from memory that is not pinned would wait for all running computations.
         pinned = [(start, piece if piece.is_pinned() else piece.pin_memory()) for start, piece in pieces]
         with torch.cuda.stream(self._in):
-            there = (
+            assembled = (
                 pinned[0][1].to(self.device, non_blocking=True)
                 if is_single
                 else _join_pieces(pinned, length, self.device)
             )
         current = torch.cuda.current_stream(self.device)
         current.wait_stream(self._in)
-        there.record_stream(current)
-        return there
+        assembled.record_stream(current)
+        return assembled
 
     def fetch(self, tensors: Sequence[Tensor], *, computed: bool = False) -> Callable[[], list[npt.NDArray[Any]]]:
         """Start copying tensors to the host as soon as they are computed.
@@ -88,19 +88,19 @@ class Transfers:
         if not computed:  # This also waits for computations that were started after the tensors were.
             self._out.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._out):
-            back = []
+            copies = []
             for tensor in tensors:
                 host = allocate_host_memory(tensor.shape, tensor.dtype)
                 host.copy_(tensor, non_blocking=host.is_pinned())
                 tensor.record_stream(self._out)
-                back.append(host)
+                copies.append(host)
             # The event blocks, because a busy wait would occupy a core that the reader needs.
             event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
             event.record(self._out)
 
         def wait() -> list[npt.NDArray[Any]]:
             event.synchronize()
-            return [tensor.numpy() for tensor in back]
+            return [tensor.numpy() for tensor in copies]
 
         return wait
 
@@ -122,7 +122,7 @@ def release_memory() -> None:
 
 
 def _join_pieces(pieces: Sequence[tuple[int, Tensor]], length: int, device: torch.device) -> Tensor:
-    there = torch.zeros(length, dtype=pieces[0][1].dtype, device=device)
-    for at, piece in pieces:
-        there[at : at + len(piece)].copy_(piece, non_blocking=True)
-    return there
+    assembled = torch.zeros(length, dtype=pieces[0][1].dtype, device=device)
+    for start, piece in pieces:
+        assembled[start : start + len(piece)].copy_(piece, non_blocking=True)
+    return assembled

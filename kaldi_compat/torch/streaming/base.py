@@ -40,7 +40,8 @@ class Configured(Protocol[Options_co]):
 class Stream(StreamCall, abc.ABC, Generic[Options]):
     """Base class of streams, which compute the output of a module chunk by chunk for ``slots`` utterances.
 
-    The method ``stream`` of a module returns a stream of the module. Call the stream with a chunk of each slot.
+    The method ``stream`` of a module returns a stream of the module. Call the stream with a chunk of each slot. The
+    following sections describe a call.
 
     Args:
         chunk: samples (slots, T), or frames (slots, T, dim). With one slot, the first axis may be omitted.
@@ -136,6 +137,7 @@ class Stream(StreamCall, abc.ABC, Generic[Options]):
         __call__ = _take
 
     def _check_lengths(self, lengths: Tensor | Sequence[int] | None, width: int) -> Counts:
+        """Return the lengths (slots,) as an array; ``width`` for all slots if None. Raise AudioError for others."""
         if lengths is None:
             return np.full(self.slots, width)
         if self.item_axes == 0:

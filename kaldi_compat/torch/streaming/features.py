@@ -34,7 +34,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
 
     Args:
         module: ``Fbank``, ``Mfcc``, ``Plp`` or ``Spectrogram``.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import Fbank
@@ -113,6 +113,7 @@ class FeatureStream(FeatureStreamCall, AudioFlow, WindowStream[FrameOptions]):
     def _compute_exactly(
         self, chunks: ChunkStream, chunk: Tensor, final: bool, vtln_warp: float, generator: Generator
     ) -> ChunkFrames:
+        """Return the frames that a plain chunk (T,) or (1, T) completes, computed by the exact engine."""
         self._is_batched, self._item_dtype, self._item_device = chunk.ndim == 2, chunk.dtype, chunk.device
         if self._feature._warns_of_scale and not self._scale_is_known:
             check_scale(chunk, self.options.waveform_scale)

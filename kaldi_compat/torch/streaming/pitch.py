@@ -49,7 +49,7 @@ class PitchStream(Stream[PitchOptions]):
         module: a :class:`~kaldi_compat.torch.features.pitch.Pitch` with ``nccf_ballast_online``, so that the ballast of
             a frame depends only on the audio up to the end of the frame. Kaldi's default computes the ballast from the
             whole utterance, which a stream does not have.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
         max_latency: number of frames after which a frame is decided by the best path so far, even if paths differ.
             Paths differ in digital silence, which matches every pitch equally well.
 
@@ -104,7 +104,7 @@ class ProcessPitchStream(ProcessPitchStreamCall, WindowStream[ProcessPitchOption
 
     Args:
         module: a :class:`~kaldi_compat.torch.features.pitch.ProcessPitch`. The first frame is repeated ``delay`` times.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import ProcessPitch
@@ -266,6 +266,7 @@ class Resampler:
         return np.concatenate(pieces)
 
     def _resample_until(self, until: int, chunk_start: int) -> Samples:
+        """Return the next output samples, up to sample ``until``. See :func:`resample_chunk` for ``chunk_start``."""
         filters = self._constants.filters
         offset = self._first_period * len(filters.first)
         outputs = (self._returned - offset, max(until, self._returned) - offset)

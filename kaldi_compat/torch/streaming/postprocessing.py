@@ -37,7 +37,7 @@ from kaldi_compat.torch.streaming.history import Counts, Flags, History
 
 
 class ContextStream(WindowStream[Options]):
-    """Base class of streams of functions of a frame and its neighbors, which repeat the frame at an edge beyond it."""
+    """Base class of streams that need a fixed number of neighbors of each frame, and repeat frames at the edges."""
 
     def __init__(self, module: Configured[Options], slots: int = 1) -> None:
         super().__init__(module, slots)
@@ -70,7 +70,7 @@ class DeltaStream(ContextStream[DeltaOptions]):
 
     Args:
         module: :class:`~kaldi_compat.Deltas`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import Deltas
@@ -94,7 +94,7 @@ class ShiftedDeltaStream(ContextStream[ShiftedDeltaOptions]):
 
     Args:
         module: :class:`~kaldi_compat.ShiftedDeltas`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import ShiftedDeltas
@@ -118,7 +118,7 @@ class SpliceStream(ContextStream[SpliceOptions]):
 
     Args:
         module: :class:`~kaldi_compat.Splice`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import Splice
@@ -158,7 +158,7 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
 
     Args:
         module: :class:`~kaldi_compat.SlidingCmvn`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import SlidingCmvn
@@ -183,11 +183,11 @@ class SlidingCmvnStream(WindowStream[SlidingCmvnOptions]):
         return np.maximum(oldest, 0)
 
     def _compute(self, first: Counts, count: int) -> Tensor:
-        start, times, frames, now = _gather_past_frames(self.history, first, count)
+        start, times, frames, current = _gather_past_frames(self.history, first, count)
         end = self.history.to_column(np.maximum(self.history.end, 1))
         window_start, window_end = compute_sliding_windows(times, end, self.options)
         mean, variance, size = compute_window_mean_and_variance(frames, window_start - start, window_end - start)
-        return apply_mean_and_variance(now, mean, variance, size, self.options)
+        return apply_mean_and_variance(current, mean, variance, size, self.options)
 
 
 class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
@@ -198,7 +198,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     Args:
         module: :class:`~kaldi_compat.OnlineCmvn`, which has the statistics of a corpus.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import OnlineCmvn
@@ -239,7 +239,7 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
 
     def _compute(self, first: Counts, count: int) -> Tensor:
         options = self.options
-        offset, times, frames, now = _gather_past_frames(self.history, first, count)
+        offset, times, frames, current = _gather_past_frames(self.history, first, count)
         start = (times + 1 - options.cmn_window).clamp(min=0)
         window = compute_window_mean_and_variance(frames, (start - offset).clamp(min=0), times + 1 - offset)
         known = self._speaker[:, :1, -1:].clamp(min=1)  # At least 1, to avoid a division by zero without statistics.
@@ -247,4 +247,4 @@ class OnlineCmvnStream(WindowStream[OnlineCmvnOptions]):
         max_frames = self._speaker[:, 0, -1:].clamp(max=options.speaker_frames)
         window = fill_window(window, speaker, max_frames, options)
         window = fill_window(window, self.module.statistics.to(frames.device), options.global_frames, options)
-        return normalize_online(now, window, options, self.module.skip_dims)
+        return normalize_online(current, window, options, self.module.skip_dims)

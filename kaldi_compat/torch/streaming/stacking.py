@@ -20,7 +20,7 @@ class LowFrameRateStream(WindowStream[LowFrameRateOptions]):
 
     Args:
         module: :class:`~kaldi_compat.LowFrameRate`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import LowFrameRate
@@ -61,7 +61,7 @@ class StackFramesStream(WindowStream[StackFramesOptions]):
 
     Args:
         module: :class:`~kaldi_compat.StackFrames`.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import StackFrames
@@ -94,7 +94,7 @@ class FrameStream(Stream[Any]):
     Args:
         module: :class:`~kaldi_compat.Floor`, :class:`~kaldi_compat.GlobalCmvn`, or :class:`~kaldi_compat.Cmvn` with
             statistics.
-        slots: number of streams.
+        slots: number of utterances that are processed at the same time.
 
     >>> import torch
     >>> from kaldi_compat import Floor

@@ -93,9 +93,9 @@ def track_batch(
     inner, norm = (torch.cat(blocks, -2) for blocks in zip(*pairs, strict=True))
     energy = compute_variances(signal, schedule.samples.clamp(min=1))
     better_energy = compute_variances(signal, schedule.recompute_samples[:, None].clamp(min=1))
-    again = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
+    recomputed = torch.arange(max_frames, device=samples.device) < schedule.recomputed[:, None]
     with torch.no_grad():
-        searched = search_nccf(inner, norm, energy, better_energy, again, constants)
+        searched = search_nccf(inner, norm, energy, better_energy, recomputed, constants)
         path = find_cheapest_paths(compute_local_costs(searched, tables), constants.step, frames)
     return zero_past(gather_path_features(nccf(inner, norm, 0.0), path, tables), frames), frames
 
@@ -127,30 +127,30 @@ class Schedule(NamedTuple):
         if constants.chunk:
             chunks = torch.arange(1, -(-longest // constants.chunk) + 1, device=lengths.device)
             samples_in = torch.minimum(constants.chunk * chunks, samples_in)
-        there = constants.count_resampled(samples_in, finished=False)
-        in_chunks = constants.count_available_frames(there, finished=False)
+        received = constants.count_resampled(samples_in, finished=False)
+        in_chunks = constants.count_available_frames(received, finished=False)
         ready = torch.cat((in_chunks, constants.count_available_frames(end, finished=True)), -1)
-        there = torch.cat((there, end), -1)
+        received = torch.cat((received, end), -1)
         if constants.ballast_online:
             ends = constants.start + constants.shift * numbers + constants.span
             return cls(ready[:, -1], torch.minimum(ends, end), 0 * lengths, end[:, 0])
         limit = max(0, constants.recompute_frame)
         recomputed = ready[:, -1].clip(None, limit)
-        reached = _find_received_samples(there, ready, torch.arange(limit - 1, limit, device=lengths.device))
+        reached = _find_received_samples(received, ready, torch.arange(limit - 1, limit, device=lengths.device))
         better = torch.where(recomputed < max(1, limit), end[:, 0], reached[:, 0])
-        return cls(ready[:, -1], _find_received_samples(there, ready, numbers), recomputed, better)
+        return cls(ready[:, -1], _find_received_samples(received, ready, numbers), recomputed, better)
 
 
-def _find_received_samples(there: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
+def _find_received_samples(received: Tensor, ready: Tensor, frames: Tensor) -> Tensor:
     """Return ``(B, n)``: the number of samples that have been received when each of the frames is computed.
 
     Args:
-        there: ``(B, chunks + 1)``: number of samples received with each chunk.
-        ready: ``(B, chunks + 1)``: number of frames that can be computed then.
+        received: ``(B, chunks + 1)``: number of samples that have been received after each chunk and at the end.
+        ready: ``(B, chunks + 1)``: number of frames that can be computed from these samples.
         frames: ``(n,)``: indices of the frames.
     """
     chunk = (ready[..., None, :] <= frames[:, None]).sum(-1)
-    return there.gather(-1, chunk.clip(max=ready.shape[-1] - 1))
+    return received.gather(-1, chunk.clip(max=ready.shape[-1] - 1))
 
 
 def count_frames_of_size(samples: Any, constants: PitchConstants) -> Any:
@@ -287,7 +287,7 @@ def compute_local_costs(correlation: Tensor, tables: PitchTables) -> Tensor:
 def gather_path_features(correlation: Tensor, path: Tensor, tables: PitchTables) -> Tensor:
     """Return NCCF and pitch in Hz, ``(..., 2)``, for the states ``(...)`` of a path.
 
-    ``correlation`` has no ballast; its shape is ``(..., lags)``.
+    ``correlation`` ``(..., lags)`` was computed without ballast.
     """
     weights = tables.weights.T[path].to(correlation.dtype)
     pitch = tables.pitch[path].to(correlation.dtype)

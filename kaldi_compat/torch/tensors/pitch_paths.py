@@ -73,8 +73,8 @@ def _search(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     state = torch.zeros_like(last[0], dtype=torch.long)
     path: list[Tensor] = []
     for frame in range(local.shape[0] - 1, -1, -1):
-        state, here = _step_back(state, predecessors[frame], best[frame], last[frame])
-        path.append(here)
+        state, current = _step_back(state, predecessors[frame], best[frame], last[frame])
+        path.append(current)
     return torch.stack(path).flip(0)
 
 
@@ -105,8 +105,8 @@ def _search_by_scan(local: Tensor, steps: Tensor, last: Tensor) -> Tensor:
     """Compute the same as :func:`_search` with ``scan``, which stays a loop in an exported graph."""
     from torch._higher_order_ops.scan import scan
 
-    def forward(costs: Tensor, here: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        costs, predecessors, best = _step_forward(costs, here, steps)
+    def forward(costs: Tensor, local_costs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        costs, predecessors, best = _step_forward(costs, local_costs, steps)
         return costs, (predecessors, best)
 
     def back(state: Tensor, here: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ def resample_tensor(samples: Tensor, filters: PeriodFilters, products: torch.dty
         products: data type that products of samples and weights are rounded to, before they are added up in double.
 
     Returns:
-        ``(..., count_resampled(samples, ...))``, with the data type of ``samples``.
+        ``(..., ceil(samples * filters.phases / filters.period))``, with the data type of ``samples``.
     """
     count = count_resampled(samples.shape[-1], filters.period, filters.phases)
     periods = divide_rounding_up(count, filters.phases)

@@ -24,7 +24,7 @@ static uint32_t number(const unsigned char *p, int bytes) {
     return value;
 }
 
-/* Return the bytes of a file. */
+/* Return the bytes of a file, or end the program if it cannot be read. */
 static unsigned char *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     unsigned char *bytes = NULL;
@@ -39,7 +39,7 @@ static unsigned char *read_file(const char *path, size_t *size) {
     return bytes;
 }
 
-/* Check the format of a wave file, and return its samples. */
+/* Return the samples of a wave file, or end the program if it is not 16-bit PCM with one channel and this sampling rate. */
 static int16_t *read_wave(const char *path, float sample_frequency, int64_t *count) {
     size_t size, at = 12;
     unsigned char *bytes = read_file(path, &size), *format = NULL;
@@ -49,11 +49,11 @@ static int16_t *read_wave(const char *path, float sample_frequency, int64_t *cou
         const size_t chunk = number(bytes + at + 4, 4);
         if (chunk > size - at - 8) fail(path, "the file ends within a chunk");
         if (!memcmp(bytes + at, "fmt ", 4) && chunk >= 16) format = bytes + at + 8;
-        at += 8 + chunk + chunk % 2; /* chunks start at even places */
+        at += 8 + chunk + chunk % 2; /* Chunks start at even offsets. */
     }
     if (!format || at + 8 > size) fail(path, "the file has no format or no samples");
     uint32_t tag = number(format, 2), length = number(bytes + at + 4, 4);
-    if (tag == 0xfffe && number(format - 4, 4) >= 26) tag = number(format + 24, 2); /* the extensible format */
+    if (tag == 0xfffe && number(format - 4, 4) >= 26) tag = number(format + 24, 2); /* This tag means that the format follows. */
     if (tag != 1 || number(format + 14, 2) != 16) fail(path, "not 16-bit PCM: convert it, as by `sox in.wav -b 16 -e signed out.wav`");
     if (number(format + 2, 2) != 1) fail(path, "more than one channel: take one, as by `sox in.wav out.wav remix 1`");
     if ((float)number(format + 4, 4) != sample_frequency) {
@@ -62,7 +62,7 @@ static int16_t *read_wave(const char *path, float sample_frequency, int64_t *cou
         fail(path, reason);
     }
     const size_t left = size - at - 8;
-    if (length == 0 || length >= 0x7fffff00u) length = left < UINT32_MAX ? (uint32_t)left : UINT32_MAX; /* written to a pipe */
+    if (length == 0 || length >= 0x7fffff00u) length = left < UINT32_MAX ? (uint32_t)left : UINT32_MAX; /* A pipe leaves the length unknown. */
     if (length > left) fail(path, "the file ends before its samples");
     *count = length / 2;
     int16_t *samples = (int16_t *)allocate(NULL, (size_t)*count * sizeof *samples);

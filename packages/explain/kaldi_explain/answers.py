@@ -182,7 +182,7 @@ def _describe_pitch(settled: Settled, sheet: Sheet, places: npt.NDArray[Any]) ->
 def _focus_on_columns(settled: Settled, sheet: Sheet, tolerance: float) -> Settled:
     """Return the features for the exactly explained columns, if they are at least a quarter of all columns."""
     first, second = settled.fit.mapped[settled.cells], settled.target[settled.cells]
-    costs = [fits.similarity(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)]
+    costs = [fits.measure_distance(a[:, None], b[:, None]) for a, b in zip(first.T, second.T, strict=True)]
     good = np.array(costs) < THRESHOLDS.same
     if 0.25 * len(good) <= good.sum() < len(good):
         places = settled.cells[1].ravel()[~good]

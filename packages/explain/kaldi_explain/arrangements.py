@@ -19,7 +19,7 @@ from kaldi_compat.functional.deltas import add_deltas
 from kaldi_compat.functional.stacking import low_frame_rate, stack_frames
 from kaldi_compat.options.frontend import LowFrameRateOptions, StackFramesOptions
 from kaldi_compat.options.postprocessing import DeltaOptions, SlidingCmvnOptions
-from kaldi_explain.fits import overlap, similarity
+from kaldi_explain.fits import measure_distance, overlap
 from kaldi_explain.thresholds import THRESHOLDS
 from kaldi_explain.work import charge
 
@@ -118,8 +118,8 @@ def find_informative(target: Doubles) -> tuple[Mask, Mask]:
     is digital silence.
     """
     moving = np.ptp(target, axis=0) > 0
-    same = (np.diff(target, axis=0) == 0).all(axis=1)
-    rows = ~(np.append(same, False) | np.append(False, same))
+    repeats = (np.diff(target, axis=0) == 0).all(axis=1)
+    rows = ~(np.append(repeats, False) | np.append(False, repeats))
     rows &= np.ptp(target[:, moving], axis=1) > 0 if moving.sum() > 1 else True
     columns = moving & (np.ptp(target[rows], axis=0) > 0) if rows.any() else moving
     return rows, columns
@@ -162,7 +162,7 @@ def _list_stacked(target: Doubles) -> Iterator[Arrangement]:
             continue
         for stride in range(1, stack):
             later, earlier = target[1:-1, : (stack - stride) * dim], target[:-2, stride * dim :]
-            if similarity(later, earlier) < THRESHOLDS.same:
+            if measure_distance(later, earlier) < THRESHOLDS.same:
                 words, middle = f"{stack} frames stacked, every {stride}", (stack - 1) // 2
                 block = slice(middle * dim, (middle + 1) * dim)
                 options = LowFrameRateOptions(stack=stack, stride=stride)
@@ -216,7 +216,7 @@ def _list_with_deltas(target: Doubles) -> Iterator[Arrangement]:
             continue
         options = DeltaOptions(delta_order=order, delta_window=window)
         deltas = add_deltas(target[:, :dim], options)
-        if similarity(deltas[edge:-edge], target[edge:-edge]) < 10 * THRESHOLDS.same:
+        if measure_distance(deltas[edge:-edge], target[edge:-edge]) < 10 * THRESHOLDS.same:
             words, block = f"deltas of {window} frames on each side appended, order {order}", slice(0, dim)
             yield Arrangement(words, block, functools.partial(add_deltas, options=options))
             repeated = functools.partial(_repeat_deltas, order=order, window=window)
@@ -267,7 +267,7 @@ def list_sliding_arrangements(features: Doubles, target: Doubles, start: int) ->
 
     def cost(window: int, center: bool, norm_vars: bool) -> float:
         charge(100 + 0.1 * few.size)
-        return similarity(*overlap(_make_sliding(window, center, norm_vars).apply(few), goal, start))
+        return measure_distance(*overlap(_make_sliding(window, center, norm_vars).apply(few), goal, start))
 
     arrangements = []
     for center, norm_vars in ((True, False), (False, False), (True, True)):
@@ -294,6 +294,7 @@ def _list_window_lengths(frames: int) -> list[int]:
 
 
 def _make_sliding(window: int, center: bool, norm_vars: bool) -> Arrangement:
+    """Return the arrangement that normalizes features in a sliding window of ``window`` frames."""
     options = SlidingCmvnOptions(cmn_window=window, center=center, norm_vars=norm_vars)
     words = f"minus the mean{' and divided by the deviation' * norm_vars} in a window of {window} frames"
     where = "" if center else ", which ends at the frame"
@@ -305,10 +306,12 @@ def _subtract_running_mean(features: Doubles) -> Doubles:
 
 
 def _compress(values: Doubles, method: int) -> Doubles:
+    """Return values as a Kaldi archive compressed with ``method`` restores them."""
     return np.asarray(compress(values, method), np.float64)
 
 
 def _round_to_bfloat16(values: Doubles) -> Doubles:
+    """Return values rounded to the nearest bfloat16. Ties are rounded away from zero."""
     bits = values.astype(np.float32).view(np.uint32)
     rounded: npt.NDArray[np.float32] = ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
     return rounded.astype(np.float64)
@@ -345,7 +348,7 @@ def storage(target: Doubles) -> Storage:
     """Return the rounding that an array's numbers show."""
     if len(target) < 9 or np.abs(target).max() > 6e4:
         return Storage([], 0.0, target)
-    levels = np.sort(target, axis=0)  # Sorted, so that the middles between neighbors lie between stored levels.
+    levels = np.sort(target, axis=0)  # The middles between neighbors of a sorted column lie between stored levels.
     between, spread = (levels[1:] + levels[:-1]) / 2, float(np.median(target.std(0)))
     for words, rounded in STORAGES.items():
         step = float(np.abs(rounded(between) - between).max())

@@ -97,6 +97,7 @@ def _is_torchaudio(model: FeatureModel) -> bool:
 
 
 def _describe_spectrogram_call(model: FeatureModel) -> str:
+    """Return the call of torchaudio or librosa that computes a power or magnitude spectrogram."""
     is_power = model.bins == "power"
     if _is_torchaudio(model):
         arguments = _list_frame_arguments(model, "reflect") | ({} if is_power else {"power": 1.0})
@@ -105,6 +106,7 @@ def _describe_spectrogram_call(model: FeatureModel) -> str:
 
 
 def _describe_filter_bank_call(model: FeatureModel, form: str, is_db_80: bool) -> str:
+    """Return the call that computes mel energies mapped by ``form``, or "". ``is_db_80``: their range is 80 dB."""
     is_power, bins, rate = model.value("use_power"), model.value("num_mel_bins"), int(model.rate)
     if model.mel not in LIBROSA_FILTERS or model.value("use_energy"):
         return ""

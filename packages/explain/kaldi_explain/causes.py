@@ -193,7 +193,8 @@ def causes(differences: Sequence[WrongResult]) -> list[Cause]:
             known.setdefault(cause.key, cause).vectors.append(difference.id)
     with contextlib.suppress(Exception):
         for difference in [*unexplained]:
-            if cause := _find_known_cause(difference, known.values()):  # A cause of a later vector.
+            # A cause that was found for a later vector may explain this one too.
+            if cause := _find_known_cause(difference, known.values()):
                 cause.vectors.append(difference.id)
                 unexplained.remove(difference)
         _add_frames(known, differences)
@@ -401,13 +402,13 @@ def _group_by_options(unexplained: list[WrongResult]) -> Iterator[Cause]:
     """Yield the vectors without an explanation, by program and by the most frequent option."""
     while unexplained:
         program = unexplained[0].options["program"]
-        alike = [difference for difference in unexplained if difference.options["program"] == program]
-        settings = {same.id: same.requested.settings() if same.requested else [] for same in alike}
-        counts = Counter(setting for same in alike for setting in settings[same.id])
+        alike = [wrong for wrong in unexplained if wrong.options["program"] == program]
+        settings = {wrong.id: wrong.requested.settings() if wrong.requested else [] for wrong in alike}
+        counts = Counter(setting for wrong in alike for setting in settings[wrong.id])
         [(setting, _)] = counts.most_common(1) or [("", 0)]
-        group = [same for same in alike if setting in settings[same.id]] or alike
-        yield Cause(f"not explained, {program}{setting and ' with '}{setting}", [same.id for same in group])
-        unexplained = [difference for difference in unexplained if difference not in group]
+        group = [wrong for wrong in alike if setting in settings[wrong.id]] or alike
+        yield Cause(f"not explained, {program}{setting and ' with '}{setting}", [wrong.id for wrong in group])
+        unexplained = [wrong for wrong in unexplained if wrong not in group]
 
 
 def _replace_numbers(words: str) -> str:

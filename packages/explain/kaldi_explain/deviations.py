@@ -108,11 +108,11 @@ def _explain_rows(comparison: Comparison, rows: Places, columns: Mask) -> tuple[
     names: dict[str, list[int]] = {}
     for row in rows[~is_copy].tolist():
         names.setdefault(_name_row(comparison, row, columns, means), []).append(row)
-    odd = names.pop("", [])
+    unnamed = names.pop("", [])
     reasons += [
         f"{describe_spans(np.array(some) + comparison.first_frame, 'frame')} {name}" for name, some in names.items()
     ]
-    return reasons, np.array(odd, int), missing
+    return reasons, np.array(unnamed, int), missing
 
 
 def _name_row(comparison: Comparison, row: int, columns: Mask, means: list[Doubles]) -> str:
@@ -149,10 +149,10 @@ def _find_sources(comparison: Comparison, rows: Places, columns: Mask) -> list[i
     values, features = comparison.values[:, columns], comparison.features[:, columns]
     sources = np.full(len(rows), -1)
     for distance in sorted(range(-THRESHOLDS.near_frames, THRESHOLDS.near_frames + 1), key=abs):
-        at = rows + comparison.shift + distance
-        unknown = np.flatnonzero((sources < 0) & (at >= 0) & (at < len(features)))
-        equal = _is_equal(comparison, values[rows[unknown]], features[at[unknown]])
-        sources[unknown[equal]] = at[unknown[equal]]
+        places = rows + comparison.shift + distance
+        unknown = np.flatnonzero((sources < 0) & (places >= 0) & (places < len(features)))
+        equal = _is_equal(comparison, values[rows[unknown]], features[places[unknown]])
+        sources[unknown[equal]] = places[unknown[equal]]
     for number in np.flatnonzero(sources < 0)[: THRESHOLDS.searched_frames].tolist():
         value = values[rows[number]]
         same = np.flatnonzero(_is_equal(comparison, value, features) & (np.ptp(value) > 0))
@@ -219,10 +219,10 @@ def _explain_columns(comparison: Comparison, columns: Places, rows: Mask) -> tup
     values, features = comparison.values[rows], comparison.aligned[rows]
     for column in columns.tolist():
         names.setdefault(_describe_column(comparison, column, values, features), []).append(column)
-    odd = names.pop("", [])
+    unnamed = names.pop("", [])
     first = comparison.first_column
     return [f"{describe_spans(np.array(some) + first, 'column')} {name}" for name, some in names.items()], np.array(
-        odd, int
+        unnamed, int
     )
 
 

@@ -98,7 +98,7 @@ class Finder:
         self._settled: dict[tuple[Any, ...], Settled | None] = {}
         self._attempts: list[Attempt] = []
         self.begun: list[Attempt] = []
-        self._likeliest = -1.0  # Score of the likeliest timing.
+        self._likeliest = -1.0  # The score of the likeliest timing.
 
     def find(self) -> tuple[Attempt, Settled] | None:
         """Return the attempt that explains most of the array, and its steps. None if the array resembles no feature."""

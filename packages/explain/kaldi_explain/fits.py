@@ -70,10 +70,11 @@ def measure_residual(first: Doubles, second: Doubles, step: float = 0.0) -> floa
     return float(max(np.partition(difference, place)[place], difference.max() / THRESHOLDS.outlier))
 
 
-def similarity(features: Doubles, target: Doubles) -> float:
-    """Return the difference of two arrays, from 0 to 1, regardless of the offset and scale of each column.
+def measure_distance(features: Doubles, target: Doubles) -> float:
+    """Return the distance of two arrays (frames, columns) from 0 to 1, regardless of each column's offset and scale.
 
-    The difference is the root of the share of the variance that is not explained, averaged over the columns.
+    The distance is the root of the share of the variance that a straight line for each column does not explain,
+    averaged over the columns. It is 0 if the lines explain everything, and 1 for arrays without frames.
     """
     if not len(features):
         return 1.0
@@ -249,7 +250,7 @@ def find_best_shift(features: Doubles, target: Doubles, about: int = 0, distance
 
     def cost(shift: int) -> tuple[float, int]:
         a, b = overlap(features, target, shift)
-        return (round(similarity(a, b), 6) if len(a) > 1 else 1.0, abs(shift - about))
+        return (round(measure_distance(a, b), 6) if len(a) > 1 else 1.0, abs(shift - about))
 
     return min(range(about - distance, about + distance + 1), key=cost)
 

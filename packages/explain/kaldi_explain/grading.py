@@ -87,11 +87,11 @@ class Vector:
             frames = f"{len(array)} frames, not {len(expected)}" * (array.shape[1:] == expected.shape[1:] != ())
             return "wrong", frames or f"the shape is {array.shape}, not {expected.shape}"
         with np.errstate(over="ignore", invalid="ignore"):
-            same = array.astype(expected.dtype)
-            if np.array_equal(same, expected, equal_nan=expected.dtype.kind == "f"):
+            converted = array.astype(expected.dtype)
+            if np.array_equal(converted, expected, equal_nan=expected.dtype.kind == "f"):
                 return "bits", ""
             error = np.abs(array.astype(np.float64) - expected) / np.maximum(1, np.abs(expected.astype(np.float64)))
-        error[(same == expected) | ((same != same) & (expected != expected))] = 0
+        error[(converted == expected) | ((converted != converted) & (expected != expected))] = 0
         error = np.nan_to_num(error, nan=np.inf)
         largest = float(error.max())
         for name, bound in (("1e-5", 1e-5), ("1e-3", self.tolerance)):
@@ -274,6 +274,7 @@ def find_kit_folder(kit: str | Path | None = None) -> Path:
 
 
 def _load_level(folder: Path, level: int) -> list[Vector]:
+    """Return the vectors of one level. Each file is read once. The errors of a damaged kit may have any type."""
     files: dict[str, Array] = {}
 
     def part(place: dict[str, Any]) -> Array:

@@ -201,6 +201,7 @@ class FeatureModel:
         return self._compute_by_engine(frames.ravel(), shift)
 
     def _compute_by_engine(self, audio: Floats, changes: dict[str, Any]) -> Floats:
+        """Return the features (frames, columns) by kaldi-compat, after options were replaced by ``changes``."""
         audio = audio * F32(self.scale) if self.scale != 1 else audio
         options = self.options | changes | {"dither": float(self.dithered), "sample_frequency": self.rate}
         if "preemphasis" in self.whole:
@@ -279,11 +280,13 @@ class FeatureModel:
         return self._compute_cepstra(self._apply_logarithm(bands), log_energy)
 
     def _apply_logarithm(self, energies: Doubles) -> Doubles:
+        """Return natural logarithms of energies with the model's floor, added number and range in dB."""
         features: Doubles = np.log(np.maximum(np.maximum(energies, self.floor) + self.added, SMALLEST_ENERGY))
         lowest = features.max(initial=-np.inf) - self.span * math.log(10) / 10
         return np.maximum(features, lowest) if self.span else features
 
     def _compute_cepstra(self, bands: Doubles, log_energy: Doubles) -> Doubles:
+        """Return cepstra (frames, num_ceps) of log mel energies (frames, num_mel_bins) and log energies (frames,)."""
         count, bins = self.value("num_ceps"), self.value("num_mel_bins")
         features = bands @ _make_cosines(count, bins)
         features *= tables.lifter(count, self.value("cepstral_lifter"))

@@ -202,13 +202,13 @@ def list_resamplers(rate: int, new_rate: int) -> dict[str, Resampler]:
 
 
 def resample_as_kaldi(samples: Floats, rate: int, new_rate: int) -> Floats:
-    """Resample with kaldi-compat's filter, as Kaldi and torchaudio do by default."""
+    """Resample from ``rate`` to ``new_rate`` in Hz with kaldi-compat's filter, as Kaldi and torchaudio by default."""
     charge(0.1 * (len(samples) + len(samples) * new_rate / rate))
     return resample_linearly(samples, rate, new_rate, 0.495 * min(rate, new_rate), 6)
 
 
 def resample_by_fft(samples: Floats, rate: int, new_rate: int) -> Any:
-    """Resample by cutting the spectrum of the whole recording at the lower Nyquist frequency."""
+    """Resample between rates in Hz by cutting the spectrum of the recording at the lower Nyquist frequency."""
     charge(0.1 * len(samples))
     return np.fft.irfft(np.fft.rfft(samples), len(samples) * new_rate // rate) * (new_rate / rate)
 
@@ -249,6 +249,6 @@ def _resample_by_kaiser_window(
     bins = np.arange(-top, top)
     gains = np.interp(np.abs(bins) * (rate / points), np.arange(grid // 2 + 1) * (fine_rate / grid), response)
     gains *= 1 - loss[0] * np.minimum(np.abs(bins) * (2 * rate / points / lower), 1) ** loss[1]
-    parts, at = spectrum[bins % points] * gains, bins % count
-    folded = np.bincount(at, parts.real, count) + 1j * np.bincount(at, parts.imag, count)
+    parts, places = spectrum[bins % points] * gains, bins % count
+    folded = np.bincount(places, parts.real, count) + 1j * np.bincount(places, parts.imag, count)
     return np.fft.ifft(folded).real[: -(-len(samples) * new_rate // rate)] * (new_rate / rate)

@@ -13,7 +13,7 @@ from kaldi_compat.errors import KaldiCompatError
 from kaldi_compat.exact.arrays import Doubles, Floats
 from kaldi_explain.arrangements import Mask
 from kaldi_explain.candidates import Candidate, Sheet, find_floored_cells
-from kaldi_explain.fits import correlations, similarity
+from kaldi_explain.fits import correlations, measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import (
     BY_NAME,
@@ -113,6 +113,7 @@ class Search:
         return self._costs[key]
 
     def _measure_unexplained(self, candidate: Candidate) -> float:
+        """Return the distance of a candidate's features, with the floor and the limit of the array, from the array."""
         features, values = self._compute_features(candidate), self._values
         if features.shape[1] != len(self.sheet.own_columns) or len(values) < 2:
             return THRESHOLDS.incomparable
@@ -129,8 +130,8 @@ class Search:
             features, values = np.diff(features, axis=0)[is_adjacent], np.diff(values, axis=0)[is_adjacent]
         low = 13  # Higher cepstra depend more on the edges of the filters, which are not known yet.
         if candidate.kind in ("mfcc", "plp") and features.shape[1] > low:
-            return 0.5 * (similarity(features[:, :low], values[:, :low]) + similarity(features, values))
-        return similarity(features, values)
+            return 0.5 * (measure_distance(features[:, :low], values[:, :low]) + measure_distance(features, values))
+        return measure_distance(features, values)
 
     def _remove_quiet(self, candidate: Candidate, features: Doubles) -> tuple[Doubles, Doubles]:
         """Return features and the array without cells below the level of one-bit noise, where resamplers differ.
@@ -157,14 +158,15 @@ class Search:
         return np.asarray(np.einsum("ijk,j->ik", features.reshape(*neighbors.shape, -1), taps))
 
     def _compute_features_at(self, candidate: Candidate, rows: Any) -> Doubles:
-        at = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
+        """Return a candidate's features (rows, columns) for numbers of rows. Spectra are kept for later candidates."""
+        starts = candidate.first_sample + rows * (candidate.shift * self.sheet.arrangement.stride)
         options = (candidate.value(name) for name in SPECTRUM_OPTIONS)
-        key = (candidate.source, at[0], candidate.shift, candidate.size, candidate.fft_points, *options)
+        key = (candidate.source, starts[0], candidate.shift, candidate.size, candidate.fft_points, *options)
         if candidate.kind != "plp" and key in self._spectra:
             return candidate.reorder(candidate.finish(*self._spectra[key]))
         audio = self._pad_audio(candidate)
         frames = audio[
-            np.clip(at + THRESHOLDS.around, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)
+            np.clip(starts + THRESHOLDS.around, 0, len(audio) - candidate.size)[:, None] + np.arange(candidate.size)
         ]
         if candidate.kind == "plp":
             return candidate.reorder(candidate.compute_plp(frames).astype(np.float64))
@@ -383,7 +385,7 @@ class Search:
             return
         rate, best = candidate.rate, np.clip(alike.argmax(1), 1, count - 2)
         left, middle, right = (alike[np.arange(len(best)), best + k] for k in (-1, 0, 1))
-        bend = np.minimum(left - 2 * middle + right, -1e-9)  # Curvature of a parabola through three correlations.
+        bend = np.minimum(left - 2 * middle + right, -1e-9)  # The curvature of a parabola through three correlations.
         step = float(convert_to_mel(np.array(0.5 * rate))) / (count + 1)
         centers = convert_to_hertz(step * (1 + best + np.clip(0.5 * (left - right) / bend, -0.5, 0.5)))
         highs = [edge if edge > 0 else edge + rate / 2 for edge in list_values("high_freq")]
@@ -483,7 +485,7 @@ def _list_changes(candidate: Candidate, levels: Sequence[float]) -> Iterator[Cha
             yield from ({option.name: x} for x in option.values if x != candidate.value(option.name))
     for length in dict.fromkeys([*list_values("frame_length"), *(find_milliseconds(n, rate) for n in WINDOW_SAMPLES)]):
         yield {"frame_length": length}
-        if candidate.padding in ("", "inside", "zeros"):  # Frames with the same centers.
+        if candidate.padding in ("", "inside", "zeros"):  # Other frames keep their centers with another length.
             moved = (candidate.size - candidate.change({"frame_length": length}).size) / 2
             yield {"frame_length": length, "start": candidate.start + round(moved / candidate.shift)}
     for samples, sign in itertools.product(list_values("offset"), (-1, 1)):

@@ -164,9 +164,9 @@ class Settling:
         """Return features and the array's values in the rows that both have, and a mask of these rows of the array."""
         stride, rows = self.sheet.arrangement.stride, min(len(self.sheet.values), THRESHOLDS.settled_rows)
         features = compute_features(candidate, rows * stride if rows < len(self.sheet.values) else None)
-        at = candidate.start + np.arange(rows) * stride
-        inside = (at >= 0) & (at < len(features))
-        return features[at[inside]], self.sheet.own[:rows][inside], inside
+        frames = candidate.start + np.arange(rows) * stride
+        inside = (frames >= 0) & (frames < len(features))
+        return features[frames[inside]], self.sheet.own[:rows][inside], inside
 
     def _with_silence(self, candidate: Candidate) -> Sheet:
         """Return the array in which silence, where features are at a floor, is compared as well.
@@ -268,7 +268,7 @@ class Settling:
         lifters = dict.fromkeys((candidate.value("cepstral_lifter"), 22, 0, *self._list_lifters(candidate)))
         bases = [candidate]
         if is_mfcc and candidate.value("htk_compat") and not candidate.value("use_energy"):
-            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 last, without the factor that HTK applies.
+            order = (*range(1, candidate.value("num_ceps")), 0)  # C0 comes last, without HTK's factor.
             bases.append(candidate.change({"htk_compat": False, "order": order}))
         for base, scale, lifter in itertools.product(bases, scales, lifters):
             for dct in list_values("dct") if is_mfcc and base.order is None else ("kaldi",):
@@ -338,9 +338,8 @@ def fit_map(
     others = [features] * (len(features) != count) + [part[:last]] * (last < count)
     cells = np.ix_(compared, columns)
     before: list[fits.Map] = []
-    if (
-        features.shape[1] > plain.shape[1]
-    ):  # The means of frames differ from those of stacked frames, so also try a normalization before stacking.
+    # The means of frames differ from those of stacked frames, so also try a normalization before stacking.
+    if features.shape[1] > plain.shape[1]:
         for name, normalized, words in fits.list_normalizations(plain, plain):
             mapped, _ = fits.overlap(arrangement.apply(normalized), values, start)
             before.append((f"before that: {name}", mapped, words))

@@ -106,8 +106,8 @@ class Pattern:
         charge(2500 + 3 * (total + count) + 0.2 * energies.size)
         for offset in (0.0, shift / 4, shift / 2, 3 * shift / 4):
             centers = offset + (np.arange(total) - THRESHOLDS.margin) * shift
-            at = (centers - 2.5 * step) / step
-            bands = np.stack([np.interp(at, np.arange(len(band)), band) for band in bands_of_steps.T])
+            positions = (centers - 2.5 * step) / step
+            bands = np.stack([np.interp(positions, np.arange(len(band)), band) for band in bands_of_steps.T])
             scores = correlate_at_lags(self.components, self.rows, bands)
             inside = (lags > THRESHOLDS.margin - 3) & (lags < len(lags) - THRESHOLDS.margin + 3)
             # Every frame of delay makes the whole audio 2% less likely.
@@ -148,9 +148,8 @@ def compute_components(target: Doubles, rows: Mask) -> Doubles:
     values = target
     if target.min() >= 0 and target.max() > 50 * np.median(target):
         values = np.log(target + 1e-6 * target.max())
-    values = np.clip(
-        values, *np.quantile(values[rows], (0.05, 0.95), axis=0)
-    )  # Without clipping, silence would dominate the variance.
+    # Without clipping, silence would dominate the variance.
+    values = np.clip(values, *np.quantile(values[rows], (0.05, 0.95), axis=0))
     chosen = values[rows]
     mean, deviation = chosen.mean(0), chosen.std(0)
     scaled = (values - mean) / np.where(deviation > 0, deviation, 1)

@@ -32,7 +32,7 @@ from kaldi_explain import work
 from kaldi_explain.calls import WHISPER, describe_library_call
 from kaldi_explain.command import main as explain_main
 from kaldi_explain.explanation import explain
-from kaldi_explain.fits import similarity
+from kaldi_explain.fits import measure_distance
 from kaldi_explain.models import FeatureModel
 from kaldi_explain.options import DB_80, LIBRARY_MEL, STFT
 from kaldi_explain.thresholds import THRESHOLDS
@@ -713,6 +713,7 @@ def test_names_of_files_are_taken_in_python(tmp_path: Path) -> None:
 def test_columns_that_do_not_change_are_alike_only_among_themselves() -> None:
     still, moving = np.ones((4, 1)), np.arange(4.0)[:, None]
     found = [
-        similarity(*pair) for pair in ((still, 2 * still), (still, moving), (moving, still), (moving, 3 - 2 * moving))
+        measure_distance(*pair)
+        for pair in ((still, 2 * still), (still, moving), (moving, still), (moving, 3 - 2 * moving))
     ]
     assert found == [0, 1, 1, 0]
