@@ -28,15 +28,15 @@ from tests.support.frontend_audio import clips, kept_rows
 PAGES = Path(__file__).parents[1] / "docs" / "frontends"
 MARK = "<!-- The rest is written by tools/list_frontends.py. -->\n"
 MISTAKES = {
-    "scale": "scale of the samples",
-    "window": "Povey and Hamming window swapped",
-    "high": "`high_freq`, 0 and -400 swapped",
-    "low": "`low_freq` higher by 40",
+    "scale": "factor on the audio: 1 and 32768 swapped",
+    "window": "Povey window, or Hamming window if Povey is right",
+    "high": "`high_freq` of -400 Hz, or of 0 if -400 or 7600 is right",
+    "low": "`low_freq` higher by 40 Hz",
     "edges": "`snip_edges` inverted",
     "dc": "`remove_dc_offset` inverted",
-    "preemphasis": "preemphasis of 0.9",
-    "dither": "dithering left on",
-    **{f"no {kind}": f"without `{kind}`" for kind in STEPS},
+    "preemphasis": "`preemphasis_coefficient` of 0.9",
+    "dither": "dithering, as by default in Kaldi",
+    **{f"no {kind}": f"without the step `{kind}`" for kind in STEPS},
 }
 
 # What users of the models reported, by page.
@@ -47,8 +47,9 @@ REPORTED = {
   ([sherpa-onnx 3839](https://github.com/k2-fsa/sherpa-onnx/pull/3839)).
 - Recognizing the same audio twice gave different texts because of dithering, which changes silence and quiet audio
   ([FunASR 2111](https://github.com/modelscope/FunASR/issues/2111)).
-- WavFrontend could not be used without torchaudio. Its second implementation, with kaldi-native-fbank, differs from
-  the first one by up to 1.5e-4 in a test by its authors ([FunASR 3526](https://github.com/modelscope/FunASR/pull/3526)).
+- FunASR's WavFrontend could not be used without torchaudio. Its second implementation, with kaldi-native-fbank,
+  differs from the first implementation by up to 1.5e-4 in a test by its authors
+  ([FunASR 3526](https://github.com/modelscope/FunASR/pull/3526)).
 """,
     "asr": """\
 - WeKws trains with the Povey window, torchaudio's default, but its C++ runtime uses a Hamming window
@@ -58,7 +59,7 @@ REPORTED = {
 """,
     "audio-events": """\
 - ASTFeatureExtractor refuses a batch of tensors, and does not compute on a GPU
-  ([transformers 42821](https://github.com/huggingface/transformers/issues/42821)). The preset `ast` takes a batch,
+  ([transformers 42821](https://github.com/huggingface/transformers/issues/42821)). The preset `ast` accepts a batch,
   on any device.
 """,
     "speakers": """\
@@ -86,9 +87,13 @@ def format_settings(presets: list[Preset]) -> str:
     lines = [
         "## Settings",
         "",
-        "The first table shows the settings of each preset. `input` is the shape of the model's input:",
+        "The first table shows the settings of each preset. Samples in -1 to 1 are multiplied by the factor. The",
+        "feature is computed with the named options. All other options have Kaldi's defaults, except that there is no",
+        "dithering. A negative `high_freq` is relative to the Nyquist frequency. The steps follow in the order of the",
+        "table, and are explained in [Presets as data](format.md#which-steps-are-there). The sampling rate is 16 kHz",
+        "unless `sample_frequency` is listed:",
         "",
-        "| preset | factor on audio in -1 to 1 | feature | steps | input |",
+        "| preset | factor on the samples | feature and options | steps | shape of the model's input |",
         "| --- | --- | --- | --- | --- |",
     ]
     for preset in presets:
@@ -97,7 +102,7 @@ def format_settings(presets: list[Preset]) -> str:
             for field in dataclasses.fields(preset.options)
             if getattr(preset.options, field.name) != field.default and field.name != "dither"
         ]
-        before = "less the mean of the clip; " * preset.subtract_clip_mean
+        before = "mean of the clip subtracted, then " * preset.subtract_clip_mean
         steps = "<br>".join(f"`{step}`" for step in preset.steps) or "none"
         feature = f"{preset.feature}, `{', '.join(values)}`"
         columns = count_columns(preset.options, preset.steps)
@@ -106,10 +111,9 @@ def format_settings(presets: list[Preset]) -> str:
         )
     lines += [
         "",
-        "Unless the table says otherwise, presets use a sampling rate of 16 kHz, no dithering, and Kaldi's defaults",
-        "for all other options. The second table shows the code from which the settings come:",
+        "The second table shows the code from which the settings come:",
         "",
-        "| preset | models | source |",
+        "| preset | models | source of the settings |",
         "| --- | --- | --- |",
     ]
     for preset in presets:
@@ -141,12 +145,13 @@ def format_differences(presets: list[Preset]) -> str:
         "## Differences from the models' own code",
         "",
         "The table shows the largest and the mean absolute difference between the input that the preset computes and",
-        "the input that the model's own code computes. The recordings are speech, silence, speech with a DC offset,",
-        "clipped speech, quiet speech, noise, speech recorded at 8 kHz, and recordings of 20 ms, one frame and 30 s",
-        "(`reference_data/frontends`). The tests repeat this comparison, and check that every preset that computes",
-        "different features fails it.",
+        "the input that the model's own code computes, in the unit of the input. Ten recordings are compared: speech,",
+        "silence, speech with a DC offset (`dc`), clipped speech, quiet speech, noise, speech recorded at 8 kHz",
+        "(`8khz`), and recordings of 20 ms, of one frame and of 30 s (`30s`). Up to seven frames of each recording are",
+        "compared (`reference_data/frontends`). The tests repeat this comparison, and check that it fails for a preset",
+        "with a wrong setting.",
         "",
-        "| preset | largest difference | recording | mean difference |",
+        "| preset | largest difference | recording with the largest difference | mean difference |",
         "| --- | --- | --- | --- |",
     ]
     for preset in presets:
@@ -163,7 +168,8 @@ def format_mistakes(presets: list[Preset]) -> str:
         "The first row of the table shows the standard deviation of the model's input for a recording of speech. The",
         "other rows show the mean absolute change of the input when one setting is wrong. If a preset needs",
         "statistics, the table uses invented statistics instead of a model's file, so the standard deviation is not 1.",
-        "`error` means that the number of columns does not fit the statistics:",
+        'Some cells contain a word: "shape" means that the input has a different shape, "error" means that the number',
+        'of columns does not fit the statistics, and "-" means that the preset does not have this setting:',
         "",
     ]
     rows: dict[str, list[str]] = {key: [] for key in ("deviation", *MISTAKES)}
@@ -181,13 +187,13 @@ def format_mistakes(presets: list[Preset]) -> str:
                         :158
                     ]
                     same = wrong.shape == right.shape
-                    cell = f"{np.abs(wrong - right).mean():.2g}" if same else f"shape {wrong.shape}"
+                    cell = f"{np.abs(wrong - right).mean():.2g}" if same else "shape"
                 except FeatureError:
                     cell = "error"
             rows[key].append(cell)
     head = " | ".join(f"`{preset.name}`" for preset in presets)
-    lines += [f"| | {head} |", "| --- |" + " --- |" * len(presets)]
-    lines.append(f"| standard deviation | {' | '.join(rows['deviation'])} |")
+    lines += [f"| wrong setting | {head} |", "| --- |" + " --- |" * len(presets)]
+    lines.append(f"| none: standard deviation of the input | {' | '.join(rows['deviation'])} |")
     lines += [
         f"| {text} | {' | '.join(rows[key])} |"
         for key, text in MISTAKES.items()
@@ -198,7 +204,8 @@ def format_mistakes(presets: list[Preset]) -> str:
 
 def format_reported_mistakes(family: str) -> str:
     """Return the list of mistakes that users reported."""
-    return f"Users of the models reported the following problems:\n\n{REPORTED[family]}"
+    heading = "## Which problems did users report?"
+    return f"{heading}\n\nUsers of the models reported the following problems:\n\n{REPORTED[family]}"
 
 
 def main() -> None:

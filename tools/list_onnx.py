@@ -60,7 +60,7 @@ def format_nodes(nodes: Nodes) -> str:
         prefix = "with `lengths`, " * lengths
         for added, names in sorted(more.items(), key=lambda item: (len(item[0]), item[1])):
             rows[prefix + ", ".join(names)] = added
-    lines = ["| | types of nodes |", "| --- | --- |"]
+    lines = ["| presets | types of nodes |", "| --- | --- |"]
     for title, types in rows.items():
         also = "" if title in (COMMON, LENGTHS) else "also "
         lines.append(f"| {title} | {also}{', '.join(sorted(types))} |")
@@ -122,7 +122,7 @@ def measure_accuracy() -> dict[str, list[tuple[float, float]]]:
 
 def format_accuracy(rows: Mapping[str, list[tuple[float, float]]]) -> str:
     """Return the table."""
-    lines = [f"| | {' | '.join(make_signals())} |", "| --- |" + " --- |" * len(make_signals())]
+    lines = [f"| computed by | {' | '.join(make_signals())} |", "| --- |" + " --- |" * len(make_signals())]
     for title, pairs in rows.items():
         lines.append(f"| {title} | {' | '.join(f'{mean:.1e}, {largest:.1e}' for mean, largest in pairs)} |")
     return "\n".join(lines).replace("e-0", "e-") + "\n"

@@ -428,19 +428,19 @@ def get_commit(folder: str) -> str:
 
 
 OTHERS = {
-    "kaldi-native-fbank, C port (ThirdLetterC)": "the FFT's values are read in another order than they are written, so "
-    "that the imaginary part of each bin is combined with the real part of the next bin",
-    "kaldi-native-fbank, Rust port (RustedBytes)": "the raw energy is taken after preemphasis; cepstra have a floor of "
-    "1e-20",
-    "kaldifeat": "if the frame shift exceeds the frame length, frames begin elsewhere with snip_edges=False; the "
-    "energy of PLP with raw_energy=False",
-    "lhotse": "the energy is written over the first frame in place of the first column of MFCC",
-    "paddleaudio.compliance.kaldi": "cepstra and spectrograms of silence have a floor of 1e-07",
-    "VBx, features.py": "another number of frames",
-    "librosa": "another number of frames",
-    "python_speech_features": "a floor only for energies of zero, and the energy of MFCC is computed from the windowed "
-    "frame",
-    "speechbrain": "another number of frames: also audio shorter than a frame has one",
+    "kaldi-native-fbank, C port (ThirdLetterC)": "the values of the FFT are read in a different order than they are "
+    "written, so the imaginary part of each bin is combined with the real part of the next bin",
+    "kaldi-native-fbank, Rust port (RustedBytes)": "the raw energy is computed after preemphasis, and the floor before "
+    "the logarithm of cepstra is 1e-20",
+    "kaldifeat": "the first sample of frames with snip_edges=False if the frame shift exceeds the frame length, and "
+    "the energy of PLP with raw_energy=False",
+    "lhotse": "the energy replaces the first frame of the MFCCs instead of the first column",
+    "paddleaudio.compliance.kaldi": "the floor before the logarithm is 1e-07 for cepstra and spectrograms of silence",
+    "VBx: features.py": "a different number of frames",
+    "librosa": "a different number of frames",
+    "python_speech_features": "only energies of zero are replaced by a floor, and the energy of MFCCs is computed from "
+    "the windowed frame",
+    "speechbrain": "a different number of frames: audio shorter than a frame has a frame",
 }
 
 
@@ -460,12 +460,12 @@ def c_header() -> list[tuple[str, Callable[[], str], str, Any]]:
         )
 
     return [
-        ("packages/c/kaldi_features.h", version, "", (f"{built}/conform", "{audio}", "{options.json}", "{out.npy}")),
-        ("packages/c/wasm, SIMD", version, "", (*wasm, "{list.json}")),
-        ("packages/c/wasm, scalar", version, "", (*wasm, "--scalar", "{list.json}")),
-        ("packages/c/examples/wav_to_fbank.c", version, "", (*grade, "--file", f"{built}/wav_to_fbank", "{list.json}")),
-        ("packages/c/examples/online.c", version, "", (*grade, f"{built}/online", "{list.json}")),
-        ("packages/c/examples/fbank.rs", version, "", (*grade, f"{built}/fbank", "{list.json}")),
+        ("kaldi-compat: C header", version, "", (f"{built}/conform", "{audio}", "{options.json}", "{out.npy}")),
+        ("kaldi-compat: WebAssembly with SIMD", version, "", (*wasm, "{list.json}")),
+        ("kaldi-compat: WebAssembly without SIMD", version, "", (*wasm, "--scalar", "{list.json}")),
+        ("kaldi-compat: example wav_to_fbank", version, "", (*grade, "--file", f"{built}/wav_to_fbank", "{list.json}")),
+        ("kaldi-compat: example online", version, "", (*grade, f"{built}/online", "{list.json}")),
+        ("kaldi-compat: example fbank.rs", version, "", (*grade, f"{built}/fbank", "{list.json}")),
     ]
 
 
@@ -473,32 +473,34 @@ def list_implementations() -> list[Implementation]:
     """Return the implementations that this environment has; see score.py for its variables."""
     sources = os.environ.get("SCORE_SOURCES", "")
     listed: list[tuple[str, Callable[[], str], str, Any]] = [
-        ("kaldi-compat, its programs", lambda: get_version("kaldi-compat"), "", programs),
+        ("kaldi-compat: programs", lambda: get_version("kaldi-compat"), "", programs),
         *c_header(),
         ("kaldi-native-fbank", lambda: get_version("kaldi_native_fbank"), "", kaldi_native_fbank),
-        ("kaldifeat", lambda: get_commit(os.environ["KALDIFEAT"]), "built with -O1 from its source", kaldifeat),
+        ("kaldifeat", lambda: get_commit(os.environ["KALDIFEAT"]), "was compiled with -O1", kaldifeat),
         ("kaldi-native-fbank, C port (ThirdLetterC)", lambda: os.environ["KNF_C_VERSION"], "",
          load_native_fbank_port(os.environ.get("KNF_C", ""))),
         ("kaldi-native-fbank, Rust port (RustedBytes)", lambda: os.environ["KNF_RUST_VERSION"], "",
          load_native_fbank_port(os.environ.get("KNF_RUST", ""))),
-        ("knf, C (rouseabout)", lambda: os.environ["KNF_ROUSEABOUT_VERSION"], "options of icefall's models only", knf),
+        ("knf, C (rouseabout)", lambda: os.environ["KNF_ROUSEABOUT_VERSION"], "supports only the options of icefall's "
+         "models", knf),
         ("torchaudio.compliance.kaldi", lambda: get_version("torchaudio"), "", torchaudio),
         ("lhotse", lambda: get_version("lhotse"), "", lhotse),
-        ("transformers, audio_utils", lambda: get_version("transformers"), "", transformers),
+        ("transformers: audio_utils", lambda: get_version("transformers"), "", transformers),
         ("transformers.js", lambda: os.environ["TRANSFORMERS_JS_VERSION"], "",
          ("node", os.environ.get("TRANSFORMERS_JS", ""), "{list.json}")),
         ("paddleaudio.compliance.kaldi", lambda: get_commit(f"{sources}/PaddleSpeech"), "", paddleaudio),
-        ("onnx-asr, its graphs", lambda: get_version("onnx-asr"), "two graphs of fixed options", onnx_asr),
-        ("VBx, features.py", lambda: get_commit(f"{sources}/VBx"), "follows HTK: a floor of 1 under "
-         "the logarithm", vbx),
-        ("librosa", lambda: get_version("librosa"), "not meant to be Kaldi: HTK's triangles in Hz, no DC removal, "
-         "preemphasis of the recording", librosa),
-        ("python_speech_features", lambda: get_version("python_speech_features"), "not meant to be Kaldi: mel "
-         "bins are rounded to the FFT's, a power spectrum divided by its points", python_speech_features),
-        ("speechbrain", lambda: get_version("speechbrain"), "not meant to be Kaldi: decibels above the loudest "
-         "less 80, centered frames", speechbrain),
-        ("kaldiio", lambda: get_version("kaldiio"), "archives only", archives("kaldiio")),
-        ("kaldi_native_io", lambda: get_version("kaldi_native_io"), "archives only", kaldi_native_io),
+        ("onnx-asr: ONNX graphs", lambda: get_version("onnx-asr"), "has two graphs with fixed options", onnx_asr),
+        ("VBx: features.py", lambda: get_commit(f"{sources}/VBx"), "follows HTK: values below 1 are replaced by 1 "
+         "before the logarithm", vbx),
+        ("librosa", lambda: get_version("librosa"), "differs from Kaldi on purpose: triangular filters in Hz as "
+         "in HTK, no removal of the DC offset, preemphasis of the whole recording", librosa),
+        ("python_speech_features", lambda: get_version("python_speech_features"), "differs from "
+         "Kaldi on purpose: the edges of mel bins are rounded to FFT bins, and the power spectrum is divided by the "
+         "number of points", python_speech_features),
+        ("speechbrain", lambda: get_version("speechbrain"), "differs from Kaldi on purpose: decibels, limited "
+         "to 80 dB below the maximum, and centered frames", speechbrain),
+        ("kaldiio", lambda: get_version("kaldiio"), "reads and writes archives only", archives("kaldiio")),
+        ("kaldi_native_io", lambda: get_version("kaldi_native_io"), "reads and writes archives only", kaldi_native_io),
     ]  # fmt: skip
     implementations_here = []
     for name, version, note, how in listed:

@@ -28,16 +28,36 @@ MAX_CAUSES = 8  # Number of causes that are listed for each implementation.
 HEAD = """\
 # Scorecard of other implementations
 
-This page shows the results of the [conformance kit](conformance.md) for libraries that compute features like Kaldi's
-or read Kaldi's archives. `python -m benchmarks.conformance.score` wrote the page. Each library is called with the
-options that it supports. Vectors with other options count as not supported, which is not a fault. **Many libraries
+This page shows how close other libraries come to Kaldi's features and archives, and where they differ. The results come
+from the [conformance kit](conformance.md), whose test vectors contain the output of Kaldi's programs. **Many libraries
 differ on purpose**, because they serve models that were trained with the library's own numbers.
 
-The columns are the levels of the kit. A cell shows how many of the supported vectors are correct within 1e-3
-(relative to max(1, |value|)), and in parentheses how many are equal in all bits. Below the table, a section for each
-library lists the causes of the differences. Each line has the cause, the number of vectors, and one of the vectors.
+The columns of the table are the levels of the kit. A cell shows how many results are correct, of the vectors that the
+library supports, and in parentheses how many results are equal to Kaldi's output in all bits. A result is correct if
+its largest difference from Kaldi's output is at most 1e-3, relative to max(1, |value|). A vector with an option that
+the library lacks is not counted. An empty cell means that the library supports no vector of the level.
 
 """
+DIFFERENCES = """\
+## What are the causes of the differences?
+
+A table for each library lists the causes of wrong results, with the number of vectors and the name of one vector.
+[`explain`](wrong_numbers.md) found most of the causes: an option or a step in a cause is an option or a step with which
+kaldi-compat computes the library's result. The other causes were found in the source code of the library. A "floor" is
+the smallest value before the logarithm.
+
+All results of the following implementations are correct:
+
+{correct}
+
+"""
+FOOT = """\
+## How to repeat the tests
+
+In a checkout, the command `python -m benchmarks.conformance.score` runs all implementations that are installed, and
+writes this page. To grade an implementation of your own, see [Check an implementation](conformance.md).
+"""
+Difference = tuple[str, int, str]  # Cause, number of vectors, and name of one vector.
 
 
 def format_row(implementation: Implementation, card: Scorecard) -> str:
@@ -51,34 +71,37 @@ def format_row(implementation: Implementation, card: Scorecard) -> str:
     return " | ".join(["", implementation.name, implementation.version, *cells, ""]).strip()
 
 
-def describe_differences(implementation: Implementation, card: Scorecard) -> str:
-    """Return where an implementation differs, as `explain` says it."""
-    lines = [f"## {implementation.name}", ""]
-    if implementation.note:
-        lines += [f"{implementation.note[0].upper()}{implementation.note[1:]}.", ""]
-    failed = [result for result in card.results if result.grade == "failed"]
-    if not card.causes and not failed:
-        lines += ["All supported vectors are correct."]
+def list_differences(implementation: Implementation, card: Scorecard) -> list[Difference]:
+    """Return the causes of wrong results, as `explain` names them, and the errors."""
     named = [cause for cause in card.causes if not cause.name.startswith("not explained")]
     if others := [vector for cause in card.causes if cause not in named for vector in cause.vectors]:
         named.append(Cause(implementation.others or "not explained", others))
     named.sort(key=lambda cause: -len(cause.vectors))
-    for cause in named[:MAX_CAUSES]:
-        lines.append(f"- {cause.name}: {len(cause.vectors)}, such as {cause.vectors[0]}")
+    differences = [(cause.name, len(cause.vectors), cause.vectors[0]) for cause in named[:MAX_CAUSES]]
     if unlisted := named[MAX_CAUSES:]:
-        lines.append(f"- {len(unlisted)} more causes: {sum(len(cause.vectors) for cause in unlisted)}")
+        count = sum(len(cause.vectors) for cause in unlisted)
+        differences.append((f"{len(unlisted)} more causes", count, unlisted[0].vectors[0]))
+    failed = [result for result in card.results if result.grade == "failed"]
     if failed:
         why = failed[0].why.partition("\n")[0][:100].strip()
-        lines.append(f"- ends with an error: {len(failed)}, such as {failed[0].vector.id} ({why})")
-    return "\n".join([*lines, ""])
+        differences.append((f"the library ends with an error: `{why}`", len(failed), failed[0].vector.id))
+    return differences
 
 
-def format_page(rows: list[str], parts: list[str]) -> str:
-    """Return the page, with the rows of the table and a section about the differences of each implementation."""
+def format_differences(name: str, note: str, differences: list[Difference]) -> str:
+    """Return the section of a library that differs from Kaldi."""
+    rows = [f"| {cause} | {count} | {vector} |" for cause, count, vector in differences]
+    remark = [f"This library {note}.", ""] if note else []
+    return "\n".join([f"### {name}", "", *remark, "| cause | vectors | name of a vector |", "|---|---|---|", *rows, ""])
+
+
+def format_page(rows: list[str], sections: list[str], correct: list[str]) -> str:
+    """Return the page, with the rows of the table and a section for each implementation that differs from Kaldi."""
     titles = {vector.level: vector.title for vector in vectors()}
     columns = ["", "implementation", "version", *(f"{level} {titles[level]}" for level in LEVELS), ""]
-    table = [" | ".join(columns).strip(), "|---" * (len(columns) - 2) + "|", *rows]
-    return (HEAD + "\n".join([*table, "", *parts])).rstrip() + "\n"
+    table = [" | ".join(columns).strip(), "|---" * (len(columns) - 2) + "|", *rows, ""]
+    differences = DIFFERENCES.format(correct="\n".join(f"- {name}" for name in correct))
+    return HEAD + "\n".join([*table, differences, *sections, FOOT])
 
 
 def main() -> None:
@@ -88,7 +111,9 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", help="print the page, and write nothing")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows, parts = [], []
+    rows: list[str] = []
+    sections: list[str] = []
+    correct: list[str] = []
     for implementation in list_implementations():
         if arguments.only in implementation.name:
             card = (
@@ -100,9 +125,12 @@ def main() -> None:
                 print(f"left out: {implementation.name}: {card.results[0].why}", file=sys.stderr)
                 continue
             rows.append(format_row(implementation, card))
-            parts.append(describe_differences(implementation, card))
+            if differences := list_differences(implementation, card):
+                sections.append(format_differences(implementation.name, implementation.note, differences))
+            else:
+                correct.append(implementation.name)
             print(implementation.name, file=sys.stderr, flush=True)
-    text = format_page(rows, parts)
+    text = format_page(rows, sections, correct)
     if arguments.print:
         print(text)
     else:

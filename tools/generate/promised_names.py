@@ -12,12 +12,14 @@ import kaldi_compat
 
 HEADER = """\
 <!-- written by `make generate`: do not edit -->
-# Names that are promised
+# Public names
 
-From version 1.0 on, these {count} names and the public methods of these classes change only in a new major version.
-Everything else may change: modules that are not on this page, names with an underscore, and the modules that the names
-below come from.
-The stand-ins (`kaldi_standins`) have the names of the libraries that they replace.
+This page lists the {count} public names of `io_ark` and `kaldi_compat`, under the module from which you import them.
+From version 1.0 on, these names, and the public methods of these classes, change only in a new major version.
+
+Everything else may change in any version: modules that are not on this page, names that start with an underscore, and
+the modules in which the listed names are defined. The stand-ins (`kaldi_standins`) have the names of the libraries that
+they replace.
 """
 
 

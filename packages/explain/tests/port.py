@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,38 +103,44 @@ def port_with(**mistakes: Any) -> Callable[[npt.NDArray[Any], dict[str, Any]], D
 
 # Mistakes: what the port does otherwise, and words by which explain names it.
 MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "scale of -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05176e-05",)),
-    "hamming window": ({"window": "hamming"}, ("window_type='hamming'",)),
-    "hann window": ({"window": "hann"}, ("window_type='hanning'",)),
+    "samples in -1 to 1": ({"scale": 1 / 32768}, ("samples times 3.05176e-05",)),
+    "Hamming window": ({"window": "hamming"}, ("window_type='hamming'",)),
+    "Hann window": ({"window": "hann"}, ("window_type='hanning'",)),
     "no window": ({"window": "rectangular"}, ("window_type='rectangular'",)),
-    "blackman window": ({"window": "blackman"}, ("window_type='blackman'",)),
-    "periodic hann window": ({"window": "hann-periodic"}, ("window_type='hanning'", "periodic window")),
-    "periodic hamming window": ({"window": "hamming-periodic"}, ("window_type='hamming'", "periodic window")),
+    "Blackman window": ({"window": "blackman"}, ("window_type='blackman'",)),
+    "periodic Hann window": ({"window": "hann-periodic"}, ("window_type='hanning'", "periodic window")),
+    "periodic Hamming window": ({"window": "hamming-periodic"}, ("window_type='hamming'", "periodic window")),
     "no preemphasis": ({"preemphasis": 0.0}, ("preemphasis_coefficient=0.0",)),
     "preemphasis of 0.95": ({"preemphasis": 0.95}, ("preemphasis_coefficient=0.95",)),
-    "preemphasis of the recording": ({"whole_preemphasis": True}, ("preemphasis of the whole recording",)),
-    "DC kept": ({"remove_dc": False}, ("remove_dc_offset=False",)),
-    "triangles in Hz": ({"filter_kind": "hertz"}, ("triangles in Hz",)),
-    "snapped mel bins": ({"filter_kind": "snapped"}, ("rounded down to bins of the FFT",)),
-    "mel bins snapped to one point more": ({"filter_kind": "snapped-more"}, ("an FFT of one point more",)),
-    "triangles as wide as their left half": ({"filter_kind": "symmetric"}, ("as wide as their left half",)),
+    "preemphasis of the whole recording": ({"whole_preemphasis": True}, ("preemphasis of the whole recording",)),
+    "DC offset not removed": ({"remove_dc": False}, ("remove_dc_offset=False",)),
+    "triangular filters in Hz": ({"filter_kind": "hertz"}, ("triangles in Hz",)),
+    "edges of mel bins rounded to FFT bins": ({"filter_kind": "snapped"}, ("rounded down to bins of the FFT",)),
+    "edges of mel bins rounded to bins of an FFT with one more point": (
+        {"filter_kind": "snapped-more"},
+        ("an FFT of one point more",),
+    ),
+    "symmetric triangular filters, as wide as their left half": (
+        {"filter_kind": "symmetric"},
+        ("as wide as their left half",),
+    ),
     "filters of equal area": ({"filter_kind": "area"}, ("HTK's scale, of equal area",)),
-    "from 0 Hz": ({"low": 0.0}, ("low_freq=0.0",)),
-    "from 64 Hz": ({"low": 64.0}, ("low_freq=64.0",)),
-    "up to 7600 Hz": ({"high": 7600.0}, ("high_freq=-400.0",)),
-    "up to 7800 Hz": ({"high": 7800.0}, ("high_freq=-200.0",)),
-    "magnitudes": ({"power": 1.0}, ("use_power=False",)),
+    "lowest frequency of 0 Hz": ({"low": 0.0}, ("low_freq=0.0",)),
+    "lowest frequency of 64 Hz": ({"low": 64.0}, ("low_freq=64.0",)),
+    "highest frequency of 7600 Hz": ({"high": 7600.0}, ("high_freq=-400.0",)),
+    "highest frequency of 7800 Hz": ({"high": 7800.0}, ("high_freq=-200.0",)),
+    "magnitudes instead of powers": ({"power": 1.0}, ("use_power=False",)),
     "no logarithm": ({"log": False}, ("use_log_fbank=False",)),
-    "another floor": ({"floor": 1e-10, "scale": 1 / 32768}, ("floor of 1e-10",)),
-    "an offset added before the logarithm": ({"added": 1e-6, "scale": 1 / 32768}, ("1e-06 added",)),
-    "edges reflected": ({"edges": "kaldi"}, ("snip_edges=False",)),
-    "frames centered": ({"edges": "reflect"}, ("frames centered by padding (reflect)",)),
-    "frames centered in zeros": ({"edges": "constant"}, ("frames centered by padding (constant)",)),
+    "floor of 1e-10": ({"floor": 1e-10, "scale": 1 / 32768}, ("floor of 1e-10",)),
+    "1e-6 added before the logarithm": ({"added": 1e-6, "scale": 1 / 32768}, ("1e-06 added",)),
+    "audio reflected at its ends": ({"edges": "kaldi"}, ("snip_edges=False",)),
+    "frames centered in reflected audio": ({"edges": "reflect"}, ("frames centered by padding (reflect)",)),
+    "frames centered in audio padded with zeros": ({"edges": "constant"}, ("frames centered by padding (constant)",)),
     "frames as long as the FFT": ({"edges": "inside"}, ("frames as long as the FFT",)),
     "frames of 20 ms": ({"length": 20.0}, ("frame_length=20.0",)),
     "frames of 32 ms": ({"length": 32.0}, ("frame_length=32.0",)),
-    "shift of 12.5 ms": ({"shift": 12.5}, ("frame_shift=12.5",)),
-    "64 bins": ({"bins": 64}, ("num_mel_bins=64",)),
+    "frame shift of 12.5 ms": ({"shift": 12.5}, ("frame_shift=12.5",)),
+    "64 mel bins": ({"bins": 64}, ("num_mel_bins=64",)),
     "FFT of 400 points": ({"points": 400}, ("round_to_power_of_two=False",)),
     "four mistakes at once": (
         {"window": "hamming", "filter_kind": "hertz", "preemphasis": 0.0, "edges": "kaldi"},
@@ -143,34 +150,35 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 # Where the mistakes, or such differences, have been met: a repository and its issue or pull request, or its file.
 MET = {
-    "scale of -1 to 1": "pytorch/audio#400, lhotse-speech/lhotse#14, csukuangfj/kaldifeat#66",
-    "hamming window": "modelscope/FunASR `wav_frontend.py`, where the default is Povey's",
-    "hann window": "wenet-e2e/wenet#2320",
-    "periodic hann window": "Blaizzy/mlx-audio#920, tensorflow/tensorflow#25451",
-    "periodic hamming window": "nussl/nussl#25",
+    "samples in -1 to 1": "pytorch/audio#400, lhotse-speech/lhotse#14, csukuangfj/kaldifeat#66",
+    "Hamming window": "modelscope/FunASR `wav_frontend.py`, which does not use the default of torchaudio",
+    "Hann window": "wenet-e2e/wenet#2320",
+    "periodic Hann window": "Blaizzy/mlx-audio#920, tensorflow/tensorflow#25451",
+    "periodic Hamming window": "nussl/nussl#25",
     "no preemphasis": "RicherMans/CED#9, csukuangfj/kaldifeat#111",
-    "DC kept": "RicherMans/CED#9",
-    "triangles in Hz": "wenet-e2e/wenet#2320, huggingface/transformers#26182, kaldi-asr/kaldi#1808",
-    "mel bins snapped to one point more": "jameslyons/python_speech_features `base.py`",
-    "triangles as wide as their left half": "speechbrain/speechbrain `processing/features.py`",
+    "DC offset not removed": "RicherMans/CED#9",
+    "triangular filters in Hz": "wenet-e2e/wenet#2320, huggingface/transformers#26182, kaldi-asr/kaldi#1808",
+    "edges of mel bins rounded to bins of an FFT with one more point": "jameslyons/python_speech_features `base.py`",
+    "symmetric triangular filters, as wide as their left half": "speechbrain/speechbrain `processing/features.py`",
     "frames as long as the FFT": "librosa and torch.stft with `center=False`",
-    "from 0 Hz": "RicherMans/CED#9",
-    "up to 7600 Hz": "k2-fsa/icefall, lhotse (`high_freq=-400`)",
-    "an offset added before the logarithm": "k2-fsa/sherpa-onnx `scripts/nemo`",
-    "edges reflected": "csukuangfj/kaldifeat#116",
-    "frames centered": "csukuangfj/kaldi-native-fbank#65, DemisEom/SpecAugment#12",
+    "lowest frequency of 0 Hz": "RicherMans/CED#9",
+    "highest frequency of 7600 Hz": "k2-fsa/icefall, lhotse (`high_freq=-400`)",
+    "1e-6 added before the logarithm": "k2-fsa/sherpa-onnx `scripts/nemo`",
+    "audio reflected at its ends": "csukuangfj/kaldifeat#116",
+    "frames centered in reflected audio": "csukuangfj/kaldi-native-fbank#65, DemisEom/SpecAugment#12",
     "frames of 32 ms": "RicherMans/CED#9",
-    "64 bins": "RicherMans/CED#9",
+    "64 mel bins": "RicherMans/CED#9",
     "FFT of 400 points": "csukuangfj/kaldifeat#111",
 }
 PAGE = Path(__file__).parents[3] / "docs" / "wrong_numbers.md"
-HEAD = "| mistake | found in | `explain` says | `conform` at level 1 |\n| --- | --- | --- | --- |\n"
+HEAD = "| mistake | public code | answer of `explain` | wrong vectors of level 1 |\n| --- | --- | --- | --- |\n"
 
 
 def row(name: str, card: Scorecard) -> str:
     """Return the row of a mistake in the page's table, by the scorecard of level 1."""
     wrong, count = card.counts()[1]["wrong"], len(card.results)
-    return f"| {name} | {MET.get(name, '')} | {', '.join(MISTAKES[name][1])} | {wrong} of {count} wrong |\n"
+    met = re.sub(r"([\w-]+/[\w-]+)#(\d+)", r"[\1#\2](https://github.com/\1/issues/\2)", MET.get(name, ""))
+    return f"| {name} | {met} | {', '.join(f'`{words}`' for words in MISTAKES[name][1])} | {wrong} of {count} |\n"
 
 
 if __name__ == "__main__":

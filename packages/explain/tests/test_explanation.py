@@ -51,7 +51,13 @@ def quick(cases: Iterable[str], *names: str, with_c: str = "") -> list[Any]:
     return [pytest.param(each, marks=found if each in names else pytest.mark.slow) for each, found in marks]
 
 
-QUICK_MISTAKES = ("scale of -1 to 1", "hamming window", "triangles in Hz", "from 0 Hz", "up to 7600 Hz")
+QUICK_MISTAKES = (
+    "samples in -1 to 1",
+    "Hamming window",
+    "triangular filters in Hz",
+    "lowest frequency of 0 Hz",
+    "highest frequency of 7600 Hz",
+)
 
 
 @pytest.mark.parametrize("mistake", quick(MISTAKES, *QUICK_MISTAKES))

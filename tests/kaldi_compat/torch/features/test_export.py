@@ -42,7 +42,7 @@ def assert_same_for_any_length(other: Any, module: nn.Module, case: Case, length
         assert_close(other(x), module(x))
 
 
-@cases("torch.compile(fullgraph=True), time dynamic", slow=LONG_GRAPHS)
+@cases("torch.compile(fullgraph=True), dynamic length", slow=LONG_GRAPHS)
 def test_compile(case: Case) -> None:
     torch._dynamo.reset()
     module = case.make()
@@ -64,7 +64,7 @@ def test_compile(case: Case) -> None:
     assert_close(features, expected)
 
 
-@cases("compiled and exported with dithering", of=SPECTRAL[:1])
+@cases("torch.compile and torch.export with dithering", of=SPECTRAL[:1])
 def test_dithering(case: Case) -> None:
     torch._dynamo.reset()
     module = type(case.make())(dither=100.0)
@@ -79,7 +79,7 @@ def test_dithering(case: Case) -> None:
         assert abs(float(once.mean() - module(x).mean())) < 0.1
 
 
-@cases("torch.compile by Inductor", of=SPECTRAL[:1])
+@cases("torch.compile with Inductor", of=SPECTRAL[:1])
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there was no C++ compiler")
 def test_inductor(case: Case) -> None:
     torch._dynamo.reset()
@@ -110,7 +110,7 @@ def exported(case: Case) -> torch.export.ExportedProgram:
     return torch.export.export(case.make(), (example,), dynamic_shapes=({0: AUTO, 1: AUTO},))
 
 
-@cases("torch.export, batch and time dynamic", group="export", slow=LONG_GRAPHS)
+@cases("torch.export, dynamic batch size and length", group="export", slow=LONG_GRAPHS)
 def test_export(case: Case) -> None:
     module = case.make()
     program = exported(case)
@@ -125,7 +125,7 @@ def test_export(case: Case) -> None:
     assert_close(loaded(x), module(x))
 
 
-@cases("TorchScript by torch.jit.trace, time dynamic")
+@cases("TorchScript (torch.jit.trace), dynamic length")
 def test_trace(case: Case) -> None:
     module = case.make()
     traced = torch.jit.trace(module, (case.input(LENGTHS[0], 2),))
@@ -139,7 +139,7 @@ def test_trace(case: Case) -> None:
         assert loaded(torch.zeros(0, 4000)).shape == module(torch.zeros(0, 4000)).shape
 
 
-@cases("TorchScript by torch.jit.script, time dynamic")
+@cases("TorchScript (torch.jit.script), dynamic length")
 def test_script(case: Case) -> None:
     module = case.make()
     stored = io.BytesIO()
@@ -237,7 +237,7 @@ def in_onnxruntime(
     return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
 
 
-@cases("ONNX in onnxruntime, batch and time dynamic", group="export", slow=LONG_GRAPHS)
+@cases("ONNX in onnxruntime, dynamic batch size and length", group="export", slow=LONG_GRAPHS)
 def test_onnx(case: Case, tmp_path: Path) -> None:
     module = case.make()
     run = in_onnxruntime(exported(case), case.input(LENGTHS[0], 2), tmp_path)
@@ -260,7 +260,7 @@ def test_onnx_without_fft(case: Case, tmp_path: Path) -> None:
     assert set(types) <= {FLOAT, INT64}
 
 
-@cases("torch.export, traced and ONNX with snip_edges=False", of=SPECTRAL[:1])
+@cases("torch.export, torch.jit.trace and ONNX with snip_edges=False", of=SPECTRAL[:1])
 def test_centered_frames(case: Case, tmp_path: Path) -> None:
     module = type(case.make())(dither=0.0, snip_edges=False)
     example = case.input(LENGTHS[0], 2)
@@ -276,7 +276,7 @@ NO_SHORT = (
 )
 
 
-@cases("torch.export, less than two frames", but={SPECTRAL[0].name: NO_SHORT}, of=SPECTRAL[:1], group="export")
+@cases("torch.export, audio of less than two frames", but={SPECTRAL[0].name: NO_SHORT}, of=SPECTRAL[:1], group="export")
 def test_export_of_short_audio(case: Case) -> None:
     assert_same_for_any_length(exported(case).module(), case.make(), case, SHORT)
 

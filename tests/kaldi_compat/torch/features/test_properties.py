@@ -50,7 +50,7 @@ def reduced_precision() -> Iterator[None]:
     torch.set_float32_matmul_precision(before)
 
 
-@cases("state_dict empty; pickle, deepcopy, repr")
+@cases("empty state_dict; pickle, deepcopy and repr")
 def test_modules_have_no_state_and_survive_copies(case: Case) -> None:
     module = case.make()
     assert not module.state_dict() and not list(module.parameters())
@@ -70,20 +70,20 @@ def test_precision(case: Case) -> None:
     assert torch.equal(module.double()(x.double()), double)
 
 
-@cases("stays in float32 in a half-precision model")
+@cases("float32 computation in a half-precision model")
 def test_half_precision_model(case: Case) -> None:
     x = case.input(LENGTH)
     assert torch.equal(case.make().half()(x), case.make()(x))
 
 
-@cases("int16", of=[*SPECTRAL, PITCH[0]])
+@cases("int16 audio", of=[*SPECTRAL, PITCH[0]])
 def test_int16_audio_gives_the_features_of_float32(case: Case) -> None:
     module = case.make()
     x = case.input(LENGTH).short()
     assert torch.equal(module(x), module(x.float()))
 
 
-@cases("(B, T), lengths, lists")
+@cases("batches (B, T), lengths, and lists of utterances")
 def test_batches(case: Case) -> None:
     module = case.make()
     lengths = [case.length(n) for n in (4000, 0, 399, 2750)]
