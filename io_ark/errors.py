@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from io_ark.text import shorten
+
 __all__ = [
     "ArkError",
     "ClosedError",
@@ -38,7 +40,6 @@ READ_FAILED = "Object read failed, reading archive"
 LOAD_FAILED = "Failed to load object from"
 INVALID_LINE = "We got an invalid line in the scp file."
 
-_MAX_MESSAGE_CHARACTERS = 2000
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/\s?#'\"]*@)?([^\s?#'\"]*)([?#][^\s'\"]*)?")
 
 
@@ -51,17 +52,6 @@ def hide_secrets(text: str) -> str:
     if "://" not in text:
         return text
     return _URL.sub(lambda url: f"{url[1]}{'***@' if url[2] else ''}{url[3]}{'?***' if url[4] else ''}", text)
-
-
-def shorten(text: str) -> str:
-    """Remove the middle of a long text.
-
-    >>> len(shorten("a" * 5_000_000))
-    1905
-    """
-    return (
-        text if len(text) <= _MAX_MESSAGE_CHARACTERS else f"{text[: _MAX_MESSAGE_CHARACTERS - 400]} ... {text[-300:]}"
-    )
 
 
 class ArkError(Exception):

@@ -270,7 +270,8 @@ def parse_wxfilename(text: str) -> Wxfilename:
         return Wxfilename("pipe", command=text[1:])
     if text[-1] == "|":
         _refuse(text, "ends in '|': to write to a command, write '| COMMAND'")
-    _refuse_odd(text, "w")
+    if ":" in text or text[0] in WHITE_SPACE or text[-1] in WHITE_SPACE:
+        _refuse_odd(text, "w")
     if _OFFSET.fullmatch(text):
         _refuse(text, "ends in an offset, but only whole files can be written: remove it, or pass a pathlib.Path")
     if "|" in text:

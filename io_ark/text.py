@@ -10,6 +10,7 @@ MAX_DIGITS = 400
 WHITE_SPACE = " \t\n\v\f\r"
 FIRST = 5
 """Number of entries at the start of a long list that notebooks show."""
+_MAX_MESSAGE_CHARACTERS = 2000
 _SPACE = re.compile(r"\s+", re.ASCII)
 
 
@@ -45,6 +46,17 @@ def split_words(line: str, splits: int = 0) -> list[str]:
         return line.split()
     inner = line.strip(WHITE_SPACE)
     return _SPACE.split(inner, splits) if inner else []
+
+
+def shorten(text: str) -> str:
+    """Remove the middle of a long text.
+
+    >>> len(shorten("a" * 5_000_000))
+    1905
+    """
+    return (
+        text if len(text) <= _MAX_MESSAGE_CHARACTERS else f"{text[: _MAX_MESSAGE_CHARACTERS - 400]} ... {text[-300:]}"
+    )
 
 
 def escape_controls(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.errors import FormatError
+from io_ark.errors import FormatError, KeyFormatError
 from io_ark.logs import logger
 
 Array = npt.NDArray[Any]
@@ -345,10 +345,17 @@ def split_keys(keys: bytes) -> list[str]:
 def encode_keys(keys: Iterable[str]) -> bytes:
     """Encode keys in the format of :attr:`Block.keys`.
 
+    Raises:
+        KeyFormatError: a key is empty or has a line break.
+
     >>> encode_keys(["a", "b"])
     b'a\\nb\\n'
     """
-    return "\n".join([*keys, ""]).encode("utf-8", "surrogateescape")
+    lines = [*keys, ""]
+    encoded = "\n".join(lines).encode("utf-8", "surrogateescape")
+    if encoded.count(b"\n") >= len(lines) or encoded[:1] == b"\n" or b"\n\n" in encoded:
+        raise KeyFormatError("a key of a block is empty or has a line break: use keys without white space")
+    return encoded
 
 
 def join_keys(keys: list[bytes]) -> bytes:

@@ -94,7 +94,7 @@ class Codec(Generic[T]):
 
     def scan(self) -> Scan | None:
         """Return a reader of blocks of small objects in C, or None if this kind or the C library has none."""
-        return make_scan(self.scan_kind)
+        return make_scan(self.scan_kind) if self.scan_kind else None
 
     def pack(self, binary: bool) -> Pack:
         """Return the functions that encode all entries of a block at once.
@@ -202,7 +202,10 @@ class FloatArrayCodec(ArrayCodec):
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = np.dtype(dtype)
         self._stored, self._itemsize = to_little_endian(self.dtype), self.dtype.itemsize
-        self.scan_kind = self.name if self.dtype == np.float32 else f"double-{self.name}"
+        is_single = self.dtype == np.float32
+        self.scan_kind = self.name if is_single else f"double-{self.name}"
+        # The bytes in binary up to the size of the first dimension: the marker, a token such as FM, and the byte 4.
+        self._start = b"%b%c%c \4" % (BINARY_MARKER, b"F" if is_single else b"D", self.name[0].upper().encode())
 
 
 def read_marker(source: Source) -> bool:

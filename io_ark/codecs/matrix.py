@@ -42,10 +42,6 @@ class MatrixCodec(FloatArrayCodec):
 
     name = "matrix"
 
-    def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
-        super().__init__(dtype)
-        self._start = b"\0BFM \4" if self.dtype == np.float32 else b"\0BDM \4"
-
     def read(self, source: Source) -> Array:
         # A fast path for the common case, because the number of calls dominates for small matrices.
         head = source.peek_buffered(_MAX_START_BYTES)

@@ -190,9 +190,9 @@ def _starts_with_doubles(data: npt.NDArray[np.uint8], places: Integers | None) -
     return data[start : start + 3].tobytes() == b"\0BD"
 
 
-def make_scan(kind: str | None) -> KindScan | None:
-    """Return the scan of a kind of object. Return None without the C library, or for a kind without a scan."""
-    return KindScan(kind) if kind and NATIVE.in_use else None
+def make_scan(kind: str) -> KindScan | None:
+    """Return the scan of a kind of object, or None without the C library."""
+    return KindScan(kind) if NATIVE.in_use else None
 
 
 def scan_line(kind: str, line: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from io_ark.codecs.base import FloatArrayCodec, Sink, as_floats, quote, view_raw_bytes
+from io_ark.codecs.base import BINARY_MARKER, FloatArrayCodec, Sink, as_floats, quote, view_raw_bytes
 from io_ark.codecs.dense import read_bracketed_text
 from io_ark.codecs.pack import Pack
 from io_ark.codecs.text_format import encode_list
@@ -21,7 +21,7 @@ from io_ark.streams.source import Source
 Array = npt.NDArray[Any]
 
 _HEADER = struct.Struct("<3sbi")
-_MARKED_HEADER = struct.Struct("<5sbi")  # with the binary marker
+_MARKED_HEADER = struct.Struct("<6si")  # The start of a float vector in binary (see FloatArrayCodec), and its length.
 _START = _MARKED_HEADER.size
 _PRECISIONS: dict[bytes, np.dtype[Any]] = {b"FV ": np.dtype("<f4"), b"DV ": np.dtype("<f8")}
 
@@ -31,10 +31,6 @@ class VectorCodec(FloatArrayCodec):
 
     name = "vector"
 
-    def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
-        super().__init__(dtype)
-        self._marker_and_token = b"\0BFV " if self.dtype == np.float32 else b"\0BDV "
-
     def pack(self, binary: bool) -> Pack:
         return Pack(arrays=(self._stored, 1) if binary else None)
 
@@ -42,8 +38,8 @@ class VectorCodec(FloatArrayCodec):
         head = source.peek_buffered(_START)
         # A fast path for the common case, because the number of calls dominates for short vectors.
         if len(head) == _START:
-            start, size, count = _MARKED_HEADER.unpack(head)
-            if start == self._marker_and_token and size == 4 and count >= 0:
+            start, count = _MARKED_HEADER.unpack(head)
+            if start == self._start and count >= 0:
                 source.skip(_START)
                 length = count * self._itemsize
                 if length > source.small:
@@ -84,7 +80,7 @@ class VectorCodec(FloatArrayCodec):
     def write_body(self, sink: Sink, value: npt.ArrayLike, binary: bool) -> None:
         vector = as_floats(value, self.dtype, 1)
         if binary:
-            sink.write(_HEADER.pack(self._marker_and_token[2:], 4, len(vector)))
+            sink.write(_MARKED_HEADER.pack(self._start, len(vector))[len(BINARY_MARKER) :])
             sink.write(view_raw_bytes(vector))
         else:
             sink.write(encode_list(vector, (b" [ ", b"]\n")))

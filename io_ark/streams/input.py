@@ -53,17 +53,10 @@ class Input(AbstractContextManager["Input"]):
         if status:
             raise PipeError(f"the command {describe_status(status)}: the table is incomplete", file=self.source.name)
 
-    def close_with_warning(self) -> None:
-        """Close the input, and log Kaldi's warning if a pipe's command failed."""
-        status = self.close()
-        if status not in (0, *STOPPED_READING):
-            logger.warning("Pipe %s %s", hide_secrets(self.source.name), describe_status(status))
-
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.close_with_warning()
-        else:
-            self.close()
+        status = self.close()
+        if kind is None and status not in (0, *STOPPED_READING):
+            logger.warning("Pipe %s %s", hide_secrets(self.source.name), describe_status(status))
 
 
 def open_input(rxfilename: str | Rxfilename, access: Access | None = None, files: OpenFiles | None = None) -> Input:

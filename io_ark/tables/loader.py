@@ -57,17 +57,15 @@ def read_place(
         ArkError: the object cannot be opened or read.
         PipeError: the command failed before the object was complete.
     """
-    opened = open_input(target, access, files)
-    try:
-        value = codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
-    except BaseException as error:
-        status = opened.close()
-        if status in (0, *STOPPED_READING) or not isinstance(error, ArkError):
-            raise
-        message = f"the command {describe_status(status)} ({error.message})"
-        raise PipeError(message, file=error.file) from error
-    opened.close_with_warning()  # The object is complete, so a failure of the command is a warning only.
-    return value
+    with open_input(target, access, files) as opened:  # If the object is complete, a failed command causes a warning.
+        try:
+            return codec.read_single(opened.source) if selection is None else codec.part(opened.source, selection)
+        except ArkError as error:
+            status = opened.close()
+            if status in (0, *STOPPED_READING):
+                raise
+            message = f"the command {describe_status(status)} ({error.message})"
+            raise PipeError(message, file=error.file) from error
 
 
 def resolve_folder(script: str | PathLike[str], relative_to: RelativeTo | None) -> str | None:

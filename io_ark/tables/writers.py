@@ -82,40 +82,20 @@ class ArchiveTarget:
 
     def write_block(self, block: ArrayBlock | PackedBlock) -> bool:
         """Write the entries of a block in binary and return True. Return False if a key is invalid."""
-        start = self.archive.tell()
         if isinstance(block, PackedBlock):
-            with self.entry:
-                self.archive.write(block.data.data)
-                self._finish_block(block.keys, block.objects + start)
-            return True
-        if _UNSAFE_IN_KEYS.search(block.keys):
+            parts, objects = [block.data.data], block.objects
+        elif _UNSAFE_IN_KEYS.search(block.keys):
             return False
-        together = block.values.nbytes < _MIN_UNCOPIED_BYTES * len(block)
-        packed, objects, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, together)
+        else:
+            parts, objects = _encode_arrays(block)
+        offsets = objects + self.archive.tell()
         with self.entry:
-            if together:
-                self.archive.write(packed.data)
-            else:
-                sizes = block.count_elements() * block.values.itemsize
-                before = np.cumsum(sizes) - sizes
-                objects = objects + before
-                self._write_parts(packed.data, ends.tolist(), block.values.view(np.uint8).data, sizes.tolist())
-            self._finish_block(block.keys, objects + start)
+            self.archive.write_all(parts)
+            if self.script is not None:
+                self.script.write_all((script_lines(block.keys, offsets, self._location[:-1]).data,))
+            if self._table.flush:
+                self.flush()
         return True
-
-    def _finish_block(self, keys: bytes, offsets: npt.NDArray[np.int64]) -> None:
-        if self.script is not None:
-            self.script.write(script_lines(keys, offsets, self._location[:-1]).data)
-        if self._table.flush:
-            self.flush()
-
-    def _write_parts(self, headers: memoryview, ends: list[int], values: memoryview, sizes: list[int]) -> None:
-        """Write headers, which end at ``ends``, and arrays of ``sizes`` bytes alternately, without copying arrays."""
-        begin = first = 0
-        for end, size in zip(ends, sizes, strict=True):
-            self.archive.write(headers[begin:end])
-            self.archive.write(values[first : first + size])
-            begin, first = end, first + size
 
     def flush(self) -> None:
         self.archive.flush()
@@ -133,6 +113,23 @@ class ArchiveTarget:
             raise
         if self.script is not None:
             self.script.close()
+
+
+def _encode_arrays(block: ArrayBlock) -> tuple[list[Any], npt.NDArray[np.int64]]:
+    """Return the bytes of the entries of a block in parts, and the offset of each object. Large arrays are views."""
+    if block.values.nbytes < _MIN_UNCOPIED_BYTES * len(block.shapes):
+        packed, objects, _ = pack_arrays(block.keys, block.shapes, block.dimensions, block.values)
+        return [packed.data], objects
+    packed, objects, ends = pack_arrays(block.keys, block.shapes, block.dimensions, block.values, with_values=False)
+    sizes = block.count_elements() * block.values.itemsize
+    stops = np.cumsum(sizes)
+    headers, values = packed.data, block.values.view(np.uint8).data
+    parts: list[Any] = []
+    begin = first = 0
+    for end, stop in zip(ends.tolist(), stops.tolist(), strict=True):
+        parts += headers[begin:end], values[first:stop]
+        begin, first = end, stop
+    return parts, objects + stops - sizes
 
 
 class ScriptTarget:
@@ -246,16 +243,17 @@ class Writer(ClosedOnExit, Generic[Value]):
         if process.current is not self._process:
             self._refuse_process(None)
         with self._lock:
-            if len(block) > 1 and not isinstance(block, PackedBlock) and self._takes_entries(block.keys):
-                block = self._pack.block(block) or block
+            encodable: ArrayBlock | PackedBlock | None = None
             if isinstance(block, PackedBlock) or (
-                isinstance(block, ArrayBlock)
-                and len(block) > 1
-                and (block.values.dtype, block.dimensions) == self._pack.arrays
+                isinstance(block, ArrayBlock) and (block.values.dtype, block.dimensions) == self._pack.arrays
             ):
+                encodable = block
+            elif len(block) > 1 and self._takes_entries(block.keys):
+                encodable = self._pack.block(block)
+            if encodable is not None:
                 if self._closed:
                     raise ClosedError("the writer is closed: open a new writer")
-                if self._target.write_block(block):
+                if self._target.write_block(encodable):
                     return
             for key, value in block.entries():
                 self.write(key, value)

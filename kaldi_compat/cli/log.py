@@ -17,9 +17,8 @@ from types import TracebackType
 from typing import TextIO
 
 from io_ark import __version__
-from io_ark.errors import shorten
 from io_ark.streams.pipes import STANDARD_STREAMS
-from io_ark.text import escape_controls
+from io_ark.text import escape_controls, shorten
 
 LOGGERS = tuple(logging.getLogger(name) for name in ("kaldi_compat", "io_ark"))
 logger = logging.getLogger("kaldi_compat.programs")

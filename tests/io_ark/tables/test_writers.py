@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import io_ark
-from io_ark.blocks import ArrayBlock, PackedBlock, PosteriorArrays
+from io_ark.blocks import ArrayBlock, PackedBlock, PosteriorArrays, create_block
 from io_ark.blocks.base import encode_keys
 from io_ark.codecs import KINDS
 from io_ark.codecs.sparse import SparseVector
@@ -355,3 +355,10 @@ def test_single_file_may_replace_files_of_a_script_but_no_archive(tmp_path: Path
         refuse_conflicts([str(matrix)], [f"scp:{script}"])
     with pytest.raises(SpecifierError, match="writing would destroy it"):
         refuse_conflicts([str(matrix)], [f"{matrix}:2"])
+
+
+@pytest.mark.parametrize("keys", [[""], ["a\nb"], ["a", ""], ["a\nb", "c"], ["a b"], ["a", "b\0"]])
+def test_block_with_an_invalid_key_is_refused(keys: list[str], folder: Path) -> None:
+    matrices = [np.ones((2, 3), np.float32)] * len(keys)
+    with io_ark.Writer("ark:a.ark", kind="matrix") as writer, pytest.raises(KeyFormatError):
+        writer.write_block(create_block(keys, matrices))
