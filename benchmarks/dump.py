@@ -113,7 +113,7 @@ def compare_on_cpu(work: Path, hours: int, jobs: int, runs: int) -> None:
         cores = statistics.median(measured_round[name].core_seconds for measured_round in rounds)
         minutes = SECONDS * hours / 60
         rows.append([name, f"{seconds:.2f}", f"{minutes / seconds:.1f}", f"{minutes / cores:.1f}"])
-    columns = ["who", "seconds", "hours of audio a minute", "hours of audio a minute of one core"]
+    columns = ["program", "seconds", "hours of audio per minute", "hours of audio per minute of processor time"]
     report("dump", Table(f"python benchmarks/dump.py --hours {hours} --jobs {jobs} --runs {runs}", columns, rows))
     print("bound by:", rounds[-1]["kaldi-compat dump"].bound)
 

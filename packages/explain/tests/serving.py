@@ -53,10 +53,11 @@ WESPEAKER = "WeSpeaker dfa7419 (2026-07-08), `wespeaker/dataset/processor.py:524
 CASES = (
     Case(
         "JavaScript, speaker models of WeSpeaker and 3D-Speaker in a browser", WESPEAKER,
-        "frames of 32 ms, centered, a periodic Hann window, no preemphasis, DC kept, filters of equal area from 0 Hz, "
-        "audio in -1 to 1 with a floor of 1e-10, divided by the standard deviation",
-        "frames of 25 ms that lie in the audio, a Hamming window, preemphasis, DC removed, triangles from 20 Hz, "
-        "16-bit samples, minus the mean",
+        "frames of 32 ms, centered, a periodic Hann window, no preemphasis, no removal of the DC offset, mel filters "
+        "of equal area from 0 Hz, audio in -1 to 1, a floor of 1e-10 under the logarithm, the mean of each column "
+        "subtracted, and a division by its standard deviation",
+        "frames of 25 ms that lie within the audio, a Hamming window, preemphasis, removal of the DC offset, "
+        "mel filters of equal height from 20 Hz, 16-bit samples, the mean of each column subtracted",
         {"window": "hann-periodic", "preemphasis": 0.0, "remove_dc": False, "edges": "reflect", "filter_kind": "area",
          "floor": 1e-10, "scale": 1 / 32768, "low": 0.0, "length": 32.0},
         "wespeaker", "normalize",
@@ -66,7 +67,8 @@ CASES = (
         "C++, speaker models of WeSpeaker in sherpa-onnx",
         "sherpa-onnx 634265c (2026-08-08), `csrc/speaker-embedding-extractor-general-impl.h:32`, "
         f"`csrc/features.h:38-62`, `scripts/wespeaker/test.py:77-83`; {WESPEAKER}",
-        "Povey's window, `snip_edges=false`, up to 7,600 Hz", "a Hamming window, `snip_edges=true`, up to 8,000 Hz",
+        "Povey's window, `snip_edges=false`, mel filters up to 7,600 Hz",
+        "a Hamming window, `snip_edges=true`, mel filters up to 8,000 Hz",
         {"edges": "kaldi", "high": 7600.0}, "wespeaker", "center",
         ("snip_edges=False", "high_freq=-400.0", "minus the mean of each column")),
     Case(
@@ -75,7 +77,7 @@ CASES = (
         ("preset campplus|fbank(num_mel_bins=80); minus the",)),
     Case(
         "NumPy, speaker models of WeSpeaker",
-        "WeSpeaker dfa7419 (2026-07-08), `wespeaker/bin/infer_onnx.py:47`, which the port names as its model",
+        "WeSpeaker dfa7419 (2026-07-08), `wespeaker/bin/infer_onnx.py:47`, which the port names as its source",
         "Povey's window", "a Hamming window", {}, "wespeaker", "center",
         ("preset campplus|fbank(num_mel_bins=80); minus the",)),
     Case(
@@ -84,12 +86,14 @@ CASES = (
         ("fbank(num_mel_bins=80)", "7 frames stacked, every 6")),
     Case(
         "Swift, FireRedVAD", "FireRedVAD c30ec49 (2026-05-06), `fireredvad/core/audio_feat.py:54-97`",
-        "a window of period N, triangles in Hz", "a window of period N - 1, triangles in mel",
+        "a Povey window with the period of a frame, mel filters that are triangles over Hz",
+        "a Povey window whose period is one sample shorter, mel filters that are triangles over mel",
         {"window": "povey-periodic", "filter_kind": "hertz"}, "fireredvad", "", ("periodic window", "triangles in Hz")),
     Case(
         "Swift MLX, speaker embeddings", "3D-Speaker 09e7806 (2025-10-30), `speakerlab/process/processor.py:153`",
-        "triangles in Hz, a floor of 1.2e-38: digital silence is -87.3",
-        "triangles in mel, a floor of 1.2e-7: digital silence is -15.9",
+        "mel filters that are triangles over Hz, a floor of 1.2e-38 under the logarithm, so that digital silence is "
+        "-87.3",
+        "mel filters that are triangles over mel, a floor of 1.2e-7, so that digital silence is -15.9",
         {"filter_kind": "hertz", "floor": 1.1754944e-38, "scale": 1 / 32768}, "campplus", "",
         ("triangles in Hz", "a floor of 1.17549e-38"), silence=True),
 )  # fmt: skip
@@ -142,15 +146,16 @@ def explained(case: Case) -> Explanation:
 def section(number: int, case: Case, explanation: Explanation | str) -> str:
     """Return a case's part of the page."""
     port_frames, frames, mean, largest, cosine = difference(case)
-    apart = f"mean {mean:.2g}, largest {largest:.2g}, cosine {cosine:.3f}"
+    apart = f"{mean:.2g} on average, {largest:.2g} at most; cosine similarity {cosine:.3f}"
+    number_of_frames = f"both have {frames} frames" if port_frames == frames else f"{port_frames} frames, not {frames}"
     return f"""## {number}. {case.title}
 
-| | |
+| subject | in this case |
 |---|---|
 | the port computes | {case.serves} |
 | training computes | {case.training} (preset `{case.preset}`) |
-| difference on speech | {apart}; {port_frames} frames for {frames} |
-| read in | {case.sources} |
+| absolute difference on speech | {apart}; {number_of_frames} |
+| sources | {case.sources} |
 
 ```text
 {explanation}

@@ -16,7 +16,7 @@ from tests.support.output_order import write_inputs
 from tests.support.programs import run_words
 
 PAGE = (Path(__file__).parents[3] / "docs" / "programs.md").read_text()
-ROWS = PAGE.split("| case | Kaldi | ours |\n|---|---|---|\n")[1].split("\n\n")[0].splitlines()
+ROWS = PAGE.split("| status of our programs |\n|---|---|---|\n")[1].split("\n\n")[0].splitlines()
 # For each row of the page's table, in order: commands, and what they log.
 CASES: list[dict[str, str]] = [
     {"copy-feats ark:f.ark 'ark:| cat > out; exit 3'": "the output is incomplete"},
