@@ -236,7 +236,7 @@ def test_change_of_two_files_that_ends_early_is_finished(
         with locked(str(folder)):
             pass
         assert len({(folder / name).read_text() for name in names}) == 1, number
-        assert not leftovers(folder) and "not made" not in capsys.readouterr().err
+        assert not leftovers(folder) and "is ignored" not in capsys.readouterr().err
         if not was_ended:
             break
     assert unfinished and number < 9
